@@ -21,7 +21,7 @@ from typing import Any
 
 from federations import call, federation
 from fedgraft.engine.server.devices import EDGE_CLOUD
-from fedgraft.testing.network import SERVER, Refused, counted, network
+from slow_network import SERVER, Refused, counted, network
 
 RECIPE = ("reputation_ucb", "data.name=catalogue", "clock.devices=edge_cloud", "evaluation.at=clients")
 LOOK_SECONDS = 0.05

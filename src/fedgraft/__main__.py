@@ -18,9 +18,9 @@ def main() -> None:
 
         command()
     except KeyboardInterrupt:
-        _end(f"{signals.said(SIGINT)}.", 128 + SIGINT)
+        _end(f"{signals.text_of(SIGINT)}.", 128 + SIGINT)
     except signals.Terminated as error:
-        _end(f"{signals.said(error.number)}.", 128 + error.number)
+        _end(f"{signals.text_of(error.number)}.", 128 + error.number)
     finally:
         signals.leave()
 

@@ -35,11 +35,7 @@ class ClassifyingTask(PredictingTask[Shard, Prepared]):
     def classified(
         self, model: torch.nn.Module, shard: Shard, data: Prepared, remembered: Mapping[str, Any]
     ) -> Classified:
-        """Return the test examples of a client with the model's answers, those of `predict`.
+        """Return the test examples of a client with the answers of `predict`, by a model in evaluation mode.
 
-        Args:
-            model: the client's, in evaluation mode.
-            shard: the client's.
-            data: what `prepare` made of the shard, opened.
-            remembered: as of `predict`.
+        `data` is what `prepare` made of the shard, opened.
         """

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, TypeVar, overload
 
 import pandas as pd
@@ -162,10 +163,6 @@ class Shards(Sequence[Shard]):
     """All shards of a data set, each made when it is asked for; the last few are kept.
 
     It is pickled as the data set and the seed: another process makes for itself what its own clients need.
-
-    Args:
-        data: makes them.
-        seed: the experiment's.
     """
 
     KEPT: ClassVar[int] = 32
@@ -173,7 +170,6 @@ class Shards(Sequence[Shard]):
 
     def __init__(self, data: ClientData[Shard], seed: int) -> None:
         self.data, self.seed = data, seed
-        self._clients: Clients[Shard] | None = None
         self._made: Recent[int, Shard] = Recent(self.KEPT)
 
     @property
@@ -199,11 +195,9 @@ class Shards(Sequence[Shard]):
     def __reduce__(self) -> tuple[type["Shards[Any]"], tuple[ClientData[Shard], int]]:
         return type(self), (self.data, self.seed)
 
-    @property
+    @cached_property
     def _opened(self) -> Clients[Shard]:
-        if self._clients is None:
-            self._clients = self.data.clients_of(self.seed)
-        return self._clients
+        return self.data.clients_of(self.seed)
 
 
 def names_of(shards: Sequence[Any]) -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import scipy.sparse
@@ -85,6 +86,27 @@ class LayeredEncoder(SizedEncoder):
         """
 
 
+@dataclass(frozen=True)
+class StackEncoder(LayeredEncoder):
+    """A stack of convolutions of one width, or of a list of widths.
+
+    Args:
+        hidden: width of every layer, >= 1, or a list of widths, one a layer.
+        layers: >= 1; not used where `hidden` is a list.
+    """
+
+    hidden: int | tuple[int, ...] = 64
+    layers: int = 2
+
+    def __post_init__(self) -> None:
+        check_widths(type(self).__name__, self.hidden, self.layers)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Tuple of int, the width of each layer."""
+        return widths_of(self.hidden, self.layers)
+
+
 def widths_of(hidden: int | tuple[int, ...], layers: int) -> tuple[int, ...]:
     """Return `LayeredEncoder.widths` for one width and a number of layers, or for a width of each."""
     return hidden if isinstance(hidden, tuple) else (hidden,) * layers
@@ -107,12 +129,9 @@ class NetworkEncoder(Encoder, ABC):
 
     @abstractmethod
     def network(self, inputs: int, g: torch.Generator, edge_width: int = 0) -> WholeNetwork:
-        """Make the network; what is drawn, from `g`. Raises `InputError` where it cannot be called.
+        """Make the network for states of width `inputs`, and features of edges, if any, of width `edge_width`.
 
-        Args:
-            inputs: width of the nodes' states.
-            g: draws its weights, where these are not given.
-            edge_width: of the edges' features; 0 = they have none.
+        What is not given is drawn from `g`. Raises `InputError` where it cannot be called.
         """
 
     @abstractmethod
@@ -129,12 +148,9 @@ class GivenEncoder(Encoder, ABC):
     @classmethod
     @abstractmethod
     def options_from(cls, path: str, found: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return this encoder's options; None for what it is not for: one encoder at most takes it.
+        """Return this encoder's options for what was found at `path`, "package.module:Class", and options beside it.
 
-        Args:
-            path: "package.module:Class", as it was named.
-            found: what was found there.
-            options: that were given beside the name.
+        None for what it is not for: one encoder at most takes it.
         """
 
 

@@ -39,13 +39,13 @@ class Unit:
 
     def told(self, numbers: Floats) -> NDArray[np.float32]:
         """The user's numbers in this unit, float32."""
-        found: NDArray[np.float32] = ((numbers - self.mean) / self.spread).astype(np.float32)
-        return found
+        scaled: NDArray[np.float32] = ((numbers - self.mean) / self.spread).astype(np.float32)
+        return scaled
 
     def meant(self, numbers: Any) -> Floats:
         """Numbers in this unit in the user's, float64."""
-        found: Floats = np.asarray(numbers, np.float64) * self.spread + self.mean
-        return found
+        original: Floats = np.asarray(numbers, np.float64) * self.spread + self.mean
+        return original
 
     def of_label(self, number: int) -> "Unit":
         """The unit of one of several labels."""

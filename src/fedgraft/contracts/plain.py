@@ -76,9 +76,9 @@ class PlainEdgeEncoder(ABC):
         [2, edges] and float32 [edges, edge_width] to float32 [nodes, width].
         """
 
-    @abstractmethod
     def plain_arrays(self, module: torch.nn.Module) -> Tensors:
-        """Return the state dict of that class for a module that the encoder has built."""
+        """Return the state dict of that class for a module that the encoder has built, by default its own."""
+        return module.state_dict()
 
 
 class PlainTask(Task[Shard, Prepared]):

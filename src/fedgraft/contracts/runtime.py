@@ -104,11 +104,7 @@ class RuntimeOptions(ABC):
 
     @abstractmethod
     def start(self, plan: Any, shards: Sequence[Any]) -> Runtime:
-        """Start a runtime.
-
-        Args:
-            plan: what both ends agreed on.
-            shards: every client's own shard, by client index.
+        """Start a runtime for the plan that both ends agreed on, with every client's own shard, by client index.
 
         Raises `InputError` where a package is missing that it needs, and `MachineError` where it cannot be started.
         """

@@ -23,6 +23,7 @@ Given: TypeAlias = str | Path | pd.DataFrame
 SUFFIXES = (".csv", ".parquet")
 """Of files of tables."""
 
+_MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _TOO_WIDE = re.compile(r"Expected \d+ fields in line (\d+), saw (\d+)")
 """How pandas says that a row, but the first, has more fields than the header."""
 _FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
@@ -30,9 +31,9 @@ _FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-def table_of(given: Given, parameter: str) -> pd.DataFrame:
+def table_of(source: Given, parameter: str) -> pd.DataFrame:
     """Return a whole table, read where it is a file; `parameter` names it in errors."""
-    return given if isinstance(given, pd.DataFrame) else read_file(Path(given), parameter)
+    return source if isinstance(source, pd.DataFrame) else read_file(Path(source), parameter)
 
 
 def read_file(path: Path, parameter: str, rows: int | None = None) -> pd.DataFrame:
@@ -65,26 +66,20 @@ def _read_csv(path: Path, rows: int | None) -> pd.DataFrame:
     # By itself, for pandas makes "label.1" of a second "label".
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, skipinitialspace=True)
     check_names([name for name in header.iloc[0] if name], str(path))
-    _check_separator(str(header.iloc[0, 0]), header.shape[1], path)
+    if header.shape[1] == 1 and (separators := [_MARKS[mark] for mark in _MARKS if mark in str(header.iloc[0, 0])]):
+        raise InputError(f"{path}: fields seem to be separated by {separators[0]}; they must be separated by commas.")
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skipinitialspace=True, nrows=rows)
     except pd.errors.ParserError as error:
-        if not (found := _TOO_WIDE.search(str(error))):
+        if not (widths := _TOO_WIDE.search(str(error))):
             raise
-        line, fields = found.groups()
+        line, fields = widths.groups()
         raise InputError(f"{path}, line {line}: {fields} fields where the header names {header.shape[1]}.") from error
     # Of what the first row has too much pandas makes an index.
     if len(table) and not isinstance(table.index, pd.RangeIndex):
         fields = header.shape[1] + table.index.nlevels
         raise InputError(f"{path}, row 1: {fields} fields where the header names {header.shape[1]}.")
     return table.apply(_stripped)
-
-
-def _check_separator(first: str, fields: int, path: Path) -> None:
-    """Raise `InputError` where the header is one field, with another separator in it."""
-    said = {";": "semicolons", "\t": "tabs", "|": "bars"}
-    if fields == 1 and (found := [name for mark, name in said.items() if mark in first]):
-        raise InputError(f"{path}: fields seem to be separated by {found[0]}; they must be separated by commas.")
 
 
 def _stripped(values: pd.Series) -> pd.Series:
@@ -101,16 +96,16 @@ def read_pipe(path: Path) -> pd.DataFrame:
         return read_file(copy, str(path))
 
 
-def is_folder(given: Given) -> bool:
+def is_folder(source: Given) -> bool:
     """Return whether a table is given as a folder of files."""
-    return not isinstance(given, pd.DataFrame) and Path(given).is_dir()
+    return not isinstance(source, pd.DataFrame) and Path(source).is_dir()
 
 
-def columns_of(given: Given, parameter: str) -> list[str]:
+def columns_of(source: Given, parameter: str) -> list[str]:
     """Read the names of a table's columns, without what else is in it; none of a folder's tables."""
-    if isinstance(given, pd.DataFrame):
-        return list(map(str, given.columns))
-    return [] if is_folder(given) else list(read_file(Path(given), parameter, rows=0).columns)
+    if isinstance(source, pd.DataFrame):
+        return list(map(str, source.columns))
+    return [] if is_folder(source) else list(read_file(Path(source), parameter, rows=0).columns)
 
 
 def header(path: Path) -> list[str]:

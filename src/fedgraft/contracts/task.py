@@ -17,9 +17,9 @@ Loss: TypeAlias = torch.Tensor | Losses
 """Losses of a step's examples, float [examples], perhaps beside a term that all of them share."""
 
 
-def example_losses(found: Loss) -> torch.Tensor:
+def example_losses(losses: Loss) -> torch.Tensor:
     """Return the losses of the examples alone, float [examples]."""
-    return found.each if isinstance(found, Losses) else found
+    return losses.each if isinstance(losses, Losses) else losses
 
 
 class Task(ABC, Generic[Shard, Prepared]):

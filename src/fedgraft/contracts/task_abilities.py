@@ -36,13 +36,7 @@ class DerivingTask(Task[Shard, Prepared]):
 
 
 def derived_shards(task: Task[Any, Any], shards: Sequence[Any], seed: int) -> Sequence[Any]:
-    """Return all clients' shards as a task reads them; those of the data set unless it derives its own.
-
-    Args:
-        task: the experiment's.
-        shards: the data set's.
-        seed: the experiment's.
-    """
+    """Return all clients' shards as a task reads them; those of the data set unless it derives its own."""
     deriving = isinstance(task, DerivingTask)
     return [derived_shard(task, *each, seed) for each in enumerate(shards)] if deriving else shards
 
@@ -64,12 +58,12 @@ class FittedTask(Task[Shard, Prepared]):
 
         By default its options must be those of the task fitted to that client alone.
         """
-        said: Any = self
-        found = self.fitted([shard])
-        names = [field.name for field in fields(said) if getattr(found, field.name) != getattr(said, field.name)]
+        own: Any = self
+        fitted = self.fitted([shard])
+        names = [field.name for field in fields(own) if getattr(fitted, field.name) != getattr(own, field.name)]
         if names:
-            wanted = ", ".join(f"task.{name} = {_shown(getattr(found, name))}" for name in names)
-            had = ", ".join(_shown(getattr(said, name)) for name in names)
+            wanted = ", ".join(f"task.{name} = {_shown(getattr(fitted, name))}" for name in names)
+            had = ", ".join(_shown(getattr(own, name)) for name in names)
             raise InputError(f"with these data the recipe must say {wanted}; it says {had}.")
 
 

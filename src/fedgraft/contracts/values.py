@@ -280,15 +280,12 @@ class Trainer(Protocol):
 
     def load(self, arrays: Arrays) -> None:
         """Overwrite the named parameters with arrays."""
-        ...
 
     def read(self, names: Sequence[str] | None = None) -> Arrays:
         """Copies of the named parameters, all by default."""
-        ...
 
     def difference(self, start: Arrays) -> Arrays:
         """The named parameters as they are, less what is given for each."""
-        ...
 
     def run(
         self,
@@ -303,11 +300,9 @@ class Trainer(Protocol):
 
         Parameters that are `frozen`, by name, stay as they are: they get no gradient, and no step is spent on them.
         """
-        ...
 
     def observe(self) -> Observations:
         """What the model makes of all training examples now; only where the task is an `ObservedTask`."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,9 @@ class Experiment:
         """
         if isinstance(wanted := self.sections["selector"].get("clients"), int) and wanted > len(shards):
             LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, len(shards))
-            return self._with_cohort(len(shards)).fitted(shards)
+            selector: Any = self.selector
+            sections = {**self.sections, "selector": {**self.sections["selector"], "clients": len(shards)}}
+            return replace(self, selector=replace(selector, clients=len(shards)), sections=sections).fitted(shards)
         if not isinstance(self.plan.task, FittedTask):
             return self
         task = self.plan.task.fitted(shards)
@@ -129,18 +131,10 @@ class Experiment:
             return self
         cls: type[Any] = type(task)
         for each in fields(cls):
-            said, found = getattr(self.plan.task, each.name), getattr(task, each.name)
-            if each.default is not MISSING and said not in (each.default, found):
-                raise InputError(f"task.{each.name} must be {found!r} with these data; got {said!r}.")
+            value, fitted = getattr(self.plan.task, each.name), getattr(task, each.name)
+            if each.default is not MISSING and value not in (each.default, fitted):
+                raise InputError(f"task.{each.name} must be {fitted!r} with these data; got {value!r}.")
         return self._with_task(task)
-
-    def _with_cohort(self, clients: int) -> "Experiment":
-        """Return the experiment with another number of clients in each cohort."""
-        selector: Any = self.selector
-        section = {**self.sections["selector"], "clients": clients}
-        return replace(
-            self, selector=replace(selector, clients=clients), sections={**self.sections, "selector": section}
-        )
 
     def _with_task(self, task: Task[Any, Any]) -> "Experiment":
         """Return the experiment with a task that was fitted to data, and all that depends on the task fitted to it."""

@@ -16,17 +16,12 @@ Own = Mapping[int, Mapping[str, Tree]]
 
 
 def inherited(plan: Plan, memory: Mapping[str, Any]) -> dict[str, Tree]:
-    """Return what a client of a run that has ended hands on: its best private parameters, and those of its sharing.
-
-    Args:
-        plan: the run's.
-        memory: what the client remembered at the end.
-    """
+    """Return what a client of a run that has ended hands on: its best private parameters, and those of its sharing."""
     kept = memory["best"]["arrays"] if memory.get("best") else memory.get("private", {})
     private = {name: array for name, array in kept.items() if not plan.travels(name)}
     sharing = plan.owned.inherited(memory.get("sharing")) if plan.owned else None
-    found = {"private": private or None, "sharing": sharing}
-    return {name: value for name, value in found.items() if value is not None}
+    parts = {"private": private or None, "sharing": sharing}
+    return {name: value for name, value in parts.items() if value is not None}
 
 
 def fitting(plan: Plan, names: Sequence[str], own: Mapping[str, Mapping[str, Tree]]) -> Own:
@@ -40,13 +35,13 @@ def fitting(plan: Plan, names: Sequence[str], own: Mapping[str, Mapping[str, Tre
         own: {name of a client: as `inherited` returns it}, of others too.
     """
     wanted = {name: array.shape for name, array in plan.build_model().initial.items() if not plan.travels(name)}
-    found: dict[int, Mapping[str, Tree]] = {}
+    by_client: dict[int, Mapping[str, Tree]] = {}
     for number, name in enumerate(names):
         private: Any = own.get(name, {}).get("private", {})
         had = {each: array.shape for each, array in private.items()}
         if own.get(name) and (wanted.keys() == had.keys() if plan.variants else wanted == had):
-            found[number] = own[name]
-    return found
+            by_client[number] = own[name]
+    return by_client
 
 
 def joined(shared: Arrays, own: Own) -> Arrays:

@@ -82,9 +82,9 @@ def run(
         budget does not pay for a single round, `AllClientsFailedError`, or `Interrupted` if asked to stop (Ctrl-C,
         SIGTERM).
     """
-    given = {**choices, **({} if data is None else {"data": data_of(data)})}
+    options = {**choices, **({} if data is None else {"data": data_of(data)})}
     name, content = content_of(recipe)
-    experiment = build(name, override(content, {**changes_of(given), **(overrides or {})}))
+    experiment = build(name, override(content, {**changes_of(options), **(overrides or {})}))
     if seeds is not None:
         if choices.get("seed") is not None or start is not None or track or on_round:
             rule = "seeds goes without seed, start, track and on_round"
@@ -117,9 +117,9 @@ def resume(folder: str | Path, progress: bool = True, before: bool = False, roun
         rounds: how many there are to be in all, also for a run that has ended: it ends as if they had been asked for at
             first. None = as many as were. Raises `InputError` where the rounds so far would have been others.
     """
-    store = RunFolder.open(Path(folder))
-    with Progress.of(stored_experiment(store), not progress, rounds) as watcher:
-        runner.go_on(store, watcher, before, rounds=rounds)
+    run_folder = RunFolder.open(Path(folder))
+    with Progress.of(stored_experiment(run_folder), not progress, rounds) as watcher:
+        runner.resume(run_folder, watcher, before, rounds=rounds)
     return Run(folder)
 
 
@@ -172,11 +172,11 @@ def _given_tables(experiment: Experiment) -> dict[str, pd.DataFrame]:
     return experiment.data.tables() if isinstance(experiment.data, GivenData) else {}
 
 
-def _with_stored_tables(experiment: Experiment, store: RunFolder) -> Experiment:
+def _with_stored_tables(experiment: Experiment, run_folder: RunFolder) -> Experiment:
     """Return the experiment with all tables given in memory written to the run's folder and read there."""
     with without_notes():  # told before
         frames = _given_tables(experiment)
-    paths = {f"data.{key}": store.path_for(f"{DATA}/{key}.parquet") for key in frames}
+    paths = {f"data.{key}": run_folder.path_for(f"{DATA}/{key}.parquet") for key in frames}
     for (key, frame), path in zip(frames.items(), paths.values(), strict=True):
         _store_table(frame, path, f"data.{key}")
     return experiment.with_changes(paths)

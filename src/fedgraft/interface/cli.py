@@ -102,8 +102,8 @@ app = typer.Typer(
 )
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _tell_version(wanted: bool) -> None:
+    if wanted:
         print(version("fedgraft"))
         raise typer.Exit
 
@@ -150,15 +150,15 @@ def _module(command: str) -> str:
 
 def _first_line(command: str) -> str:
     """Return the first line of a command's file, which is not imported."""
-    found = find_spec(_module(command))
-    assert found is not None
-    source = found.loader.get_source(_module(command))  # type: ignore[union-attr]
+    module_spec = find_spec(_module(command))
+    assert module_spec is not None
+    source = module_spec.loader.get_source(_module(command))  # type: ignore[union-attr]
     return (ast.get_docstring(ast.parse(source)) or "").splitlines()[0]
 
 
 def _fail(error: Exception, code: int) -> None:
-    said = str(error).strip()
-    lines = said.split("\n") if isinstance(error, AllClientsFailedError) else [said]  # a line for each client
+    text = str(error).strip()
+    lines = text.split("\n") if isinstance(error, AllClientsFailedError) else [text]  # a line for each client
     messages.print(Text.assemble(("error:", "red"), " ", "\n".join(map(printable, lines))))
     sys.exit(code)
 

@@ -65,18 +65,18 @@ def compare(
         row["client_alone"] = None if row["client_alone"] is None else row["client_alone"]["test"]
     yardsticks = [row.pop("yardsticks") for row in rows]
     scores = pd.DataFrame([{f"yardstick_{name}": score for name, score in each.items()} for each in yardsticks])
-    found = Comparison(pd.concat([pd.DataFrame(rows), scores], axis=1).set_index("run"))
-    found.groups = pd.DataFrame(map(_flat, group_rows(grouped(opened))))
-    if len(found.groups):
-        found.groups = found.groups.set_index("group")
-    return found
+    comparison = Comparison(pd.concat([pd.DataFrame(rows), scores], axis=1).set_index("run"))
+    comparison.groups = pd.DataFrame(map(_flat, group_rows(grouped(opened))))
+    if len(comparison.groups):
+        comparison.groups = comparison.groups.set_index("group")
+    return comparison
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a group without dicts."""
-    told = {name: row[name] for name in ("group", "runs", "seeds", "metric", "better")}
+    columns = {name: row[name] for name in ("group", "runs", "seeds", "metric", "better")}
     for name in (*SCORES, "bytes"):
         known = row[name] or {"mean": None, "spread": None}
-        told |= {name: known["mean"], f"{name}_spread": known["spread"]}
+        columns |= {name: known["mean"], f"{name}_spread": known["spread"]}
     difference = row.get("difference", {})
-    return {**told, "difference": difference.get("mean"), "difference_half_width": difference.get("half_width")}
+    return {**columns, "difference": difference.get("mean"), "difference_half_width": difference.get("half_width")}

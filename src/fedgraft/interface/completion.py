@@ -19,12 +19,7 @@ def completed(names: Iterable[str], begun: str, about: Callable[[str], str]) -> 
 
 
 class RecipeFirst(click.Command):
-    """Stands for a command while its first argument is completed: the command itself would be imported.
-
-    Args:
-        name: of the command.
-        command: returns it, for what begins with a dash.
-    """
+    """Stands for a command while its first argument is completed: the command itself would be imported."""
 
     def __init__(self, name: str, command: Callable[[], Any]) -> None:
         super().__init__(name, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
@@ -33,7 +28,7 @@ class RecipeFirst(click.Command):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the recipes, and files, that begin like this; or the command's options."""
         if incomplete.startswith("-"):
-            found: list[CompletionItem] = self._command().shell_complete(ctx, incomplete)
-            return found
+            items: list[CompletionItem] = self._command().shell_complete(ctx, incomplete)
+            return items
         known = {**recipes(), **{str(path): "a recipe file" for path in sorted(Path().glob("*.toml"))}}
         return completed(known, incomplete, known.__getitem__)

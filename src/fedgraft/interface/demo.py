@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         demo(out)
     except (Interrupted, KeyboardInterrupt) as error:
         number = getattr(error, "number", SIGINT)
-        messages.print(f"{signals.said(number)}; started again, the demonstration begins anew.")
+        messages.print(f"{signals.text_of(number)}; started again, the demonstration begins anew.")
         sys.exit(128 + number)
     except (FedgraftError, OSError) as error:
         messages.print(f"[red]error:[/red] {escape(printable(str(error)))}")
@@ -118,10 +118,12 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _result(run: Run) -> str:
-    said = run.summary
-    scores = f"rmse {run.history['validation'].min():.4f} on validation, {said['test_at_best_validation']:.4f} on test"
-    size, seconds = human_bytes(said["bytes"]["total"]), human_seconds(said["seconds"])
-    return f"{said['rounds']} rounds in {seconds}, {size}: {scores}"
+    summary = run.summary
+    scores = (
+        f"rmse {run.history['validation'].min():.4f} on validation, {summary['test_at_best_validation']:.4f} on test"
+    )
+    size, seconds = human_bytes(summary["bytes"]["total"]), human_seconds(summary["seconds"])
+    return f"{summary['rounds']} rounds in {seconds}, {size}: {scores}"
 
 
 def _ask(run: Run) -> pd.DataFrame:

@@ -36,20 +36,13 @@ LOOKS: Final = 5
 """How often the SuperLink is looked for, a second apart, until it is held for ended."""
 
 
-def run_on(path: Path, recipe: str, given: Mapping[str, Any], folder: Path, quiet: bool = False) -> dict[str, Any]:
-    """Have a federation run a recipe, show its progress, and return the summary.
+def run_on(path: Path, recipe: str, overrides: Mapping[str, Any], folder: Path, quiet: bool = False) -> dict[str, Any]:
+    """Have a federation run a recipe, show its progress, and return the summary. Raises what the run ends with.
 
-    Args:
-        path: the federation's folder.
-        recipe: a recipe's name or file.
-        given: overrides; the data and the task are the federation's.
-        folder: of the run, on this machine, which is the server's.
-        quiet: whether to show nothing.
-
-    Raises what the run ends with.
+    The data and the task are the federation's; the run's `folder` is on this machine, which is the server's.
     """
     federation = FederationFolder.read(path)
-    experiment = on_federation(recipe, given, federation)
+    experiment = on_federation(recipe, overrides, federation)
     folder_check.check_free(folder)
     with tempfile.TemporaryDirectory(prefix="fedgraft-") as made:
         file = Path(made) / "recipe.toml"
@@ -58,28 +51,28 @@ def run_on(path: Path, recipe: str, given: Mapping[str, Any], folder: Path, quie
             return _follow(federation, folder, RUN, progress, file)
 
 
-def resume_on(store: RunFolder, before: bool, quiet: bool = False) -> dict[str, Any]:
-    """Have its federation take a run up; arguments as `runner.go_on`."""
-    federation = FederationFolder.read(Path(store.environment()[FEDERATION]))
-    experiment = stored_experiment(store)
+def resume_on(run_folder: RunFolder, before: bool, quiet: bool = False) -> dict[str, Any]:
+    """Have its federation take a run up; arguments as `runner.resume`."""
+    federation = FederationFolder.read(Path(run_folder.environment()[FEDERATION]))
+    experiment = stored_experiment(run_folder)
     with Progress.of(experiment, quiet) as progress:
-        return _follow(federation, store.folder, BEFORE if before else RESUME, progress)
+        return _follow(federation, run_folder.folder, BEFORE if before else RESUME, progress)
 
 
-def is_federated(store: RunFolder) -> bool:
+def is_federated(run_folder: RunFolder) -> bool:
     """Return whether a run's clients are at the nodes of a federation."""
-    return FEDERATION in store.environment()
+    return FEDERATION in run_folder.environment()
 
 
-def on_federation(recipe: str, given: Mapping[str, Any], federation: FederationFolder) -> Experiment:
+def on_federation(recipe: str, overrides: Mapping[str, Any], federation: FederationFolder) -> Experiment:
     """Return a recipe as a federation runs it: on its data, with its task, at its nodes."""
-    for key in given:
+    for key in overrides:
         if key.partition(".")[0] in OWN:
             raise InputError(f"{key} cannot be given with --on: data and task are those of {federation.recipe}.")
     own = load(str(federation.recipe))
     content = {**read_recipe(recipe)[1], **{section: own.sections[section] for section in OWN}}
-    changes = {"seed": own.seed, **given, "yardsticks": []}
-    if section_of(content, "runtime").get("name") != FLOWER and given.get("runtime.name") != FLOWER:
+    changes = {"seed": own.seed, **overrides, "yardsticks": []}
+    if section_of(content, "runtime").get("name") != FLOWER and overrides.get("runtime.name") != FLOWER:
         changes["runtime.name"] = FLOWER
     return build(read_recipe(recipe)[0], override(content, changes))
 
@@ -108,7 +101,7 @@ class _Followed:
     ) -> None:
         self._federation, self._folder, self._run, self._progress = federation, folder, run, progress
         self._pid = 0
-        self._found: list[Connection] = []
+        self._pipes: list[Connection] = []
         self._clients = len(federation.clients)
         Thread(target=self._accept, args=(listener,), daemon=True).start()
 
@@ -146,22 +139,22 @@ class _Followed:
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGTERM)
         with suppress(EOFError, OSError):
-            while self._found[0].recv()[0] not in ("done", "failed"):
+            while self._pipes[0].recv()[0] not in ("done", "failed"):
                 pass
 
     def _accept(self, listener: Listener) -> None:
         with suppress(OSError, EOFError):
-            self._found.append(listener.accept())
+            self._pipes.append(listener.accept())
 
     def _connected(self) -> Connection:
         looked = time.monotonic()
-        while not self._found:
+        while not self._pipes:
             time.sleep(0.1)
             if time.monotonic() - looked > LOOK_SECONDS:
                 looked = time.monotonic()
-                if control.status_of(self._federation, self._run).startswith("finished") and not self._found:
+                if control.status_of(self._federation, self._run).startswith("finished") and not self._pipes:
                     raise MachineError(f"The ServerApp could not start: {control.log_of(self._federation, self._run)}")
-        return self._found[0]
+        return self._pipes[0]
 
     def _check_server(self) -> None:
         """End the ServerApp and raise `MachineError` where no SuperLink listens any more: Flower's part would wait on.
@@ -190,8 +183,8 @@ class _Followed:
 def _error(kind: str, text: str, number: int) -> FedgraftError:
     if kind == "Interrupted":
         return Interrupted(text, number)
-    found = getattr(errors, kind, None)
-    return found(text) if found in (errors.InputError, errors.BudgetError, errors.MachineError) else FedgraftError(text)
+    cls = getattr(errors, kind, None)
+    return cls(text) if cls in (errors.InputError, errors.BudgetError, errors.MachineError) else FedgraftError(text)
 
 
 @contextmanager

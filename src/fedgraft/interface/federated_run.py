@@ -36,23 +36,14 @@ HAND_OVER_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class RemoteClient:
-    """A client whose data are elsewhere.
-
-    Args:
-        name: of the client.
-        data: fingerprint of its data, as its node says.
-    """
+    """A client whose data are elsewhere: its name, and the fingerprint of its data, as its node says."""
 
     name: str
     data: str
 
 
-class _Told:
-    """Whoever waits behind the socket; a run goes on where nobody does any more.
-
-    Args:
-        path: of the socket.
-    """
+class _Listener:
+    """Whoever waits behind the socket; a run goes on where nobody does any more."""
 
     def __init__(self, path: str) -> None:
         self._pipe: Connection | None = None
@@ -73,16 +64,10 @@ class _Told:
 
 
 class _Nodes:
-    """The sites of a federation, as the runner uses them.
+    """The sites of a federation, as the runner uses them."""
 
-    Args:
-        link: the way to their nodes.
-        folder: of the federation.
-        told: whoever waits.
-    """
-
-    def __init__(self, link: Link, folder: FederationFolder, told: _Told) -> None:
-        self._link, self._folder, self._told = link, folder, told
+    def __init__(self, link: Link, folder: FederationFolder, listener: _Listener) -> None:
+        self._link, self._folder, self._listener = link, folder, listener
         self.where = str(folder.path)
         self._runtime: NodesRuntime | None = None
 
@@ -92,7 +77,9 @@ class _Nodes:
         folder, names = self._folder, self._folder.clients
         known = None if folder.insecure else {node: names.index(name) for name, node in folder.node_ids().items()}
         recipe = experiment.to_toml().encode()
-        runtime = NodesRuntime(self._link, run, len(names), recipe, known, lambda text: self._told.tell("note", text))
+        runtime = NodesRuntime(
+            self._link, run, len(names), recipe, known, lambda text: self._listener.tell("note", text)
+        )
         self._runtime = runtime
         try:
             runtime.wait_for_all(getattr(experiment.runtime, "join_seconds", 0.0))
@@ -107,9 +94,9 @@ class _Nodes:
         assert runtime is not None, "joined before"
         models = {client: pack_site_run(experiment, state, summary, client, names[client]) for client in state.joined}
         for client in runtime.hand_over(models, HAND_OVER_SECONDS):
-            self._told.tell("note", f"{names[client]} could not be given its model; 'fedgraft resume' tries again.")
+            self._listener.tell("note", f"{names[client]} could not be given its model; 'fedgraft resume' tries again.")
         if outside := sum(runtime.outside.values()):
-            self._told.tell(
+            self._listener.tell(
                 "note",
                 f"{human_bytes(outside)} of scoring went outside the protocol and are not in the ledger; "
                 "evaluation.at=clients has them charged.",
@@ -119,26 +106,26 @@ class _Nodes:
 def main(link: Link, config: Mapping[str, Any]) -> None:
     """Run or resume; the configuration names folders, the recipe's file, what to do and the socket."""
     logging.getLogger("flwr").setLevel(logging.WARNING)
-    told = _Told(str(config["socket"]))
-    told.tell("pid", getpid())
+    listener = _Listener(str(config["socket"]))
+    listener.tell("pid", getpid())
     try:
         folder = FederationFolder.read(Path(str(config["federation"])))
-        sites, run_folder = _Nodes(link, folder, told), Path(str(config["folder"]))
+        sites, run_folder = _Nodes(link, folder, listener), Path(str(config["folder"]))
         if config["order"] == federated.RUN:
-            summary = runner.execute(load(str(config["recipe"])), run_folder, told, sites=sites)
+            summary = runner.execute(load(str(config["recipe"])), run_folder, listener, sites=sites)
         else:
-            summary = runner.resume(run_folder, told, config["order"] == federated.BEFORE, sites)
+            summary = runner.resume(run_folder, listener, config["order"] == federated.BEFORE, sites)
     except (FedgraftError, OSError) as error:
-        told.tell("failed", type(error).__name__, str(error), getattr(error, "number", 0))
+        listener.tell("failed", type(error).__name__, str(error), getattr(error, "number", 0))
     except (KeyboardInterrupt, Terminated) as error:
-        told.tell("failed", "Interrupted", "interrupted", getattr(error, "number", 2))
+        listener.tell("failed", "Interrupted", "interrupted", getattr(error, "number", 2))
     except Exception as error:
         if not (lacked := memory_shortage(error)):
-            told.tell("failed", "Exception", f"{type(error).__name__}: {error}", 0)
+            listener.tell("failed", "Exception", f"{type(error).__name__}: {error}", 0)
             raise
-        told.tell("failed", "MachineError", lacked, 0)
+        listener.tell("failed", "MachineError", lacked, 0)
     else:
-        told.tell("done", summary)
+        listener.tell("done", summary)
 
 
 app = server_app(main)

@@ -1,6 +1,5 @@
 """A finished run, as Python sees it."""
 
-import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -28,6 +27,7 @@ from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.figures.curve_figures import score
 from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored.choices import is_explained
+from fedgraft.reports.stored.comparison import shown_score
 from fedgraft.reports.stored.stored_runs import StoredRun, yardsticks_of
 
 
@@ -73,11 +73,11 @@ class Run(Represented):
     @cached_property
     def experiment(self) -> Experiment:
         """Experiment that was run."""
-        return stored_experiment(self._stored.store)
+        return stored_experiment(self._stored.run_folder)
 
     @cached_property
     def _finished(self) -> FinishedRun:
-        return load_run(self._stored.store)
+        return load_run(self._stored.run_folder)
 
     @cached_property
     def model(self) -> torch.nn.Module:
@@ -85,7 +85,7 @@ class Run(Represented):
 
         Raises `InputError` where clients ended with models of their own: see `models`.
         """
-        return load_model(self._stored.store)
+        return load_model(self._stored.run_folder)
 
     @property
     def models(self) -> Mapping[str, torch.nn.Module]:
@@ -153,10 +153,10 @@ class Run(Represented):
         Returns:
             The questions, once for each answer, with the client that answers, and the answers.
         """
-        asked, own_by_name = self._asked(questions, tables)
+        by_name, own_by_name = self._question_tables(questions, tables)
         with python_words():
-            run = load_run(self._stored.store, None if data_root is None else Path(data_root), allow_changed_data)
-            return predict(run, asked, client, own, *more_own, count=k, probabilities=probabilities, **own_by_name)
+            run = load_run(self._stored.run_folder, None if data_root is None else Path(data_root), allow_changed_data)
+            return predict(run, by_name, client, own, *more_own, count=k, probabilities=probabilities, **own_by_name)
 
     def embeddings(
         self,
@@ -178,23 +178,23 @@ class Run(Represented):
         Returns:
             A row for each: the questions, "client", "node" or "graph", and embedding_0, embedding_1 ...
         """
-        asked, own_by_name = self._asked(questions, tables)
+        by_name, own_by_name = self._question_tables(questions, tables)
         with python_words():
-            return embeddings(self._finished, asked, client, own, *more_own, **own_by_name)
+            return embeddings(self._finished, by_name, client, own, *more_own, **own_by_name)
 
-    def _asked(
+    def _question_tables(
         self, questions: Given | Sequence[Any] | None, tables: Mapping[str, Given | None]
     ) -> tuple[dict[str, Given | None], dict[str, Given | None]]:
         """Return tables of questions by name, and one client's own tables by keyword."""
-        asked = {name: table for name, table in tables.items() if not name.startswith("own_")}
+        by_name = {name: table for name, table in tables.items() if not name.startswith("own_")}
         own_by_name = {name: table for name, table in tables.items() if name.startswith("own_")}
         task = self.experiment.plan.task
         if questions is not None and isinstance(task, PredictingTask):
             if isinstance(questions, str | Path | pd.DataFrame):
-                asked[task.asks[0]] = questions
+                by_name[task.asks[0]] = questions
             else:
-                asked |= task.tables_of(questions)
-        return asked, own_by_name
+                by_name |= task.tables_of(questions)
+        return by_name, own_by_name
 
     def figures(self, target: float | None = None) -> list[go.Figure]:
         """Return every figure of the report; each shows inline in a notebook.
@@ -230,19 +230,23 @@ class Run(Represented):
             return write_report(folders, Path(path), *options)
 
     def _properties(self) -> list[tuple[str, str]]:
-        said = self.summary
-        metric, size = said["metric"], said["bytes"]
+        summary = self.summary
+        metric, size, seconds = summary["metric"], summary["bytes"], human_seconds(summary["seconds"])
         return [
-            ("recipe", f"{said['recipe']}, selector {self._stored.selector}"),
-            ("data", f"{said['dataset']}, {said['clients']} clients, seed {said['seed']}"),
-            *([("scored", f"{said['scored']} of the clients")] if said.get("scored") else []),
-            ("rounds", f"{said['rounds']} in {human_seconds(said['seconds'])}, ended by {said.get('stopped_by', '-')}"),
+            ("recipe", f"{summary['recipe']}, selector {self._stored.selector}"),
+            ("data", f"{summary['dataset']}, {summary['clients']} clients, seed {summary['seed']}"),
+            *([("scored", f"{summary['scored']} of the clients")] if summary.get("scored") else []),
+            ("rounds", f"{summary['rounds']} in {seconds}, ended by {summary.get('stopped_by', '-')}"),
             ("bytes", f"{human_bytes(size['total'])} ({human_bytes(size['down'])} down, {human_bytes(size['up'])} up)"),
-            (f"{metric} on validation, best", _score(self._stored.best_validation)),
-            (f"{metric} on test, there", _score(said["test_at_best_validation"])),
-            *([("all data, sent once", human_bytes(raw))] if (raw := said.get("raw_data_bytes")) is not None else []),
-            *((f"yardstick {name}", _score(score)) for name, score in yardsticks_of(said).items()),
-            *([("failures", failures)] if (failures := human_failures(said.get("failures"))) else []),
+            (f"{metric} on validation, best", shown_score(self._stored.best_validation)),
+            (f"{metric} on test, there", shown_score(summary["test_at_best_validation"])),
+            *(
+                [("all data, sent once", human_bytes(raw))]
+                if (raw := summary.get("raw_data_bytes")) is not None
+                else []
+            ),
+            *((f"yardstick {name}", shown_score(score)) for name, score in yardsticks_of(summary).items()),
+            *([("failures", failures)] if (failures := human_failures(summary.get("failures"))) else []),
             ("folder", str(self.folder)),
         ]
 
@@ -279,7 +283,3 @@ def folders_of(runs: Sequence[HasFolder | str | Path]) -> list[Path]:
     if isinstance(runs, Run | str | Path):
         raise InputError(f"Give a list of runs, such as [run]; got {runs!r}.")
     return [Path(each) if isinstance(each, str | Path) else each.folder for each in runs]
-
-
-def _score(value: float | None) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:.4f}"

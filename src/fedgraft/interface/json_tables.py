@@ -21,12 +21,7 @@ MOST_CELLS = 10_000_000
 
 
 class RefusedError(FedgraftError):
-    """A request that is not answered.
-
-    Args:
-        status: of HTTP, such as 413.
-        line: why.
-    """
+    """A request that is not answered, with a status of HTTP, such as 413, and why."""
 
     def __init__(self, status: int, line: str) -> None:
         super().__init__(line)
@@ -35,13 +30,7 @@ class RefusedError(FedgraftError):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Questions of one request.
-
-    Args:
-        tables: by name.
-        client: who answers all of them; None leaves it to the task.
-        count: answers to each; None leaves it to the task.
-    """
+    """Questions of one request: tables by name, who answers all, how many answers to each; None leaves it to a task."""
 
     tables: Mapping[str, pd.DataFrame]
     client: str | None
@@ -58,18 +47,18 @@ def read_request(body: bytes, most_rows: int) -> Request:
 
     Raises `RefusedError` for what is no JSON or too large, `InputError` for JSON that is no request.
     """
-    said = _parsed(body)
-    _check(isinstance(said, dict), "The body", 'an object such as {"tables": {NAME: [ROW, ...]}}', said)
-    for name in said:
+    request = _parsed(body)
+    _check(isinstance(request, dict), "The body", 'an object such as {"tables": {NAME: [ROW, ...]}}', request)
+    for name in request:
         if name not in MEMBERS:
             raise unknown("member of a request", name, MEMBERS)
-    given, client, count = (said.get(name) for name in MEMBERS)
-    _check(isinstance(given, dict), "tables", "an object {NAME: [ROW, ...]}", given)
+    rows_of, client, count = (request.get(name) for name in MEMBERS)
+    _check(isinstance(rows_of, dict), "tables", "an object {NAME: [ROW, ...]}", rows_of)
     _check(client is None or isinstance(client, str), "client", "a text, the name of a client", client)
     _check(count is None or type(count) is int, "count", "a whole number", count)
     require(count is None or count >= 1, "count", ">= 1", count)
     tables: dict[str, pd.DataFrame] = {}
-    for name, table in given.items():
+    for name, table in rows_of.items():
         taken = sum(other.size for other in tables.values())
         tables[name] = _table(name, table, most_rows, MOST_CELLS - taken)
     return Request(tables, client, count)
@@ -89,46 +78,46 @@ def to_json(value: object) -> bytes:
 
 def _parsed(body: bytes) -> Any:
     try:
-        said = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_number)
+        content = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_number)
         if b"\\ud" in body.lower():
-            json.dumps(said, ensure_ascii=False).encode()  # half a character is no text
+            json.dumps(content, ensure_ascii=False).encode()  # half a character is no text
     except RecursionError as error:
         raise RefusedError(400, "The body is nested too deeply.") from error
     except ValueError as error:
         raise RefusedError(400, f"The body is no JSON: {error}.") from error
-    return said
+    return content
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(members)
-    if len(found) < len(members):
+    unique = dict(members)
+    if len(unique) < len(members):
         (name, _), *_ = Counter(name for name, _ in members).most_common(1)
         raise ValueError(f"{name!r} is more than once in an object")
-    return found
+    return unique
 
 
 def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no number in JSON; null stands for what is missing")
 
 
-def _table(name: str, given: Any, most_rows: int, most_cells: int) -> pd.DataFrame:
+def _table(name: str, table: Any, most_rows: int, most_cells: int) -> pd.DataFrame:
     columns: dict[str, Any]
-    if isinstance(given, dict):
-        columns, lengths = given, {len(values) if isinstance(values, list) else -1 for values in given.values()}
+    if isinstance(table, dict):
+        columns, lengths = table, {len(values) if isinstance(values, list) else -1 for values in table.values()}
         rows, sound = max(lengths, default=0), len(lengths) < 2 and -1 not in lengths
     else:
-        sound = isinstance(given, list) and all(isinstance(row, dict) for row in given)
-        rows = len(given) if sound else 0
-        columns = dict.fromkeys(column for row in given for column in row) if sound else {}
-    _check(sound, f"--{name}", "a list of rows, an object each, or an object of columns, lists of one length", given)
+        sound = isinstance(table, list) and all(isinstance(row, dict) for row in table)
+        rows = len(table) if sound else 0
+        columns = dict.fromkeys(column for row in table for column in row) if sound else {}
+    _check(sound, f"--{name}", "a list of rows, an object each, or an object of columns, lists of one length", table)
     if rows > most_rows:
         raise RefusedError(413, f"--{name} has {rows:,} rows; at most {most_rows:,} are answered at a time.")
     if rows * len(columns) > most_cells:
         raise RefusedError(
             413, f"--{name} has {len(columns):,} columns of {rows:,} rows; all tables may have {MOST_CELLS:,} cells."
         )
-    if isinstance(given, list):
-        columns = {column: [row.get(column) for row in given] for column in columns}
+    if isinstance(table, list):
+        columns = {column: [row.get(column) for row in table] for column in columns}
     return pd.DataFrame({column: _column(name, column, values) for column, values in columns.items()})
 
 

@@ -31,36 +31,32 @@ class TablesCommand(TyperCommand):
 def spelled_out(arguments: Sequence[str], known: Mapping[str, bool]) -> list[str]:
     """Return arguments with `--table NAME=FILE` in place of `--NAME FILE` and `--NAME=FILE`.
 
-    Args:
-        arguments: of the command.
-        known: {option of the command: whether it takes a value}.
-
-    Raises `InputError` where the file is missing.
+    `known` is {option of the command: whether it takes a value}. Raises `InputError` where the file is missing.
     """
-    found: list[str] = []
+    spelled: list[str] = []
     rest = list(arguments)
     while rest:
         name, equals, value = (argument := rest.pop(0)).partition("=")
         if argument == "--":
-            return [*found, argument, *rest]
+            return [*spelled, argument, *rest]
         if name in known or not argument.startswith("--"):
-            found.append(argument)
+            spelled.append(argument)
             if known.get(name) and not equals:
-                found += rest[:1]
+                spelled += rest[:1]
                 del rest[:1]
             continue
         if not equals and rest and rest[0] not in known and not rest[0].startswith("--"):
             value = rest.pop(0)
         if not value:
             raise InputError(f"{name} needs a value, the .csv or .parquet file of a table.")
-        found += [OPTION, f"{name.removeprefix('--')}={value}"]
-    return found
+        spelled += [OPTION, f"{name.removeprefix('--')}={value}"]
+    return spelled
 
 
-def named_tables(given: Iterable[str]) -> dict[str, Given | None]:
+def named_tables(texts: Iterable[str]) -> dict[str, Given | None]:
     """Return {name: file} of texts `NAME=FILE`; of a pipe, such as /dev/stdin, the table that comes out of it."""
     tables: dict[str, Given | None] = {}
-    for text in given:
+    for text in texts:
         name, _, file = text.partition("=")
         if not name or not file:
             raise InputError(f"{OPTION} must be NAME=FILE; got {text!r}.")

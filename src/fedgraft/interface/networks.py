@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from fedgraft.errors import InputError
+from fedgraft.experiment.recipes import discovery
 
 
 def section_of_network(value: Any) -> dict[str, Any] | None:
@@ -16,16 +16,9 @@ def section_of_network(value: Any) -> dict[str, Any] | None:
     if torch is None:
         return None
     if isinstance(value, type) and issubclass(value, torch.nn.Module):
-        return {"name": _name_of(value)}
+        return {"name": discovery.outside_name(value)}
     if not isinstance(value, torch.nn.Module):
         return None
     from fedgraft.contracts import given_networks
 
     return {"name": "network", "module": given_networks.keep(given_networks.stored(value))}
-
-
-def _name_of(cls: type[Any]) -> str:
-    """Return "package.module:Class"."""
-    if "<locals>" in cls.__qualname__:
-        raise InputError(f"{cls.__qualname__} is defined in a function; define it in a module or a notebook's cell.")
-    return f"{cls.__module__}:{cls.__qualname__}"

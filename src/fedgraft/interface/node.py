@@ -33,13 +33,9 @@ MEMORIES, RUNS, HOME, LOGFILE = "memories", "runs", "flwr", "supernode.log"
 def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop: Callable[[], bool]) -> None:
     """Check the data against the recipe, join the federation, and answer until told to stop.
 
-    Args:
-        path: the node's folder, as 'fedgraft federation init' made it.
-        data: a file of 'fedgraft shard', a table, or NAME=FILE for each of several tables.
-        say: tells the user a line.
-        stop: says when to end.
-
-    Raises `InputError` for what is wrong with folder or data, and `MachineError` where Flower's SuperNode ends.
+    `path` is the node's folder, as 'fedgraft federation init' made it; `data` a file of 'fedgraft shard', a table, or
+    NAME=FILE for each of several tables. Raises `InputError` for what is wrong with folder or data, and `MachineError`
+    where Flower's SuperNode ends.
     """
     folder = NodeFolder.read(path)
     own = load(str(folder.recipe))
@@ -60,16 +56,7 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
 def _keep(
     node: NodeFolder, run: str, left: Sequence[bytes], data: Sequence[str], digest: str, say: Callable[[str], None]
 ) -> None:
-    """Keep what a run leaves this site, to predict with.
-
-    Args:
-        node: the site's folder.
-        run: its name.
-        left: recipe, content, memory and set-up message, as `write_site_run` takes them.
-        data: where the site's data are.
-        digest: fingerprint of the data.
-        say: tells the user a line.
-    """
+    """Keep what a run leaves this site, to predict with."""
     folder = node.path / RUNS / run
     write_site_run(folder, left, node.client, node.name, data, digest)
     say(f"A run has ended; what it leaves is in {folder}. Use it: fedgraft predict {folder} -o answers.csv ...")
@@ -81,11 +68,11 @@ def plan_of(recipe: bytes, own: Experiment) -> Plan:
     Classes that are not fedgraft's are found only where the node's own recipe names them.
     """
     text = recipe.decode(errors="replace")
-    given, known = contents(text, "The server's recipe"), contents(own.to_toml(), "This node's recipe")
+    theirs, known = contents(text, "The server's recipe"), contents(own.to_toml(), "This node's recipe")
     for name in ("data", "task"):
-        if _plain(given.get(name)) != _plain(known[name]):
+        if _plain(theirs.get(name)) != _plain(known[name]):
             raise InputError(f"its [{name}] is not that of this node's recipe")
-    if strange := sorted({*outside_names(given)} - {*outside_names(known)}):
+    if strange := sorted({*outside_names(theirs)} - {*outside_names(known)}):
         raise InputError(f"it names the class {strange[0]!r}, which this node's recipe does not")
     experiment = Experiment.from_toml(text, "The server's recipe")
     portable.check(experiment.runtime)
@@ -98,10 +85,10 @@ def _answer(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> None:
     until = time.monotonic() + FREE_SECONDS
     while not stop():
         code = _answered_until_it_ends(node, folder, stop)
-        said = last_line(folder.path / LOGFILE)
+        reason = last_line(folder.path / LOGFILE)
         if stop() or (time.monotonic() < until and _is_taken(folder.path / LOGFILE)):
             continue
-        raise MachineError(f"Flower's SuperNode has ended (exit code {code}): {said}")
+        raise MachineError(f"Flower's SuperNode has ended (exit code {code}): {reason}")
 
 
 def _answered_until_it_ends(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> int:
@@ -123,5 +110,5 @@ def _is_taken(log: Path) -> bool:
 
 def _plain(section: Any) -> Any:
     """Return a section as TOML has it, but for where its data are, which differs by machine."""
-    found = {key: value for key, value in (section or {}).items() if not str(value).startswith("/")}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
+    known = {key: value for key, value in (section or {}).items() if not str(value).startswith("/")}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in known.items()}

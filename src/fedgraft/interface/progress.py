@@ -5,7 +5,6 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -35,12 +34,7 @@ class Progress:
     chosen. Elsewhere: a line for each stage that takes long, and a line a round, at most one a second, always the first
     and the last. Why a client failed is told once for each reason.
 
-    Args:
-        rounds: most rounds there will be.
-        budget_bytes: most bytes there will be; 0 = no limit.
-        metric: what the score is called.
-        clients: how many clients there are; 0 = as many as the run finds.
-        quiet: say nothing at all.
+    A budget of 0 bytes is no limit; 0 clients are as many as the run finds.
     """
 
     def __init__(self, rounds: int, budget_bytes: int, metric: str, clients: int, quiet: bool = False) -> None:
@@ -54,7 +48,6 @@ class Progress:
         self._unsaid = ""
         self._said_at = -math.inf
         self._reasons: set[str] = set()
-        self._stages = _Stages(self._stage)
         self._waiting: threading.Timer | None = None
 
     @classmethod
@@ -67,14 +60,14 @@ class Progress:
         if self._terminal and not self._quiet:
             self._live = Live(console=Console(file=self._stream, highlight=False), refresh_per_second=8)
             self._live.start()
-        STAGE.addHandler(self._stages)
+        STAGE.addFilter(self._stage)
         STAGE.setLevel(logging.INFO)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        STAGE.removeHandler(self._stages)
+        STAGE.removeFilter(self._stage)
         STAGE.setLevel(logging.NOTSET)
         self._stage_over()
         if self._live is not None:
@@ -104,17 +97,18 @@ class Progress:
         console = self._live.console if self._live is not None else self._console
         console.print(Text(text))
 
-    def _stage(self, text: str) -> None:
-        """Show what is done before the first round or after the last one, such as a yardstick."""
+    def _stage(self, record: logging.LogRecord) -> bool:
+        """Show what is done before the first round or after the last one, such as a yardstick; a filter of the log."""
         self._stage_over()
-        said = Text(f"{text} ...")
+        line = Text(f"{record.getMessage()} ...")
         if self._live is not None:
-            self._live.update(said)
+            self._live.update(line)
         elif not self._quiet:
             self._say_last()
-            self._waiting = threading.Timer(STAGE_SECONDS, self._console.print, (said,))
+            self._waiting = threading.Timer(STAGE_SECONDS, self._console.print, (line,))
             self._waiting.daemon = True
             self._waiting.start()
+        return True
 
     def _stage_over(self) -> None:
         """Tell nothing of a stage that is over already."""
@@ -173,18 +167,6 @@ class Progress:
         """Who: "0 3 7", or "5 of 100" where that would be long."""
         names = " ".join(map(str, row.selected))
         return names if len(names) <= _LIST_WIDTH else f"{len(row.selected)} of {self._clients or len(state.chosen)}"
-
-
-class _Stages(logging.Handler):
-    """Hands on what is logged of a run's stages."""
-
-    def __init__(self, show: Callable[[str], None]) -> None:
-        super().__init__()
-        self._show = show
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Show one stage."""
-        self._show(record.getMessage())
 
 
 def _bar(done: float, whole: float, width: int) -> ProgressBar:

@@ -34,7 +34,7 @@ def changes_of(choices: Mapping[str, Any]) -> dict[str, Any]:
         if key in VALUES:
             changes[key] = list(value) if isinstance(value, tuple) else value
         elif isinstance(value, Mapping):
-            changes.update({f"{key}.{option}": given for option, given in value.items()})
+            changes.update({f"{key}.{option}": each for option, each in value.items()})
         elif key in METHODS and isinstance(value, str):
             changes[f"{key}.name"] = value
         elif key in ("codec", "downlink") and isinstance(value, list | tuple):

@@ -18,7 +18,7 @@ def in_python(text: str) -> str:
     "pairs has no rows; try 'fedgraft run RECIPE --from RUN'."
     """
     parts = _COMMAND.split(text)
-    parts[::2] = [_OPTION.sub(lambda found: found[1].replace("-", "_"), part) for part in parts[::2]]
+    parts[::2] = [_OPTION.sub(lambda match: match[1].replace("-", "_"), part) for part in parts[::2]]
     return "".join(parts)
 
 

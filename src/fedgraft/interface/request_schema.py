@@ -11,14 +11,10 @@ VALUE = {"type": ["string", "number", "boolean", "null"]}
 
 
 def request_schema(run: FinishedRun, most_rows: int, own_needed: bool) -> dict[str, Any]:
-    """Return the JSON Schema of a request.
+    """Return the JSON Schema of a request, whose tables have at most so many rows.
 
-    Columns are in the descriptions, in the words of task and data set, which know no types of them.
-
-    Args:
-        run: who is asked.
-        most_rows: of a table.
-        own_needed: whether the run's data are not there, so that every request has one client's own tables.
+    Columns are in the descriptions, in the words of task and data set, which know no types of them. `own_needed` says
+    that the run's data are not there, so that every request has one client's own tables.
     """
     tables, client, count = MEMBERS
     asks, counted = run.task.asks, run.task.count_column
@@ -67,9 +63,9 @@ def _table(what: str, most_rows: int, columns: dict[str, Any]) -> dict[str, Any]
 
 def _said(run: FinishedRun, tables: tuple[str, ...]) -> list[str]:
     """Return what the documentation of the task and of the data set says of these tables, a paragraph each."""
-    found = []
+    texts = []
     for cls in (type(run.task), type(run.experiment.data)):
         text, _, _ = (inspect.getdoc(cls) or "").partition("\nArgs:\n")
         paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
-        found += [each for each in paragraphs if any(f"`{name}`" in each for name in tables)]
-    return found
+        texts += [each for each in paragraphs if any(f"`{name}`" in each for name in tables)]
+    return texts

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.pages.outcome import outcome
-from fedgraft.reports.stored.comparison import clients_text, failures_text
+from fedgraft.reports.stored.comparison import clients_text, failures_text, shown_score
 from fedgraft.reports.stored.stored_runs import METRIC_NAMES, yardsticks_of
 
 
@@ -15,13 +15,13 @@ def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
     metric, total, raw = summary["metric"], summary["bytes"], summary.get("raw_data_bytes")
     return [
         f"{summary['recipe']} on {summary['dataset']}: {summary['rounds']} rounds ({summary['stopped_by']})",
-        f"  {metric}: validation {_score(summary['validation'])}, test {_score(summary['test'])}",
-        f"  {metric} on test at best validation: {_score(summary['test_at_best_validation'])}",
+        f"  {metric}: validation {shown_score(summary['validation'])}, test {shown_score(summary['test'])}",
+        f"  {metric} on test at best validation: {shown_score(summary['test_at_best_validation'])}",
         *_measures(summary),
         *_smoothed(summary),
         f"  bytes: {human_bytes(total['total'])} ({human_bytes(total['down'])} down, {human_bytes(total['up'])} up)",
         *([f"  sending all data once would take {human_bytes(raw)}"] if raw is not None else []),
-        *(f"  yardstick {name}: {_score(score)}" for name, score in yardsticks_of(summary).items()),
+        *(f"  yardstick {name}: {shown_score(score)}" for name, score in yardsticks_of(summary).items()),
         *([f"  clients: {clients_text(summary)}"] if summary["scored"] else []),
         *([f"  {failed}"] if (failed := failures_text(summary["failures"])) else []),
         f"  {outcome([summary], [summary['recipe']])}",
@@ -31,8 +31,8 @@ def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
 
 def _measures(summary: Mapping[str, Any]) -> list[str]:
     """Return the line of further measures of the model that was best on validation, if there are any."""
-    told = {name: value for name, value in summary["measures"].get("test", {}).items() if name != summary["metric"]}
-    texts = [f"{METRIC_NAMES.get(name, name)} {_score(value)}" for name, value in told.items()]
+    measures = {name: value for name, value in summary["measures"].get("test", {}).items() if name != summary["metric"]}
+    texts = [f"{METRIC_NAMES.get(name, name)} {shown_score(value)}" for name, value in measures.items()]
     return [f"  on test at best validation, too: {', '.join(texts)}"] if texts else []
 
 
@@ -42,8 +42,4 @@ def _smoothed(summary: Mapping[str, Any]) -> list[str]:
         return []
     if failed := len(smoothing["failed"]):
         return [f"  answers are smoothed, but not at {failed} clients, which failed: scores are those of before"]
-    return [f"  before answers were smoothed: {_score(smoothing['before']['test'])}"]
-
-
-def _score(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    return [f"  before answers were smoothed: {shown_score(smoothing['before']['test'])}"]

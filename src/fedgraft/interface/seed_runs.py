@@ -80,16 +80,16 @@ class Runs(Represented, Sequence[Run]):
         return len(self._runs)
 
     def _properties(self) -> list[tuple[str, str]]:
-        told, first = self.summary, self._runs[0].summary
+        summary, first = self.summary, self._runs[0].summary
         return [
             ("recipe", first["recipe"]),
             ("data", f"{first['dataset']}, {first['clients']} clients"),
-            ("seeds", ", ".join(map(str, told["seeds"]))),
-            (f"{told['metric']} on test at best validation", shown_over(told[SCORE], "{:.4f}".format)),
+            ("seeds", ", ".join(map(str, summary["seeds"]))),
+            (f"{summary['metric']} on test at best validation", shown_over(summary[SCORE], "{:.4f}".format)),
             *(
                 (f"seed {seed}", shown_over({"mean": run.summary[SCORE], "spread": None}, "{:.4f}".format))
-                for seed, run in zip(told["seeds"], self._runs, strict=True)
+                for seed, run in zip(summary["seeds"], self._runs, strict=True)
             ),
-            ("bytes", shown_over(told["bytes"], human_bytes)),
+            ("bytes", shown_over(summary["bytes"], human_bytes)),
             ("folder", str(self.folder)),
         ]

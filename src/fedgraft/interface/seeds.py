@@ -13,7 +13,6 @@ from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, SUMMARY, check_free
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.interface.progress import Progress
-from fedgraft.reports.stored.seed_groups import seed_folder
 
 RECIPE = "recipe.toml"
 """What all runs of the folder have in common."""
@@ -42,23 +41,16 @@ def run_seeds(
     say: Callable[[str], object],
     stored: Callable[[Experiment, Path], Experiment] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run an experiment with every seed and return the runs' summaries, each with its folder.
+    """Run an experiment with every seed, its own not counted, and return the runs' summaries, each with its folder.
 
-    Started again, it keeps finished runs, takes up one that was stopped, and runs what is missing. Raises `InputError`
-    for a folder that holds anything else, such as runs with other settings.
-
-    Args:
-        experiment: what to run; its own seed does not count.
-        seeds: as `check_seeds` returns them.
-        folder: of all runs.
-        quiet: whether to show no progress.
-        say: told which seed comes next.
-        stored: returns the experiment with what was given in memory stored in the folder, for all seeds.
+    Started again, it keeps finished runs, takes up one that was stopped, and runs what is missing. `stored` returns the
+    experiment with what was given in memory stored in the folder, for all seeds. Raises `InputError` for a folder that
+    holds anything else, such as runs with other settings.
     """
     experiment = _begun(experiment, folder, stored)
     summaries = []
     for seed in seeds:
-        path = seed_folder(folder, seed)
+        path = folder / f"seed-{seed}"
         if (path / SUMMARY).exists():
             summary = RunFolder.open(path).summary()
         else:

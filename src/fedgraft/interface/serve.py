@@ -13,7 +13,7 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class Predictor:
         require(max_rows >= 1, "--max-rows", ">= 1", max_rows)
         self.max_request, self._max_rows = max_request, max_rows
         stored = StoredRun(folder, so_far=False)
-        self._run = load_run(stored.store)
+        self._run = load_run(stored.run_folder)
         self._asks, self._counted = self._run.task.asks[0], self._run.task.count_column
         self.lacking = ""  # why the run's own data cannot answer
         try:
@@ -129,11 +129,11 @@ class Predictor:
         own = self._run.own_data.own_tables if self._run.own_data else ()
         if self.lacking and own[0] not in request.tables:
             raise InputError(f"The run's data are not here: give --{own[0]}, one client's own data.")
-        asked = request.tables.get(self._asks)
-        if not self._counted or asked is None:
+        questions = request.tables.get(self._asks)
+        if not self._counted or questions is None:
             return
-        each = asked.get(self._counted, pd.Series(1, asked.index)) if request.count is None else request.count
-        numbers = pd.to_numeric(pd.Series(each, asked.index), errors="coerce").to_numpy(np.float64)
+        each = questions.get(self._counted, pd.Series(1, questions.index)) if request.count is None else request.count
+        numbers = pd.to_numeric(pd.Series(each, questions.index), errors="coerce").to_numpy(np.float64)
         if (answers := np.nansum(numbers.clip(min=0))) > self._max_rows:
             raise RefusedError(413, f"{answers:,.0f} answers are asked for; at most {self._max_rows:,} at a time.")
 
@@ -188,10 +188,10 @@ def _until_asked_to_end(predictor: Predictor, listener: socket.socket) -> int:
         server_header=False,
         timeout_graceful_shutdown=GRACE,
     )
-    server, asked = uvicorn.Server(config), [0]
+    server, stop_signal = uvicorn.Server(config), [0]
 
     def end(number: int, frame: object) -> None:
-        asked[0], server.should_exit = number, True
+        stop_signal[0], server.should_exit = number, True
 
     before = signals.handle(end)  # uvicorn handles some itself, and raises them again when it has ended
     try:
@@ -200,31 +200,28 @@ def _until_asked_to_end(predictor: Predictor, listener: socket.socket) -> int:
         predictor.close()
         for number, handler in before.items():
             signal.signal(number, handler)
-    return asked[0]
+    return stop_signal[0]
 
 
 def _app(predictor: Predictor) -> Starlette:
-    async def listed(request: requests.Request) -> Response:
-        return _response(200, to_json({"run": predictor.health["run"], "endpoints": ENDPOINTS}))
+    def page(content: object) -> Callable[[requests.Request], Awaitable[Response]]:
+        async def answer(request: requests.Request) -> Response:
+            return _response(200, to_json(content))
 
-    async def health(request: requests.Request) -> Response:
-        return _response(200, to_json(predictor.health))
-
-    async def schema(request: requests.Request) -> Response:
-        return _response(200, to_json(predictor.schema))
+        return answer
 
     async def predictions(request: requests.Request) -> Response:
         return _response(*await predictor.answered(await _body(request, predictor.max_request)))
 
     routes = [
-        Route("/", listed, methods=["GET"]),
-        Route("/health", health, methods=["GET"]),
-        Route("/schema", schema, methods=["GET"]),
+        Route("/", page({"run": predictor.health["run"], "endpoints": ENDPOINTS}), methods=["GET"]),
+        Route("/health", page(predictor.health), methods=["GET"]),
+        Route("/schema", page(predictor.schema), methods=["GET"]),
         Route("/predict", predictions, methods=["POST"]),
     ]
-    found = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed, RefusedError: _refused})
-    found.router.redirect_slashes = False
-    return found
+    application = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed, RefusedError: _refused})
+    application.router.redirect_slashes = False
+    return application
 
 
 async def _body(request: requests.Request, most: int) -> bytes:
@@ -235,8 +232,8 @@ async def _body(request: requests.Request, most: int) -> bytes:
     if request.headers.get("content-encoding", "identity") != "identity":
         raise RefusedError(415, "Content-Encoding must be identity.")
     too_large = RefusedError(413, f"The body is larger than {human_bytes(most)}.")
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > most:
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > most:
         raise too_large
     body = bytearray()
     try:

@@ -15,6 +15,7 @@ from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import missing_extra, unknown
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running.recorder import Watcher
+from fedgraft.reports.pages.settings import flat
 from fedgraft.reports.stored.stored_runs import yardsticks_of
 
 LOG = logging.getLogger("fedgraft.trackers")
@@ -33,10 +34,6 @@ class Tracker(ABC):
 
     Attributes:
         library: what it needs, as it is imported.
-
-    Args:
-        experiment: the run's.
-        folder: of the run.
     """
 
     library: ClassVar[str]
@@ -84,7 +81,7 @@ class MLflow(Tracker):
 
         self._library = mlflow
         mlflow.start_run(run_name=folder.name)
-        options = list(_flat(experiment.sections))
+        options = list(flat(experiment.sections).items())
         for first in range(0, len(options), MOST_PARAMS):
             mlflow.log_params(dict(options[first : first + MOST_PARAMS]))
 
@@ -146,9 +143,9 @@ class Followed:
 
     def end(self, summary: Mapping[str, Any]) -> None:
         """Track what came out."""
-        found = {name: summary.get(name) for name in TOTALS}
-        found |= {f"yardstick_{name}": score for name, score in yardsticks_of(summary).items()}
-        self._tell({name: float(value) for name, value in found.items() if value is not None}, summary["rounds"])
+        figures = {name: summary.get(name) for name in TOTALS}
+        figures |= {f"yardstick_{name}": score for name, score in yardsticks_of(summary).items()}
+        self._tell({name: float(value) for name, value in figures.items() if value is not None}, summary["rounds"])
 
     def close(self) -> None:
         """End all trackers."""
@@ -201,12 +198,3 @@ def followed(
         yield watcher
     finally:
         watcher.close()
-
-
-def _flat(sections: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield ("section.key", value) of a recipe."""
-    for key, value in sections.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

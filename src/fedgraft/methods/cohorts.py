@@ -43,7 +43,7 @@ def check_candidates(candidates: int, wanted: int, view: View, parameter: str) -
 
 
 def probed_losses(view: View) -> dict[str, NDArray[np.float64]]:
-    """Return terms of a selector that ranks by the losses that clients were asked for; {} where nobody was."""
+    """Return terms, float64 [N], of a selector that ranks by the losses of probes; {} where nobody was probed."""
     loss = np.full(view.clients, np.nan)
     for k, answer in view.probed.items():
         loss[k] = answer["loss"]
@@ -66,7 +66,7 @@ def affordable(order: Iterable[int] | Indices, view: View, least: int = 1, most:
     """The cohort that the budget pays for, ascending: walk down `order` and take every client that still fits.
 
     Args:
-        order: distinct clients, the preferred ones first; unavailable ones are passed over. With `least` 1 no more of
+        order: distinct clients [n], the best first; unavailable ones are passed over. With `least` 1 no more of
             them are looked at than are needed. An array is walked at once.
         view: what the server knows.
         least: a client is also passed over if taking it would leave too little for `least` clients in all; with fewer
@@ -122,7 +122,7 @@ def probeable(order: Sequence[int], view: View) -> tuple[int, ...]:
 
 
 def random_order(clients: Indices, g: np.random.Generator, soon: int) -> Iterator[int]:
-    """Yield all clients in random order; the first `soon` of them cost nothing for the others."""
+    """Yield all clients, int64 [n], in random order; the first `soon` of them cost nothing for the others."""
     first = g.choice(len(clients), min(soon, len(clients)), replace=False)
     yield from clients[first].tolist()
     if len(first) < len(clients):
@@ -130,7 +130,7 @@ def random_order(clients: Indices, g: np.random.Generator, soon: int) -> Iterato
 
 
 def filled(first: Sequence[int], pool: Indices, wanted: int, view: View, g: np.random.Generator) -> tuple[int, ...]:
-    """Return the cohort of so many: of these clients in their order, then of a pool's others in random order."""
+    """Return the cohort of so many: these clients in their order, then a pool's others, int64 [n], in random order."""
     known = set(first)
     rest = (k for k in random_order(pool, g, 2 * wanted) if k not in known)
     return affordable(chain(first, rest), view, most=wanted)
@@ -172,7 +172,7 @@ def first_falling(worth: NDArray[np.float64], count: int, g: np.random.Generator
 def weighted_order(
     clients: Sequence[int] | Indices, weights: ArrayLike, g: np.random.Generator, most: int | None = None
 ) -> list[int]:
-    """All `clients` in random order, each next one drawn with probability proportional to its weight.
+    """All `clients` [n] in random order, each next one drawn with probability proportional to its weight [n].
 
     The first n are thus a weighted draw without replacement; with `most` only so many are returned. Clients of weight 0
     come last, in random order, so that a draw never runs out of clients.
@@ -218,8 +218,7 @@ def softmax_draw(
     arrival = np.log(race) - temperature * (filled[kept] - filled.max())
     some = min(count, len(kept))
     first = np.argpartition(arrival, some - 1)[:some] if some else np.zeros(0, np.int64)
-    drawn: Indices = kept[first[np.argsort(arrival[first])]]
-    return drawn
+    return kept[first[np.argsort(arrival[first])]]
 
 
 def _highest(values: NDArray[np.float64], count: int) -> tuple[Indices, Indices, int]:
@@ -243,9 +242,11 @@ def _highest(values: NDArray[np.float64], count: int) -> tuple[Indices, Indices,
             places = np.flatnonzero(values >= -_smallest(some, count - 1))
     if places is None or len(places) < count:  # fewer where some are nan
         places = np.arange(len(values))
-    found = values[places]
-    least = -_smallest(-found, count - 1)
-    higher, equal = (~np.isnan(found), np.isnan(found)) if np.isnan(least) else (found > least, found == least)
+    candidates = values[places]
+    least = -_smallest(-candidates, count - 1)
+    higher, equal = (
+        (~np.isnan(candidates), np.isnan(candidates)) if np.isnan(least) else (candidates > least, candidates == least)
+    )
     return places[higher], places[equal], count - int(np.count_nonzero(higher))
 
 

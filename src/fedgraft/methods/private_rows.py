@@ -36,7 +36,7 @@ def clipped(arrays: Arrays, limit: float) -> Arrays:
 
 
 def noised(array: Array, rows: NDArray[np.bool_], scale: float, g: np.random.Generator) -> Array:
-    """Return the array with a draw of Laplace(0, scale) added to each number of these rows, where `scale` > 0."""
+    """Return the array [rows, ...] with draws of Laplace(0, scale) added to each number of these rows; `scale` >= 0."""
     after = array.copy()
     if scale > 0:
         after[rows] += g.laplace(0.0, scale, array[rows].shape).astype(array.dtype)

@@ -28,8 +28,8 @@ def unknown(clients: int) -> Sketches:
 def seen(state: Sketches, updates: Mapping[int, Arrays]) -> Sketches:
     """Return sketches with those of updates that came."""
     sketches, known = state["sketches"].copy(), state["known"].copy()
-    for client, found in sketched(updates).items():
-        sketches[client], known[client] = found, True
+    for client, vector in sketched(updates).items():
+        sketches[client], known[client] = vector, True
     return {"sketches": sketches, "known": known}
 
 
@@ -42,8 +42,8 @@ def sketch(update: Arrays) -> NDArray[np.float32]:
 
 
 def sketched(updates: Mapping[int, Arrays]) -> dict[int, NDArray[np.float32]]:
-    """Return the `sketch` of each update; together they take less time, as places and signs are drawn once."""
-    found = {client: np.zeros(SKETCH) for client in updates}
+    """Return the `sketch`, float32 [256], of each update; places and signs are drawn once for all, to save time."""
+    sums = {client: np.zeros(SKETCH) for client in updates}
     names = {client: sorted(update) for client, update in updates.items()}
     for number in range(max(map(len, names.values()), default=0)):
         drawn: dict[int, csr_array] = {}
@@ -52,8 +52,8 @@ def sketched(updates: Mapping[int, Arrays]) -> dict[int, NDArray[np.float32]]:
                 values = np.asarray(update[names[client][number]], np.float64).ravel()
                 if values.size not in drawn:
                     drawn[values.size] = _sums(values.size, number)
-                found[client] += drawn[values.size] @ values
-    return {client: each.astype(np.float32) for client, each in found.items()}
+                sums[client] += drawn[values.size] @ values
+    return {client: each.astype(np.float32) for client, each in sums.items()}
 
 
 def _sums(size: int, number: int) -> csr_array:

@@ -84,8 +84,8 @@ def attend(
 
     def back(gradient: Tensor) -> Gradients:
         parts = zip(graphs, gradient, outputs, kept, strict=True)
-        found = [graph.backward(of, output, values, what, slope) for graph, of, output, what in parts]
-        to_values, to_receiver, to_sender = zip(*found, strict=True)
+        gradients = [graph.backward(of, output, values, what, slope) for graph, of, output, what in parts]
+        to_values, to_receiver, to_sender = zip(*gradients, strict=True)
         return sum(to_values[1:], to_values[0]), torch.stack(to_receiver), torch.stack(to_sender)
 
     return outputs, back
@@ -130,14 +130,16 @@ class _Listed:
 
     def backward(self, gradient: Tensor, output: Tensor, values: Tensor, kept: Any, slope: float) -> Gradients:
         graph = self._graph
-        found: list[Gradients] = []
+        gradients: list[Gradients] = []
         for (of, what, part), (weights, total, scores) in zip(self._parts(gradient, output, values), kept, strict=True):
             of = of / total
             to_raised = sampled(of, part, graph)
             to_raised.sub_((of * what).sum(1).index_select(0, graph.rows)).mul_(weights)
             to_scores = _LEAKY_BACK(to_raised, scores, slope, False, grad_input=to_raised)
-            found.append((graph.weighted_back(weights) @ of, graph.row_sums(to_scores), graph.column_sums(to_scores)))
-        to_values, to_receiver, to_sender = map(_joined, zip(*found, strict=True))
+            gradients.append(
+                (graph.weighted_back(weights) @ of, graph.row_sums(to_scores), graph.column_sums(to_scores))
+            )
+        to_values, to_receiver, to_sender = map(_joined, zip(*gradients, strict=True))
         shape = values.shape[:2]
         return to_values.view_as(values), to_receiver.view(shape), to_sender.view(shape)
 

@@ -57,19 +57,19 @@ class EdgeModule(nn.Module):
             degree: float32 [nodes], how many neighbours each has.
             edge_attr: float32 [edges, any], features of edges; ignored where the module takes none.
         """
-        given = {}
+        arguments = {}
         if self._loop is not None:
             edge_index, times = _smoothing(edge_index, times, degree, self._loop)
         if "edge_weight" in self._takes:
-            given["edge_weight"] = times
+            arguments["edge_weight"] = times
         else:
             edge_index, edge_attr = repeated(edge_index, times, edge_attr)
         if "edge_attr" in self._takes and edge_attr is not None:
-            given["edge_attr"] = edge_attr
-        found: Tensor = self.module(x, edge_index, **given)
+            arguments["edge_attr"] = edge_attr
+        output: Tensor = self.module(x, edge_index, **arguments)
         products = 3 if torch.is_grad_enabled() else 1  # the one, and one for each gradient
-        flops.count(products * (len(x) * self._weights + edge_index.shape[1] * found.shape[1]))
-        return found
+        flops.count(products * (len(x) * self._weights + edge_index.shape[1] * output.shape[1]))
+        return output
 
 
 class EdgeStack(nn.Module):
@@ -108,16 +108,16 @@ def check_one_hop(module: nn.Module, inputs: int, outputs: int, name: str, edge_
     more = {"edge_attr": torch.randn(4, edge_width)} if edge_width else {}
     was_training = module.training
     try:
-        found = module.eval()(x, row, **more)
+        output = module.eval()(x, row, **more)
     except Exception as error:  # whatever a class of the user's raises
         raise InputError(
             f"{name} cannot be called as module(x, edge_index): {type(error).__name__}: {error}"
         ) from error
     module.train(was_training)
-    if not isinstance(found, Tensor) or found.shape != (3, outputs):
-        shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    if not isinstance(output, Tensor) or output.shape != (3, outputs):
+        shape = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
         raise InputError(f"{name} must give [nodes, {outputs}] of (x, edge_index); got {shape} for 3 nodes.")
-    (far,) = torch.autograd.grad(found[0].square().sum(), x)
+    (far,) = torch.autograd.grad(output[0].square().sum(), x)
     if far[2].any():
         raise InputError(
             f"{name} must be one convolution, which looks at neighbours alone; it looks further, as a whole network "

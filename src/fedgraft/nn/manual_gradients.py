@@ -25,7 +25,6 @@ class WithBack(Protocol[Inputs_contra, Block_contra]):
 
     def with_back(self, state: Inputs_contra, block: Block_contra) -> tuple[Tensor, Back]:
         """Return the result of `forward`, [receivers, outputs], and its `Back`."""
-        ...
 
 
 def gradient_of(parameter: Tensor) -> Tensor:

@@ -361,5 +361,4 @@ def sampled(left: Tensor, right: Tensor, graph: Graph) -> Tensor:
 
 def _sums(values: Tensor, offsets: Tensor) -> Tensor:
     """Sums of consecutive values; [offsets - 1]."""
-    sums: Tensor = torch.segment_reduce(values, "sum", offsets=offsets, unsafe=True, initial=0.0)
-    return sums
+    return torch.segment_reduce(values, "sum", offsets=offsets, unsafe=True, initial=0.0)

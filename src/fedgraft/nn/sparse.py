@@ -92,7 +92,9 @@ class Sparse:
         there = np.flatnonzero(listed.pointers[1:] > listed.pointers[:-1])
         if 2 * len(there) > self.shape[0]:
             return None
-        left = replace(listed, pointers=np.concatenate([listed.pointers[:1], listed.pointers[1:][there]]), given=None)
+        left = replace(
+            listed, pointers=np.concatenate([listed.pointers[:1], listed.pointers[1:][there]]), entry_rows=None
+        )
         return torch.from_numpy(there).to(self._device), self._made(
             (len(there), self.shape[1]), None, left, self._device
         )
@@ -201,13 +203,13 @@ class _Listed:
 
     Args:
         pointers: int32 [rows + 1], where each row begins; columns: int32 [entries]; values: float32 [entries].
-        given: [entries], each entry's row, if that is known.
+        entry_rows: [entries], each entry's row, if that is known.
     """
 
     pointers: Array
     columns: Array
     values: Array
-    given: Array | None = None
+    entry_rows: Array | None = None
 
     @classmethod
     def of(cls, rows: Array, columns: Array, values: Array, height: int) -> "_Listed":
@@ -220,8 +222,8 @@ class _Listed:
     @property
     def rows(self) -> Array:
         """[entries], ascending: each one's row."""
-        if self.given is not None:
-            return self.given
+        if self.entry_rows is not None:
+            return self.entry_rows
         return np.repeat(np.arange(len(self.pointers) - 1), np.diff(self.pointers))
 
     def first(self, rows: int) -> "_Listed":

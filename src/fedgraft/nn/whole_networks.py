@@ -85,8 +85,8 @@ class WholeNetwork(nn.Module):
         """Return float32 [receivers, width]; of a network that pools, float32 [graphs, width]."""
         x = states if isinstance(states, Tensor) else states.dense
         numbers, graph = torch.unique_consecutive(block.graph, return_inverse=True)
-        found = self.called(x, block.edge_index, block.edge_weight, graph)
-        return found[torch.searchsorted(numbers, block.graphs)] if self.pools else block.own(found)
+        output = self.called(x, block.edge_index, block.edge_weight, graph)
+        return output[torch.searchsorted(numbers, block.graphs)] if self.pools else block.own(output)
 
     def called(
         self, x: Tensor, edge_index: Tensor, times: Tensor, graph: Tensor, edge_attr: Tensor | None = None
@@ -102,11 +102,11 @@ class WholeNetwork(nn.Module):
         """
         if "edge_weight" not in self.takes:
             edge_index, edge_attr = repeated(edge_index, times, edge_attr)
-        given = {"edge_weight": times, "edge_attr": edge_attr, "batch": graph}
-        found: Tensor = self.module(x, edge_index, **{name: given[name] for name in self.takes})
+        arguments = {"edge_weight": times, "edge_attr": edge_attr, "batch": graph}
+        output: Tensor = self.module(x, edge_index, **{name: arguments[name] for name in self.takes})
         products = 3 if torch.is_grad_enabled() else 1  # the one, and one for each gradient
         flops.count(products * (len(x) * self._weights + edge_index.shape[1] * self.width))
-        return found
+        return output
 
 
 class ViewNetwork(nn.Module):
@@ -121,21 +121,16 @@ class ViewNetwork(nn.Module):
         there = view.norm > 0  # other edges are those of another graph that shares the structure
         edge_index = torch.stack([view.graph.columns, view.graph.rows])[:, there]
         graph = torch.zeros(len(view.nodes), dtype=torch.int64, device=view.nodes.device)
-        found: Tensor = self.network.called(
+        return self.network.called(
             view.nodes, edge_index, view.norm.new_ones(edge_index.shape[1]), graph, view.edges[there]
         )
-        return found
 
 
 @torch.enable_grad()  # it may be asked for while a model is scored
 def tried(module: nn.Module, inputs: int, name: str, edge_width: int = 0) -> Tried:
     """Return what a network does, which is seen on two paths, one longer than it should look; its own state stays.
 
-    Args:
-        module: the network.
-        inputs: width of the nodes' states.
-        name: how an error calls it.
-        edge_width: width of the edges' features; 0 = there are none.
+    It takes states of width `inputs` and features of edges, if any, of width `edge_width`; errors call it `name`.
 
     Raises `InputError` where it cannot be called as `WholeNetwork` calls it, or learn as other models do.
     """
@@ -143,7 +138,7 @@ def tried(module: nn.Module, inputs: int, name: str, edge_width: int = 0) -> Tri
     nodes = FARTHEST + 3
     path = torch.arange(nodes - 1)[torch.arange(nodes - 1) != FARTHEST]
     edge_index = torch.cat([torch.stack([path, path + 1]), torch.stack([path + 1, path])], 1)
-    given = {
+    available = {
         "edge_weight": torch.ones(edge_index.shape[1]),
         "edge_attr": torch.randn(edge_index.shape[1], edge_width) if edge_width else None,
         "batch": (torch.arange(nodes) > FARTHEST).long(),
@@ -154,22 +149,27 @@ def tried(module: nn.Module, inputs: int, name: str, edge_width: int = 0) -> Tri
         with torch.no_grad():
             for parameter in copied.parameters():
                 parameter.add_(_NOISE * torch.randn_like(parameter))
-        x, arguments = torch.randn(nodes, inputs).requires_grad_(), {key: given[key] for key in names}
-        found = _called(copied, x, edge_index, arguments, name)
-        if not isinstance(found, Tensor) or found.ndim != 2 or len(found) not in (nodes, 2) or not found.requires_grad:
-            shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        x, arguments = torch.randn(nodes, inputs).requires_grad_(), {key: available[key] for key in names}
+        output = _called(copied, x, edge_index, arguments, name)
+        if (
+            not isinstance(output, Tensor)
+            or output.ndim != 2
+            or len(output) not in (nodes, 2)
+            or not output.requires_grad
+        ):
+            shape = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
             raise InputError(
                 f"{name} must give [nodes, width] of (x, edge_index), or [graphs, width] of (x, edge_index, batch), "
                 f"that depends on x and on its weights; got {shape} for {nodes} nodes in 2 graphs."
             )
-        (slope,) = torch.autograd.grad(found[0].square().sum(), x, allow_unused=True)
+        (slope,) = torch.autograd.grad(output[0].square().sum(), x, allow_unused=True)
         seen = torch.zeros(1) if slope is None else slope[: FARTHEST + 1].abs().amax(1).nonzero()
         reach = max(reach, int(seen.max()) if len(seen) else 0)
         if "edge_weight" in names:
             other = _called(copied, x, edge_index, {**arguments, "edge_weight": 0.5 + torch.rand(len(path) * 2)}, name)
-            weighs = weighs or not torch.equal(found, other)
+            weighs = weighs or not torch.equal(output, other)
     takes = names if weighs else names - {"edge_weight"}
-    return Tried(int(found.shape[1]), reach, len(found) == 2, takes)
+    return Tried(int(output.shape[1]), reach, len(output) == 2, takes)
 
 
 def width_taken(module: nn.Module, name: str) -> int:
@@ -181,8 +181,8 @@ def width_taken(module: nn.Module, name: str) -> int:
     sizes = dict.fromkeys(size for each in module.parameters() for size in reversed(each.shape))
     row, reason = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), "it has no weights"
     copied = copy.deepcopy(module).eval()
-    given = {"edge_weight": torch.ones(4), "batch": torch.zeros(3, dtype=torch.int64)}
-    arguments = {key: given[key] for key in _names(module, name, 0) if key in given}
+    available = {"edge_weight": torch.ones(4), "batch": torch.zeros(3, dtype=torch.int64)}
+    arguments = {key: available[key] for key in _names(module, name, 0) if key in available}
     for size in sizes:
         try:
             _called(copied, torch.randn(3, size), row, arguments, name)
@@ -193,11 +193,11 @@ def width_taken(module: nn.Module, name: str) -> int:
     raise InputError(f"{name} takes nodes' states of no width that its weights have: {reason}")
 
 
-def _called(module: nn.Module, x: Tensor, edge_index: Tensor, given: Mapping[str, Any], name: str) -> Any:
+def _called(module: nn.Module, x: Tensor, edge_index: Tensor, arguments: Mapping[str, Any], name: str) -> Any:
     try:
-        return module(x, edge_index, **given)
+        return module(x, edge_index, **arguments)
     except Exception as error:  # whatever a class of the user's raises
-        called = ", ".join(["x", "edge_index", *given])
+        called = ", ".join(["x", "edge_index", *arguments])
         raise InputError(
             f"{name} cannot be called as module({called}) with x float32 [nodes, {x.shape[1]}], the features here: "
             f"{type(error).__name__}: {error}"

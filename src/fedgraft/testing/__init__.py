@@ -14,30 +14,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedgraft.testing.aggregation import check_aggregation
-    from fedgraft.testing.codecs import check_codec
-    from fedgraft.testing.data import check_data
-    from fedgraft.testing.encoders import check_encoder
-    from fedgraft.testing.runtimes import check_runtime
-    from fedgraft.testing.samplers import check_sampler
-    from fedgraft.testing.selectors import check_selector
-    from fedgraft.testing.sharing import check_sharing
-    from fedgraft.testing.tasks import check_task
-    from fedgraft.testing.yardsticks import Bench, check_yardstick
-
-__all__ = [
-    "Bench",
-    "check_aggregation",
-    "check_codec",
-    "check_data",
-    "check_encoder",
-    "check_runtime",
-    "check_sampler",
-    "check_selector",
-    "check_sharing",
-    "check_task",
-    "check_yardstick",
-]
+    from fedgraft.testing.aggregation import check_aggregation as check_aggregation
+    from fedgraft.testing.codecs import check_codec as check_codec
+    from fedgraft.testing.data import check_data as check_data
+    from fedgraft.testing.encoders import check_encoder as check_encoder
+    from fedgraft.testing.runtimes import check_runtime as check_runtime
+    from fedgraft.testing.samplers import check_sampler as check_sampler
+    from fedgraft.testing.selectors import check_selector as check_selector
+    from fedgraft.testing.sharing import check_sharing as check_sharing
+    from fedgraft.testing.tasks import check_task as check_task
+    from fedgraft.testing.yardsticks import Bench as Bench
+    from fedgraft.testing.yardsticks import check_yardstick as check_yardstick
 
 _HOMES = {
     "Bench": "yardsticks",
@@ -53,6 +40,7 @@ _HOMES = {
     "check_yardstick": "yardsticks",
 }
 """Where each name lives."""
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:

@@ -26,8 +26,8 @@ class Case:
 
     def mean(self, updates: Sequence[Update]) -> Arrays:
         """Return the weighted mean of what the rule returns, as sharing methods have it."""
-        found = self.rule.apply(updates)
-        return {name: sum(u.weight * u.arrays[name].astype(np.float64) for u in found) for name in SHAPES}  # type: ignore[misc]
+        result = self.rule.apply(updates)
+        return {name: sum(u.weight * u.arrays[name].astype(np.float64) for u in result) for name in SHAPES}  # type: ignore[misc]
 
 
 LAWS: Laws[Case] = Laws()
@@ -69,16 +69,16 @@ def is_frozen_and_documented(case: Case) -> None:
 def returns_updates_of_the_same_clients_with_weights_that_sum_to_one(case: Case) -> None:
     """Return some of the clients, at least one, ascending, and arrays as they were."""
     for count in COUNTS:
-        given = updates_of(count, count, stale=True)
-        found = case.rule.apply(given)
-        clients = [update.client for update in found]
-        expect(len(found) >= 1, f"something must be left of {count} updates", found)
+        updates = updates_of(count, count, stale=True)
+        result = case.rule.apply(updates)
+        clients = [update.client for update in result]
+        expect(len(result) >= 1, f"something must be left of {count} updates", result)
         expect(clients == sorted({*clients}), "clients must ascend", clients)
-        expect({*clients} <= {update.client for update in given}, "clients must be of those given", clients)
-        weights = [update.weight for update in found]
+        expect({*clients} <= {update.client for update in updates}, "clients must be of those given", clients)
+        weights = [update.weight for update in result]
         expect(min(weights) >= 0, "weights must be >= 0", weights)
         np.testing.assert_allclose(sum(weights), 1, rtol=1e-9, err_msg="weights must sum to 1")
-        for update in found:
+        for update in result:
             form = {name: (array.shape, array.dtype) for name, array in update.arrays.items()}
             wanted = {name: (shape, np.dtype(np.float32)) for name, shape in SHAPES.items()}
             expect(form == wanted, "arrays must keep names, shapes and types", form, wanted)
@@ -87,10 +87,10 @@ def returns_updates_of_the_same_clients_with_weights_that_sum_to_one(case: Case)
 @LAWS.every
 def nothing_given_is_mutated_and_equal_updates_give_equal_results(case: Case) -> None:
     """Leave what is given as it is; draw nothing."""
-    given = updates_of(3, 7, stale=True)
-    before = copy.deepcopy([update.arrays for update in given])
-    first, again = case.rule.apply(given), case.rule.apply(given)
-    expect(same([update.arrays for update in given], before), "a rule must not change an update", given)
+    updates = updates_of(3, 7, stale=True)
+    before = copy.deepcopy([update.arrays for update in updates])
+    first, again = case.rule.apply(updates), case.rule.apply(updates)
+    expect(same([update.arrays for update in updates], before), "a rule must not change an update", updates)
     expect([u.weight for u in first] == [u.weight for u in again], "equal updates must weigh equally", first)
     expect(same([u.arrays for u in first], [u.arrays for u in again]), "equal updates must give equal arrays", first)
 
@@ -99,18 +99,18 @@ def nothing_given_is_mutated_and_equal_updates_give_equal_results(case: Case) ->
 def one_update_and_equal_updates_are_that_update(case: Case) -> None:
     """Make of one update, and of several equal ones, just that."""
     for count in COUNTS:
-        given = [replace(update, arrays=updates_of(0, 1)[0].arrays) for update in updates_of(1, count)]
-        for name, value in case.mean(given).items():
-            np.testing.assert_allclose(value, given[0].arrays[name], rtol=1e-6, err_msg=f"{name} of {count} updates")
+        updates = [replace(update, arrays=updates_of(0, 1)[0].arrays) for update in updates_of(1, count)]
+        for name, value in case.mean(updates).items():
+            np.testing.assert_allclose(value, updates[0].arrays[name], rtol=1e-6, err_msg=f"{name} of {count} updates")
 
 
 @LAWS.every
 def the_result_lies_between_the_updates(case: Case) -> None:
     """Keep each number between the smallest and the largest that was sent."""
     for count in COUNTS:
-        given = updates_of(count + 50, count)
-        for name, value in case.mean(given).items():
-            stacked = np.stack([update.arrays[name] for update in given])
+        updates = updates_of(count + 50, count)
+        for name, value in case.mean(updates).items():
+            stacked = np.stack([update.arrays[name] for update in updates])
             slack = 1e-6
             held = (value >= stacked.min(axis=0) - slack).all() and (value <= stacked.max(axis=0) + slack).all()
             expect(bool(held), f"{name} must lie between the {count} updates", value)
@@ -119,8 +119,8 @@ def the_result_lies_between_the_updates(case: Case) -> None:
 @LAWS.every
 def the_order_of_names_and_whose_update_is_whose_do_not_matter(case: Case) -> None:
     """Depend on updates, not on who sent them, where all weigh the same."""
-    given = [replace(update, weight=1 / 7) for update in updates_of(9, 7)]
-    turned = [replace(update, client=mine.client) for update, mine in zip(given[::-1], given, strict=True)]
-    found, wanted = case.mean(turned), case.mean(given)
-    for name, value in found.items():
+    updates = [replace(update, weight=1 / 7) for update in updates_of(9, 7)]
+    turned = [replace(update, client=mine.client) for update, mine in zip(updates[::-1], updates, strict=True)]
+    result, wanted = case.mean(turned), case.mean(updates)
+    for name, value in result.items():
         np.testing.assert_allclose(value, wanted[name], rtol=1e-6, atol=1e-7, err_msg=name)

@@ -69,7 +69,7 @@ class Attacked(Around):
         self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
     ) -> dict[int, bytes | ClientFailed]:
         """Exchange messages; attackers' replies are changed."""
-        replies = super().exchange(requests, limits, deadline_seconds)
+        replies: dict[int, bytes | ClientFailed] = super().exchange(requests, limits, deadline_seconds)
         for client in sorted(set(self._attackers) & replies.keys()):
             reply = replies[client]
             if isinstance(reply, bytes):

@@ -19,14 +19,7 @@ from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec, digest
 
 @dataclass(frozen=True)
 class Case:
-    """A codec, and what is said of it.
-
-    Args:
-        codec: with the options that are checked.
-        gentle: the same codec, with options that change no entry by more than a hundredth.
-        lossless: whether it sends arrays as they are; else it must send fewer bytes.
-        fixed_shapes: whether it refuses arrays with dimensions that only the sender knows.
-    """
+    """A codec, the same with options that change little, and what is said of it; see `check_codec`."""
 
     codec: Codec[Any]
     gentle: Codec[Any]
@@ -57,9 +50,9 @@ def check_codec(
 
     Raises `AssertionError` with the class, the law and what was seen.
     """
-    given: object = cls  # a function that makes a codec will do
-    if isinstance(given, Codec):
-        require_class(given)
+    candidate: object = cls  # a function that makes a codec will do
+    if isinstance(candidate, Codec):
+        require_class(candidate)
     case = Case(cls(**options), cls(**{**options, **(gentle or {})}), lossless, fixed_shapes)
     check([*laws(case), *composed_codecs.laws_of_all(case.codec, not fixed_shapes)])
 
@@ -102,8 +95,8 @@ def round_trip_keeps_the_layout_and_loses_no_more_than_silence_would(case: Case)
 def encoded_tells_the_layout(case: Case) -> None:
     """Say what `encode` makes before it makes it."""
     layout, encoded, _ = _sent(case, model())
-    told, found = case.codec.encoded(layout), Layout.of(encoded)
-    expect(fits(told, found), "encoded must be the layout of what encode makes", told, found)
+    announced, actual = case.codec.encoded(layout), Layout.of(encoded)
+    expect(fits(announced, actual), "encoded must be the layout of what encode makes", announced, actual)
 
 
 @LAWS.every
@@ -202,8 +195,8 @@ def odd_arrays_come_back(case: Case) -> None:
     for what, arrays in ODD.items():
         layout = Layout.of(arrays)
         encoded, _ = codec.encode(arrays, codec.init(layout), generator())
-        told, found = codec.encoded(layout), Layout.of(encoded)
-        expect(fits(told, found), f"encoded must be the layout of what encode makes of {what}", told, found)
+        announced, actual = codec.encoded(layout), Layout.of(encoded)
+        expect(fits(announced, actual), f"encoded must be the layout of what encode makes of {what}", announced, actual)
         decoded = codec.decode(encoded, layout)
         expect(Layout.of(decoded) == layout, f"what is decoded of {what} must have its layout", Layout.of(decoded))
         for name, array in arrays.items():
@@ -258,7 +251,7 @@ def any_bytes_in_place_of_the_arrays_decode_or_raise_wire_error(case: Case) -> N
             for name, a in encoded.items()
         }
         try:
-            found = Layout.of(case.codec.decode(noise, layout))
+            decoded = Layout.of(case.codec.decode(noise, layout))
         except WireError:
             continue
-        expect(found == layout, "noise must decode to the layout or raise WireError", found)
+        expect(decoded == layout, "noise must decode to the layout or raise WireError", decoded)

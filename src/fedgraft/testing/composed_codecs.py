@@ -19,13 +19,7 @@ from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
 
 @dataclass(frozen=True)
 class Composed:
-    """A codec made of codecs.
-
-    Args:
-        name: what it is made of.
-        codec: itself.
-        varying: whether it takes arrays with dimensions that only the sender knows.
-    """
+    """A codec and what it is made of; `varying` if it takes arrays with dimensions that only the sender knows."""
 
     name: str
     codec: Codec[Any]
@@ -61,13 +55,13 @@ def laws_of_all(codec: Codec[Any], varying: bool) -> list[Law[Composed]]:
 @LAWS.every
 def bounds_are_never_exceeded(composed: Composed) -> None:
     """Say how long a message can be before it is made."""
-    for_all(lambda given: _check_bounds(composed.codec, *given), {"given": layouts(varying=False)}, examples=30)
+    for_all(lambda drawn: _check_bounds(composed.codec, *drawn), {"drawn": layouts(varying=False)}, examples=30)
 
 
 @VARYING_LAWS.every
 def bounds_are_never_exceeded_where_dimensions_vary(composed: Composed) -> None:
     """Say how long a message can be, given how many rows there can be."""
-    for_all(lambda given: _check_bounds(composed.codec, *given), {"given": layouts(varying=True)}, examples=30)
+    for_all(lambda drawn: _check_bounds(composed.codec, *drawn), {"drawn": layouts(varying=True)}, examples=30)
 
 
 @LAWS.every
@@ -105,8 +99,8 @@ def _check_bounds(codec: Codec[Any], layout: Layout, arrays: Arrays, largest: La
     blob, most = wire.encode(Message("train", arrays=encoded), travels), wire.message_bytes(travels, bounds=bounds)
     expect(len(blob) <= most, f"the message must have at most {most} bytes", len(blob))
     sent = Layout(tuple(Spec(s.name, s.dtype, arrays[s.name].shape) for s in layout))
-    found = Layout.of(codec.decode(encoded, layout))
-    expect(found == sent, "what is decoded must have the layout of what was sent", found, sent)
+    decoded = Layout.of(codec.decode(encoded, layout))
+    expect(decoded == sent, "what is decoded must have the layout of what was sent", decoded, sent)
 
 
 def _check_broken(codec: Codec[Any], varies: bool) -> None:
@@ -128,7 +122,7 @@ def _check_broken(codec: Codec[Any], varies: bool) -> None:
         except WireError:
             continue
         if result is not None:
-            found = Layout.of(result)
-            expect(fits(layout, found), "a broken message must give arrays of the layout, or a WireError", found)
+            rebuilt = Layout.of(result)
+            expect(fits(layout, rebuilt), "a broken message must give arrays of the layout, or a WireError", rebuilt)
             decoded += 1
     expect(decoded, "a flipped bit of a value must be another value", "every broken message was refused")

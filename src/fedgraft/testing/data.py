@@ -178,8 +178,8 @@ def a_client_alone_is_the_client_among_all(data: Data[Any]) -> None:
     every = [content(shard) for shard in shards]
     there: Sequence[Any] = pickle.loads(pickle.dumps(data.load(SEED)))
     for client in sorted({len(every) - 1, len(every) // 2, 0}, reverse=True):
-        found = content(there[client])
-        expect(found == every[client], f"client {client} must be the same without the others", found, every[client])
+        alone = content(there[client])
+        expect(alone == every[client], f"client {client} must be the same without the others", alone, every[client])
     names = [shard.name for shard in shards]
     expect(list(names_of(there)) == names, "names must be known before shards are made", list(names_of(there)), names)
 
@@ -240,8 +240,8 @@ def _check_links(shard: RatingShard) -> None:
 
 def _check_interactions(shard: RankingShard) -> None:
     n = len(shard.item)
-    found = [array.dtype.name for array in (shard.user, shard.item, shard.split)]
-    expect(found == ["int64", "int64", "int8"], "the arrays' types must be int64, int64, int8", found)
+    dtypes = [array.dtype.name for array in (shard.user, shard.item, shard.split)]
+    expect(dtypes == ["int64", "int64", "int8"], "the arrays' types must be int64, int64, int8", dtypes)
     expect(len(shard.user) == len(shard.split) == n > 0, "each interaction must have a user and a split", n)
     expect(set(shard.user) == set(range(shard.users)), "each user must have an interaction", shard.users)
     expect(0 <= shard.item.min() <= shard.item.max() < shard.items, "items must be of the catalogue", shard.item)
@@ -264,8 +264,8 @@ def _check_graphs(shard: GraphShard) -> None:
     arrays = (shard.sizes, shard.edges, shard.kind, shard.attributes, shard.label, shard.split, shard.ids)
     label = "int64" if shard.classes else "float64"
     types = ["int64", "int32", "int32", "float32", label, "int8", "object"]
-    found = [array.dtype.name for array in arrays]
-    expect(found == types, f"the arrays' types must be {types}", found)
+    dtypes = [array.dtype.name for array in arrays]
+    expect(dtypes == types, f"the arrays' types must be {types}", dtypes)
     tidy, notes = tidy_edges(shard.edges.astype(np.int64), shard.sizes, "edge")
     expect(np.array_equal(tidy, shard.edges), "edges must be within a graph, both ways, ascending", shard.edges)
     expect(notes == (), "there must be no loops and no repeats", notes)
@@ -297,8 +297,8 @@ def _check_nodes(client: int, shard: NodeShard) -> None:
     expect(shard.own > 0, f"client {client} must have a node", shard.own)
     arrays = (shard.ids, shard.features, shard.label, shard.split, shard.pointers, shard.senders)
     types = ["object", "float32", "int64" if shard.classes else "float64", "int8", "int64", "int32"]
-    found = [array.dtype.name for array in arrays]
-    expect(found == types, f"the arrays' types must be {types}", found)
+    dtypes = [array.dtype.name for array in arrays]
+    expect(dtypes == types, f"the arrays' types must be {types}", dtypes)
     halo = [array.dtype.name for array in (shard.halo_owner, shard.halo_place)]
     expect(halo == ["int32"] * 2, "addresses of the halo must be int32", halo)
     expect((shard.halo_owner != client).all(), "a halo node must be another client's", shard.halo_owner)
@@ -311,8 +311,8 @@ def _check_nodes(client: int, shard: NodeShard) -> None:
 def _check_typed(shard: TypedGraph) -> None:
     arrays = (*shard.ids.values(), shard.features, shard.label, shard.split, *shard.edges.values())
     types = [*["object"] * len(shard.ids), "float32", "int64", "int8", *["int32"] * len(shard.edges)]
-    found = [array.dtype.name for array in arrays]
-    expect(found == types, f"the arrays' types must be {types}", found)
+    dtypes = [array.dtype.name for array in arrays]
+    expect(dtypes == types, f"the arrays' types must be {types}", dtypes)
     stored = shard.features if isinstance(shard.features, np.ndarray) else shard.features.data
     expect(np.isfinite(stored).all(), "features must be finite", shard.name)
     for kind, ids in shard.ids.items():

@@ -31,13 +31,9 @@ LOOKING: Laws[EdgeEncoder] = Laws()
 
 
 def check_encoder(cls: type[Encoder], /, *, alone: bool = False, **options: Any) -> None:
-    """Hold an encoder with these options to the laws of its abilities.
+    """Hold an encoder with these options to the laws of its abilities: `EdgeEncoder`, `LayeredEncoder` and others.
 
-    Args:
-        cls: the class: an `EdgeEncoder`, a `LayeredEncoder`, both, a `MetapathEncoder`, or a
-            `NetworkEncoder`.
-        alone: whether it looks at a node and at none of its neighbours, as a perceptron does.
-        options: of the class.
+    One that is `alone` looks at a node and at none of its neighbours, as a perceptron does.
 
     Raises `AssertionError` with the class, the law and what was seen.
     """
@@ -48,11 +44,11 @@ def laws(cls: type[Encoder], /, *, alone: bool = False, **options: Any) -> list[
     """Return the laws of an encoder, to be called one by one; arguments as `check_encoder`."""
     require_class(cls)
     encoder: Any = cls(**options)
-    found: list[Law[Any]] = []
+    all_laws: list[Law[Any]] = []
     for family in (FORM, LAWS, metapath_encoders.LAWS, network_encoders.LAWS):
-        found += family.held(cls, lambda: encoder)
-    found += [] if alone else LOOKING.held(cls, lambda: encoder)
-    return found + layered_encoders.LAWS.held(cls, lambda: layered_encoders.LayeredCase(encoder, alone))
+        all_laws += family.held(cls, lambda: encoder)
+    all_laws += [] if alone else LOOKING.held(cls, lambda: encoder)
+    return all_laws + layered_encoders.LAWS.held(cls, lambda: layered_encoders.LayeredCase(encoder, alone))
 
 
 @FORM.every
@@ -64,10 +60,11 @@ def is_a_frozen_dataclass_with_a_documented_class(encoder: Encoder) -> None:
 @LAWS.having(EdgeEncoder)
 def gives_every_node_a_finite_embedding_of_its_width(encoder: EdgeEncoder) -> None:
     """Return float32 [nodes, width]."""
-    found = _drawn(encoder)(_view(_structure(), _structure()))
-    expect(found.shape == (NODES, encoder.width), f"embeddings must be [{NODES}, {encoder.width}]", found.shape)
-    expect(found.dtype == torch.float32, "embeddings must be float32", found.dtype)
-    expect(torch.isfinite(found).all(), "embeddings must be finite", found)
+    embeddings = _drawn(encoder)(_view(_structure(), _structure()))
+    shape = tuple(embeddings.shape)
+    expect(shape == (NODES, encoder.width), f"embeddings must be [{NODES}, {encoder.width}]", embeddings.shape)
+    expect(embeddings.dtype == torch.float32, "embeddings must be float32", embeddings.dtype)
+    expect(torch.isfinite(embeddings).all(), "embeddings must be finite", embeddings)
 
 
 @LAWS.having(EdgeEncoder)
@@ -108,9 +105,9 @@ def a_graph_without_any_edge_is_fine(encoder: EdgeEncoder) -> None:
     """Give finite embeddings and gradients where there are no edges, or none is present."""
     nothing, module = np.zeros((NODES, NODES), dtype=bool), _drawn(encoder)
     for structure in (nothing, _structure()):
-        found = module(_view(structure, nothing))
-        found.square().sum().backward()
-        expect(torch.isfinite(found).all(), "embeddings must be finite", found)
+        embeddings = module(_view(structure, nothing))
+        embeddings.square().sum().backward()
+        expect(torch.isfinite(embeddings).all(), "embeddings must be finite", embeddings)
         for name, parameter in module.named_parameters():
             finite = parameter.grad is None or bool(torch.isfinite(parameter.grad).all())
             expect(finite, "gradients must be finite", name, parameter.grad)

@@ -9,12 +9,9 @@ from fedgraft.testing.laws import expect
 
 
 def check_form(cls: type[Any], contract: type[Any], words: Sequence[str] = ()) -> None:
-    """Raise `AssertionError` unless a class has the form of a method.
+    """Raise `AssertionError` unless a class has the form of a method of a contract.
 
-    Args:
-        cls: a class.
-        contract: what it must be.
-        words: what its documentation must contain, beside the name of every option.
+    Its documentation must contain all `words`, beside the name of every option.
     """
     expect(issubclass(cls, contract), f"a method of this family must be a fedgraft.contracts.{contract.__name__}", cls)
     expect(dataclasses.is_dataclass(cls), "a method must be a dataclass of its hyper-parameters", cls)

@@ -46,10 +46,10 @@ def guidance_is_a_finite_number_of_every_name_for_each_client_of_the_cohort(samp
     expect(sampler.reports <= {"update"}, 'reports must be {"update"} or empty', sampler.reports)
     for guidance, cohort in _run(sampler, seed=0):
         expect(sorted(guidance) == cohort, "each client of the cohort must be told, and nobody else", guidance, cohort)
-        for told in guidance.values():
-            expect(sorted(told) == sorted(names), f"a client must be told {sorted(names)}", sorted(told))
-            fit = all(isinstance(value, int | float) and math.isfinite(value) for value in told.values())
-            expect(fit, "what a client is told must be finite Python numbers", told)
+        for numbers in guidance.values():
+            expect(sorted(numbers) == sorted(names), f"a client must be told {sorted(names)}", sorted(numbers))
+            fit = all(isinstance(value, int | float) and math.isfinite(value) for value in numbers.values())
+            expect(fit, "what a client is told must be finite Python numbers", numbers)
 
 
 @LAWS.having(GuidedSampler)
@@ -69,7 +69,7 @@ def learning_changes_no_state_and_what_is_learnt_survives_the_wire(sampler: Samp
 def _run(sampler: Sampler[Any], seed: int, resume: bool = False) -> list[tuple[Guidance, list[int]]]:
     """Return what cohorts are told over some rounds, and the cohorts; every call is checked, nothing may change."""
     assert isinstance(sampler, GuidedSampler)
-    world, told = World(seed, CLIENTS, failing=0.2), []
+    world, rounds = World(seed, CLIENTS, failing=0.2), []
     state: Any = None
     for round in range(1, ROUNDS + 1):
         view = _view(world, round)
@@ -80,7 +80,7 @@ def _run(sampler: Sampler[Any], seed: int, resume: bool = False) -> list[tuple[G
         expect(equal(state, before), "guide changed the state it was given", state, before)
         expect(cohort == cohort_before, "guide changed the cohort it was given", cohort, cohort_before)
         expect(guidance == again, "equal states, views and generators must give equal guidance", again, guidance)
-        told.append((guidance, cohort))
+        rounds.append((guidance, cohort))
         outcome = world.outcome(sampler.reports, view, tuple(cohort), guidance)
         known, seen = copy.deepcopy(outcome), copy.deepcopy(view)
         after = sampler.learn(state, view, outcome, np.random.default_rng([seed, round, 1]))
@@ -89,7 +89,7 @@ def _run(sampler: Sampler[Any], seed: int, resume: bool = False) -> list[tuple[G
         expect(unchanged, "learn must not change the outcome or the view it is given", outcome, view)
         expect(equal(after, travelled(after)), "the wire must carry the state", after)
         state = travelled(after) if resume else after
-    return told
+    return rounds
 
 
 def _view(world: World, round: int) -> View:

@@ -47,8 +47,8 @@ def what_is_closed_is_what_was_opened(case: TaskCase) -> None:
         _used(case, task, opened, model)
     states = task.closed(opened)
     for tree in (states, travelled(states)):
-        found = task.closed(task.opened(data, tree))
-        expect(same(found, states), "closed(opened(data, states)) must be states", found, states)
+        closed = task.closed(task.opened(data, tree))
+        expect(same(closed, states), "closed(opened(data, states)) must be states", closed, states)
 
 
 @LAWS.having(HaloTask)
@@ -72,8 +72,8 @@ def rows_are_returned_once_after_they_changed(case: TaskCase) -> None:
     opened = task.opened(data, None)
     with torch.no_grad():
         task.look(model, opened, SEED, losses=False)
-    told = task.changed(opened)
-    _check_rows(task, told, _sizes(case, task)[0])
+    changed = task.changed(opened)
+    _check_rows(task, changed, _sizes(case, task)[0])
     again = [len(rows.slot) for rows in task.changed(opened)]
     expect(not any(again), "rows that did not change must not be told again", again)
 
@@ -163,9 +163,9 @@ def _sizes(case: TaskCase, task: HaloTask[Any, Any]) -> tuple[int, int]:
     return nodes, len(halo.owner)
 
 
-def _check_rows(task: HaloTask[Any, Any], told: Sequence[HaloRows], nodes: int) -> None:
-    expect(len(told) == len(task.halo_widths), "there must be rows for every layer", len(told))
-    for rows, width in zip(told, task.halo_widths, strict=True):
+def _check_rows(task: HaloTask[Any, Any], changed: Sequence[HaloRows], nodes: int) -> None:
+    expect(len(changed) == len(task.halo_widths), "there must be rows for every layer", len(changed))
+    for rows, width in zip(changed, task.halo_widths, strict=True):
         expect(rows.slot.dtype == np.int64, "slots must be int64", rows.slot.dtype)
         expect((np.diff(rows.slot) > 0).all(), "slots must ascend", rows.slot)
         within = not len(rows.slot) or 0 <= rows.slot[0] <= rows.slot[-1] < nodes

@@ -24,13 +24,9 @@ _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxset = _SHORT.maxdict = 12
 
 @dataclass(frozen=True)
 class Law(Generic[Case]):
-    """A law that is held against one class: call it. Its text is its name, so it can be a test's id.
+    """A law that is held against one class, `who`: call it. Its text is its name, so it can be a test's id.
 
-    Args:
-        name: of the law.
-        who: name of the class.
-        holds: raises `AssertionError` where the law is broken.
-        case: makes what `holds` takes.
+    `holds` takes what `case` makes, and raises `AssertionError` where the law is broken.
     """
 
     name: str
@@ -44,9 +40,9 @@ class Law(Generic[Case]):
         try:
             self.holds(case)
         except Exception as error:
-            said = str(error) if isinstance(error, AssertionError) else ""
-            said = said or f"it raised {type(error).__name__}: {error}"
-            broken = AssertionError(f"{self.who} breaks the law {self.name!r}: {said}")
+            reason = str(error) if isinstance(error, AssertionError) else ""
+            reason = reason or f"it raised {type(error).__name__}: {error}"
+            broken = AssertionError(f"{self.who} breaks the law {self.name!r}: {reason}")
             for note in getattr(error, "__notes__", ()):  # the example that a property-based law found
                 broken.add_note(note)
             raise broken from error

@@ -57,9 +57,9 @@ def one_that_is_not_stochastic_leaves_torchs_generators_alone(case: LayeredCase)
 @LAWS.having(LayeredEncoder)
 def gives_every_node_a_finite_state(case: LayeredCase) -> None:
     """Return [receivers, outputs]."""
-    found = _drawn(case)(_features(), graph_of(EDGES))
-    expect(found.shape == (NODES, OUTPUTS), f"states must be [{NODES}, {OUTPUTS}]", found.shape)
-    expect(torch.isfinite(found).all(), "states must be finite", found)
+    states = _drawn(case)(_features(), graph_of(EDGES))
+    expect(states.shape == (NODES, OUTPUTS), f"states must be [{NODES}, {OUTPUTS}]", states.shape)
+    expect(torch.isfinite(states).all(), "states must be finite", states)
 
 
 @LAWS.having(LayeredEncoder)
@@ -88,9 +88,9 @@ def neighbours_matter_and_nobody_else(case: LayeredCase) -> None:
 def a_node_without_neighbours_keeps_a_state_of_its_own(case: LayeredCase) -> None:
     """Tell nodes without edges apart by their features."""
     module, nothing = _drawn(case), graph_of(np.zeros((0, 2), np.int64))
-    found = module(_features(), nothing)
-    expect(torch.isfinite(found).all(), "states must be finite", found)
-    different = len(torch.unique(found, dim=0))
+    states = module(_features(), nothing)
+    expect(torch.isfinite(states).all(), "states must be finite", states)
+    different = len(torch.unique(states, dim=0))
     expect(different == NODES, f"{NODES} nodes without edges must have as many states", different)
 
 
@@ -134,13 +134,13 @@ def sparse_and_stacked_states_give_what_dense_ones_give(case: LayeredCase) -> No
     rows, columns = dense.nonzero().T.numpy()
     sparse = Sparse(rows, columns, dense[rows, columns].numpy(), (200, 300))
     graph = graph_of(EDGES, 200)
-    found = []
+    results = []
     for states in (sparse, dense, Stacked(dense[:50], dense[50:])):
         module.zero_grad()
-        given = module(states, graph)
-        given.square().sum().backward()
-        found.append([given, *(p.grad for p in module.parameters())])
-    for one, other, third in zip(*found, strict=True):
+        output = module(states, graph)
+        output.square().sum().backward()
+        results.append([output, *(p.grad for p in module.parameters())])
+    for one, other, third in zip(*results, strict=True):
         torch.testing.assert_close(third, other, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 

@@ -31,10 +31,11 @@ LAWS: Laws[MetapathEncoder] = Laws()
 def gives_every_node_a_finite_embedding_of_its_width(encoder: MetapathEncoder) -> None:
     """Return float32 [nodes, width], for one metapath as for two."""
     for paths in (JOINED, JOINED[:1]):
-        found = _drawn(encoder, len(paths))(_features(), _graphs(encoder, paths))
-        expect(found.shape == (NODES, encoder.width), f"embeddings must be [{NODES}, {encoder.width}]", found.shape)
-        expect(found.dtype == torch.float32, "embeddings must be float32", found.dtype)
-        expect(torch.isfinite(found).all(), "embeddings must be finite", found)
+        embeddings = _drawn(encoder, len(paths))(_features(), _graphs(encoder, paths))
+        shape = tuple(embeddings.shape)
+        expect(shape == (NODES, encoder.width), f"embeddings must be [{NODES}, {encoder.width}]", embeddings.shape)
+        expect(embeddings.dtype == torch.float32, "embeddings must be float32", embeddings.dtype)
+        expect(torch.isfinite(embeddings).all(), "embeddings must be finite", embeddings)
 
 
 @LAWS.having(MetapathEncoder)
@@ -100,13 +101,13 @@ def sparse_features_give_what_dense_ones_give(encoder: MetapathEncoder) -> None:
     rows, columns = dense.nonzero().T.numpy()
     sparse = Sparse(rows, columns, dense[rows, columns].numpy(), (NODES, INPUTS), small=0)
     module, graphs = _drawn(encoder), _graphs(encoder)
-    found = []
+    results = []
     for features in (dense, sparse):
         module.zero_grad()
-        given = module(features, graphs)
-        given.square().sum().backward()
-        found.append([given, *(parameter.grad for parameter in module.parameters())])
-    for one, other in zip(*found, strict=True):
+        output = module(features, graphs)
+        output.square().sum().backward()
+        results.append([output, *(parameter.grad for parameter in module.parameters())])
+    for one, other in zip(*results, strict=True):
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
 
 

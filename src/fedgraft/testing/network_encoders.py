@@ -21,10 +21,10 @@ LAWS: Laws[NetworkEncoder] = Laws()
 def gives_every_node_a_finite_state_of_its_width(encoder: NetworkEncoder) -> None:
     """Return float32 [nodes, width]; or, of a network that pools, [graphs, width]."""
     network = _drawn(encoder)
-    found, rows = network(_features(_width(encoder)), _block()), 1 if network.pools else PATH + 1
-    expect(found.shape == (rows, network.width), f"states must be [{rows}, {network.width}]", found.shape)
-    expect(found.dtype == torch.float32, "states must be float32", found.dtype)
-    expect(torch.isfinite(found).all(), "states must be finite", found)
+    states, rows = network(_features(_width(encoder)), _block()), 1 if network.pools else PATH + 1
+    expect(states.shape == (rows, network.width), f"states must be [{rows}, {network.width}]", states.shape)
+    expect(states.dtype == torch.float32, "states must be float32", states.dtype)
+    expect(torch.isfinite(states).all(), "states must be finite", states)
 
 
 @LAWS.having(NetworkEncoder)
@@ -32,8 +32,8 @@ def gives_the_nodes_that_are_asked_for(encoder: NetworkEncoder) -> None:
     """Return the same states of some nodes as of all."""
     network = _drawn(encoder)
     if not network.pools:
-        found = network(_features(_width(encoder)), _block(asked=4))
-        torch.testing.assert_close(found, network(_features(_width(encoder)), _block())[:4], rtol=1e-4, atol=1e-5)
+        states = network(_features(_width(encoder)), _block(targets=4))
+        torch.testing.assert_close(states, network(_features(_width(encoder)), _block())[:4], rtol=1e-4, atol=1e-5)
 
 
 @LAWS.having(NetworkEncoder)
@@ -86,7 +86,7 @@ def _features(width: int, moved: int | None = None) -> Tensor:
     return x
 
 
-def _block(asked: int = PATH + 1) -> Subgraph:
+def _block(targets: int = PATH + 1) -> Subgraph:
     row = np.arange(PATH - 1)
     ends = np.concatenate([row, row + 1]), np.concatenate([row + 1, row])
     order = np.lexsort(ends[::-1])
@@ -94,4 +94,4 @@ def _block(asked: int = PATH + 1) -> Subgraph:
     matrix = Sparse(ends[0][order], ends[1][order], np.ones(len(order), np.float32), (nodes, nodes), small=0)
     degree = torch.from_numpy(np.bincount(ends[0], minlength=nodes).astype(np.float32))
     graph = torch.zeros(nodes, dtype=torch.int64)
-    return Subgraph(matrix, torch.arange(asked), degree[:asked], degree, graph=graph, graphs=graph[:1])
+    return Subgraph(matrix, torch.arange(targets), degree[:targets], degree, graph=graph, graphs=graph[:1])

@@ -1,6 +1,6 @@
 """Whole runs for laws: an experiment on toy data, over a runtime that keeps every message."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,9 +26,7 @@ Tamper = Callable[[str, int, int, Reply], Reply]
 def toy(parted: bool = False, **sections: Any) -> Experiment:
     """Return a small experiment: five clients of 20, 40, 60, 20 and 40 training points, everybody trains.
 
-    Args:
-        parted: whether the task's model has parts.
-        sections: of the recipe, in place of those here.
+    A `parted` one has a model with parts; `sections` are those of the recipe that are others.
     """
     content = {
         "data": {"name": f"fedgraft.testing.toy:{'PartedLines' if parted else 'Lines'}"},
@@ -47,14 +45,7 @@ def here(plan: Plan, shards: Sequence[Any]) -> Runtime:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message on its way.
-
-    Args:
-        kind: of the request.
-        round: of the request.
-        client: who got it.
-        message: the request, or the reply.
-    """
+    """A message on its way: a client's request, or its reply to the request of this kind and round."""
 
     kind: str
     round: int
@@ -62,62 +53,24 @@ class Sent:
     message: Reply
 
 
-class Around(Runtime):
-    """A runtime that does as the one inside.
+def _inside(name: str) -> Any:
+    """Return a method that calls the one of this name of the runtime inside."""
+    return lambda self, *arguments, **named: getattr(self._inner, name)(*arguments, **named)
 
-    Args:
-        inner: carries the messages.
-        plan: what both ends agreed on.
-    """
+
+class Around(Runtime):
+    """A runtime that does as the one inside, which carries the messages of a plan."""
 
     def __init__(self, inner: Runtime, plan: Plan) -> None:
         self._inner, self._plan = inner, plan
 
-    def clients(self) -> Sequence[int]:
-        """Do as the runtime inside."""
-        return self._inner.clients()
-
-    def exchange(
-        self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
-    ) -> dict[int, Reply]:
-        """Do as the runtime inside."""
-        return self._inner.exchange(requests, limits, deadline_seconds)
-
-    def measure(
-        self, requests: Mapping[int, bytes], models: Mapping[int, bytes], deadline_seconds: float | None
-    ) -> dict[int, Reply]:
-        """Do as the runtime inside."""
-        return self._inner.measure(requests, models, deadline_seconds)
-
-    def flops(self) -> dict[int, int]:
-        """Do as the runtime inside."""
-        return self._inner.flops()
-
-    def reasons(self) -> dict[int, str]:
-        """Do as the runtime inside."""
-        return self._inner.reasons()
-
-    def memories(self, changed: bool = True) -> Iterator[tuple[int, bytes]]:
-        """Do as the runtime inside."""
-        return self._inner.memories(changed)
-
-    def restore(self, memories: Mapping[int, bytes]) -> None:
-        """Do as the runtime inside."""
-        self._inner.restore(memories)
-
-    def close(self) -> None:
-        """Do as the runtime inside."""
-        self._inner.close()
+    clients, exchange, measure = _inside("clients"), _inside("exchange"), _inside("measure")
+    flops, reasons, memories = _inside("flops"), _inside("reasons"), _inside("memories")
+    restore, close = _inside("restore"), _inside("close")
 
 
 class Recorded(Around):
-    """A runtime that keeps every message and may replace replies.
-
-    Args:
-        inner: carries the messages.
-        plan: what both ends agreed on.
-        tamper: replaces replies.
-    """
+    """A runtime that keeps every message and may replace replies."""
 
     def __init__(self, inner: Runtime, plan: Plan, tamper: Tamper | None = None) -> None:
         super().__init__(inner, plan)
@@ -129,7 +82,7 @@ class Recorded(Around):
         self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
     ) -> dict[int, Reply]:
         """Do as the runtime inside, but for replies that are replaced."""
-        replies = super().exchange(requests, limits, deadline_seconds)
+        replies: dict[int, Reply] = super().exchange(requests, limits, deadline_seconds)
         for client, request in requests.items():
             message = wire.decode(request, self._plan.request_layouts, self._plan.request_names)
             self.sent.append(Sent(message.kind, message.round, client, request))
@@ -141,16 +94,10 @@ class Recorded(Around):
 
 @dataclass
 class Played:
-    """The results of a run.
+    """The results of a run: its last state, the digest of all models, a row per round, and its messages.
 
-    Args:
-        state: after its last round.
-        memories: what clients remember then; what they were sent before training under ~client.
-        digest: of all models.
-        rows: one per round.
-        charged: bytes by purpose and direction.
-        sent: requests.
-        received: replies.
+    `memories` are what clients remember, and under ~client what they were sent before training; `charged` are bytes by
+    purpose and direction.
     """
 
     state: RunState
@@ -175,15 +122,9 @@ def play(
     stop_after: int = 0,
     stored: tuple[RunState, Mapping[int, bytes]] | None = None,
 ) -> Played:
-    """Run an experiment to its end.
+    """Run an experiment to its end, or to the round `stop_after`, from a stored state and memories, if any.
 
-    Args:
-        experiment: what to run.
-        make: the runtime.
-        tamper: replaces replies.
-        deadline_seconds: how long to wait for a client; None = for ever.
-        stop_after: the round after which to stop; 0 = at the end.
-        stored: state and memories to go on from; None for a new run.
+    `tamper` replaces replies; a client is waited for `deadline_seconds`, or for ever.
     """
     shards = experiment.shards()
     experiment = experiment.fitted(shards)

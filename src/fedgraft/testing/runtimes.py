@@ -88,8 +88,8 @@ def clients_are_numbered_from_zero_and_closing_twice_is_safe(case: Case) -> None
     runtime = case.make(experiment.plan, shards)
     try:
         expect(isinstance(runtime, Runtime), "a runtime must be a fedgraft.contracts.Runtime", type(runtime))
-        found, count = list(runtime.clients()), len(shards)
-        expect(found == list(range(count)), f"clients must be 0 to {count - 1}, ascending", found)
+        clients, count = list(runtime.clients()), len(shards)
+        expect(clients == list(range(count)), f"clients must be 0 to {count - 1}, ascending", clients)
     finally:
         runtime.close()
     runtime.close()
@@ -149,13 +149,13 @@ def memories_are_returned_once_after_they_changed_and_restored(case: Case) -> No
         known = dict(runtime.memories(changed=False))
         expect(known == {**first, **changed}, "memories of all must be those last told", sorted(known), sorted(first))
         runtime.restore(first)
-        told = dict(runtime.memories())
-        expect(not told, "what was restored must not count as changed", sorted(told))
-        found = dict(runtime.memories(changed=False))
-        expect(found == first, "memories must be what was restored", sorted(found), sorted(first))
+        pending = dict(runtime.memories())
+        expect(not pending, "what was restored must not count as changed", sorted(pending))
+        memories = dict(runtime.memories(changed=False))
+        expect(memories == first, "memories must be what was restored", sorted(memories), sorted(first))
         runtime.exchange({3: train}, {3: ENOUGH}, None)
-        found = dict(runtime.memories())
-        expect(found == changed, "a client must go on from the memory that was restored", sorted(found))
+        memories = dict(runtime.memories())
+        expect(memories == changed, "a client must go on from the memory that was restored", sorted(memories))
 
 
 @LAWS.every
@@ -180,14 +180,15 @@ def operations_are_returned_of_those_that_computed(case: Case) -> None:
             runtime.flops()
             train = _order(plan)
             runtime.exchange({1: train, 3: train}, dict.fromkeys((1, 3), ENOUGH), None)
-            told = {client: flops for client, flops in runtime.flops().items() if flops}
-            expect(sorted(told) == [1, 3], "operations must be told of the clients 1 and 3, which computed", told)
+            operations = {client: flops for client, flops in runtime.flops().items() if flops}
+            both = sorted(operations) == [1, 3]
+            expect(both, "operations must be told of the clients 1 and 3, which computed", operations)
             again = {client: flops for client, flops in runtime.flops().items() if flops}
             expect(not again, "operations must be told once", again)
             runtime.measure({1: wire.encode(Message("measure", 1))}, {1: _scored(plan)}, None)
             measured = {client: flops for client, flops in runtime.flops().items() if flops}
             expect(not measured, "a measurement must count no operations", measured)
-            counted.append(told)
+            counted.append(operations)
     expect(counted[0] == counted[1], "operations must be those that are counted in one process", *counted)
 
 
@@ -195,13 +196,13 @@ def operations_are_returned_of_those_that_computed(case: Case) -> None:
 def a_client_that_fails_is_named_with_a_reason_or_a_code_and_the_others_go_on(case: Case) -> None:
     """Bring a client's error to the server as its failure."""
     task = {"name": "fedgraft.testing.toy:Line", "fault": "raise", "faulty_points": 120}
-    found, expected = (play(toy(task=task), make) for make in (case.make, here))
-    for row in found.rows:
+    played, expected = (play(toy(task=task), make) for make in (case.make, here))
+    for row in played.rows:
         expect(sorted(row.failed) == [2], "client 2, which is broken, must fail alone", row.failed)
-        told = "this client is broken" in row.failed[2] or row.failed[2].startswith(CODES)
-        expect(told, "a failed client must come with its reason or its code", row.failed)
-    same = found.digest == expected.digest
-    expect(same, f"a run with a failing client must end with the digest {expected.digest}", found.digest)
+        explained = "this client is broken" in row.failed[2] or row.failed[2].startswith(CODES)
+        expect(explained, "a failed client must come with its reason or its code", row.failed)
+    same = played.digest == expected.digest
+    expect(same, f"a run with a failing client must end with the digest {expected.digest}", played.digest)
 
 
 @DEADLINE_LAWS.every
@@ -221,16 +222,16 @@ def _expected(name: str) -> Played:
     return play(toy(**RUNS[name]))
 
 
-def _check_equal(case: Case, name: str, found: Played, expected: Played) -> None:
+def _check_equal(case: Case, name: str, played: Played, expected: Played) -> None:
     run = f"the run {name!r}"
-    expect(found.digest == expected.digest, f"{run} must end with the digest {expected.digest}", found.digest)
-    expect(found.charged == expected.charged, f"{run} must take as many bytes", found.charged, expected.charged)
-    scores = [{**point, "seconds": 0.0} for point in found.state.curve]
+    expect(played.digest == expected.digest, f"{run} must end with the digest {expected.digest}", played.digest)
+    expect(played.charged == expected.charged, f"{run} must take as many bytes", played.charged, expected.charged)
+    scores = [{**point, "seconds": 0.0} for point in played.state.curve]
     known = [{**point, "seconds": 0.0} for point in expected.state.curve]
     expect(scores == known, f"{run} must have the same scores and operations", scores, known)
-    same = case.fingerprints(found.remembered) == _fingerprints(expected.remembered)
-    same = same and _set_ups(found) == _set_ups(expected)
-    expect(same, f"clients of {run} must remember the same", sorted(found.memories), sorted(expected.memories))
+    same = case.fingerprints(played.remembered) == _fingerprints(expected.remembered)
+    same = same and _set_ups(played) == _set_ups(expected)
+    expect(same, f"clients of {run} must remember the same", sorted(played.memories), sorted(expected.memories))
 
 
 def _set_ups(played: Played) -> dict[int, bytes]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft import contracts
+from fedgraft.contracts import randomness
 from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import guided_samplers
 from fedgraft.testing.comparison import equal, travelled
@@ -64,7 +65,7 @@ def equal_generators_and_a_resumed_state_give_equal_draws(sampler: contracts.Sam
 def a_generator_made_lazily_gives_the_same_draws(sampler: contracts.Sampler[Any]) -> None:
     """Draw from the generator that is handed over, which is made when it is first used."""
     block = np.arange(5)
-    generators = contracts.randomness.generator(0, "law"), contracts.randomness.lazy(0, "law")
+    generators = randomness.generator(0, "law"), randomness.lazy(0, "law")
     made, lazy = ([_told(d) for d in sampler.draw(sampler.init(5), block, contracts.Stage(), g)] for g in generators)
     expect(made and made == lazy, "a generator made lazily must give the same draws", lazy, made)
 
@@ -110,8 +111,8 @@ def refreshes_are_never_more_than_promised(sampler: contracts.Sampler[Any]) -> N
         state: Any = sampler.init(examples)
         for round in range(3):
             drawn, state = _passes(sampler, state, contracts.Stage(guidance=guidance), examples, epochs, seed + round)
-            asked = sum(draw.refresh for draw in drawn)
-            expect(asked <= most, f"a round of {epochs} epochs must refresh at most {most} times", asked)
+            refreshes = sum(draw.refresh for draw in drawn)
+            expect(refreshes <= most, f"a round of {epochs} epochs must refresh at most {most} times", refreshes)
 
     st = strategies()
     for_all(holds, {"seed": st.integers(0, 2**32), "examples": st.integers(1, 60), "epochs": st.integers(1, 5)})
@@ -121,8 +122,8 @@ def refreshes_are_never_more_than_promised(sampler: contracts.Sampler[Any]) -> N
 def one_without_the_ability_never_refreshes(sampler: contracts.Sampler[Any]) -> None:
     """Leave `refresh` alone, unless it is a `RefreshingSampler`, which says how often."""
     drawn = _train(sampler, 0, 30, 1, passes=4)
-    asked = sum(draw.refresh for draw in drawn)
-    expect(asked == 0, "only a RefreshingSampler may draw with refresh", f"{asked} draws with refresh")
+    refreshes = sum(draw.refresh for draw in drawn)
+    expect(refreshes == 0, "only a RefreshingSampler may draw with refresh", f"{refreshes} draws with refresh")
 
 
 @LAWS.having(contracts.ReportingSampler)
@@ -131,9 +132,9 @@ def what_is_reported_is_finite_and_as_announced(sampler: contracts.Sampler[Any])
     assert isinstance(sampler, contracts.ReportingSampler)
     for examples in (0, 1, 30):
         _, state = _passes(sampler, sampler.init(examples), contracts.Stage(), examples, 2, seed=1)
-        told = sampler.report(state)
-        expect(set(told) == sampler.reported, "report must tell what is announced", sorted(told))
-        expect(all(np.isfinite(list(told.values()))), "what is reported must be finite", told)
+        report = sampler.report(state)
+        expect(set(report) == sampler.reported, "report must tell what is announced", sorted(report))
+        expect(all(np.isfinite(list(report.values()))), "what is reported must be finite", report)
 
 
 @LAWS.having(contracts.SharedSampler)
@@ -206,10 +207,10 @@ def _passes(
 
 def _updated(sampler: contracts.Sampler[Any], state: Any, draw: contracts.Draw, losses: Any) -> Any:
     """Return the state after a step; nothing given may change."""
-    before, told = copy.deepcopy(state), losses.copy()
+    before, original = copy.deepcopy(state), losses.copy()
     after = sampler.update(state, draw, losses)
     expect(equal(state, before), "update changed the state it was given", state, before)
-    expect(np.array_equal(losses, told), "update changed the losses it was given", losses, told)
+    expect(np.array_equal(losses, original), "update changed the losses it was given", losses, original)
     return after
 
 
@@ -217,10 +218,10 @@ def _observed(sampler: contracts.Sampler[Any], state: Any, losses: Any) -> Any:
     """Return the state after a look, of a sampler that looks; nothing given may change."""
     if not isinstance(sampler, contracts.ObservingSampler):
         return state
-    before, told = copy.deepcopy(state), losses.copy()
+    before, original = copy.deepcopy(state), losses.copy()
     after = sampler.observe(state, losses)
     expect(equal(state, before), "observe changed the state it was given", state, before)
-    expect(np.array_equal(losses, told), "observe changed the losses it was given", losses, told)
+    expect(np.array_equal(losses, original), "observe changed the losses it was given", losses, original)
     expect(equal(after, travelled(after)), "the wire must carry the state after a look", after)
     return after
 
@@ -237,10 +238,10 @@ def _watched(sampler: contracts.Sampler[Any], state: Any, epoch: int, examples: 
         correct=shares.argmax(1) == 0,
         centrality=world.random(examples).astype(np.float32),
     )
-    before, told = copy.deepcopy(state), copy.deepcopy(seen)
+    before, original = copy.deepcopy(state), copy.deepcopy(seen)
     after = sampler.watch(state, seen, contracts.Stage(epoch), np.random.default_rng([epoch, examples]))
     expect(equal(state, before), "watch changed the state it was given", state, before)
-    expect(equal(list(seen), list(told)), "watch changed what it was shown", seen)
+    expect(equal(list(seen), list(original)), "watch changed what it was shown", seen)
     expect(equal(after, travelled(after)), "the wire must carry the state after a look", after)
     return after
 

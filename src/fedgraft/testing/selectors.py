@@ -164,10 +164,10 @@ def _play(selector: Selector[Any], world: World, rounds: int = ROUNDS, resume_ev
         if not selection.clients and not world.in_flight:
             break
         outcome = world.outcome(selector.reports, view, selection.clients)
-        told = copy.deepcopy(outcome)
+        original = copy.deepcopy(outcome)
         new = selector.update(state, view, outcome)
         expect(equal(state, before), "update, select or probe changed the state it was given", state, before)
-        unchanged = equal(dataclasses.asdict(outcome), dataclasses.asdict(told))
+        unchanged = equal(dataclasses.asdict(outcome), dataclasses.asdict(original))
         expect(unchanged, "update must not change the outcome it is given", outcome)
         expect(equal(_lasting(seen), _lasting(view)), "the view must not be changed", view)
         expect(equal(new, travelled(new)), "the wire must carry the state", new)
@@ -177,19 +177,19 @@ def _play(selector: Selector[Any], world: World, rounds: int = ROUNDS, resume_ev
 
 def _bad_terms(selector: ExplainedSelector[Any], state: Any, view: View) -> Exception | None:
     """Return what breaks the law of terms in those of one choice; None where they keep it."""
-    given, seen = copy.deepcopy(state), copy.deepcopy(view)
+    copied, seen = copy.deepcopy(state), copy.deepcopy(view)
     try:
-        terms = dict(selector.terms(given, seen))
+        terms = dict(selector.terms(copied, seen))
         for name, values in terms.items():
             expect(isinstance(name, str) and name, "the name of a term must be a text", name)
             fits = isinstance(values, np.ndarray) and values.dtype == np.float64 and values.shape == (view.clients,)
             expect(fits, f"the term {name!r} must be float64 [N]", values)
             expect(not np.isinf(values).any(), f"the term {name!r} must be finite, or nan", values)
-        expect(equal(given, state), "terms must not change the state", given, state)
+        expect(equal(copied, state), "terms must not change the state", copied, state)
         expect(equal(vars(seen), vars(view)), "terms must not change the view", seen)
-        told, again = copy.deepcopy(terms), dict(selector.terms(state, view))
-        expect(equal(terms, told), "terms must not change those that were told before", terms, told)
-        expect(equal(told, again), "equal states and views must give equal terms", told, again)
+        original, again = copy.deepcopy(terms), dict(selector.terms(state, view))
+        expect(equal(terms, original), "terms must not change those that were told before", terms, original)
+        expect(equal(original, again), "equal states and views must give equal terms", original, again)
     except Exception as error:
         return error
     return None

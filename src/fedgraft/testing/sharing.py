@@ -83,8 +83,8 @@ def starts_from_the_given_model(case: Case) -> None:
     method = case.method
     state = method.init(_shared(method), CLIENTS)
     for group in _groups(method, state):
-        found = _parameters(method, method.model(state, group))
-        expect(same(found, _shared(method)), f"group {group} must start from the drawn model", found)
+        parameters = _parameters(method, method.model(state, group))
+        expect(same(parameters, _shared(method)), f"group {group} must start from the drawn model", parameters)
 
 
 @LAWS.every
@@ -122,13 +122,13 @@ def nothing_given_is_mutated_and_states_survive_the_wire(case: Case) -> None:
     layout = _downloads(method, parameters)
     state = method.init(model, CLIENTS)
     for step in range(5):
-        given = _updates(method, np.random.default_rng(step).normal(size=2 + step % 3).tolist())
-        before, uploaded = copy.deepcopy(state), copy.deepcopy([update.arrays for update in given])
+        updates = _updates(method, np.random.default_rng(step).normal(size=2 + step % 3).tolist())
+        before, uploaded = copy.deepcopy(state), copy.deepcopy([update.arrays for update in updates])
         again = travelled(state)
-        after = method.merge(state, given)
+        after = method.merge(state, updates)
         expect(same(state, before), "merge changed the state it was given", state, before)
-        expect(same([update.arrays for update in given], uploaded), "merge changed an upload", given)
-        resumed = method.merge(again, given)
+        expect(same([update.arrays for update in updates], uploaded), "merge changed an upload", updates)
+        resumed = method.merge(again, updates)
         expect(same(resumed, after), "a state that is resumed must merge equally", resumed, after)
         expect(same(after, travelled(after)), "the wire must carry the state", after)
         for group in _groups(method, after):
@@ -200,7 +200,7 @@ def keep_off_the_wire(plan: Plan, played: Played) -> dict[int, Arrays]:
     """
     private: dict[int, Arrays] = {}
     parts = plan.sharing.parts if isinstance(plan.sharing, contracts.PartsSharing) else frozenset()
-    told = tuple(f"{part}." for part in parts)
+    prefixes = tuple(f"{part}." for part in parts)
     messages = [
         each for each in [*played.sent, *played.received] if not isinstance(each.message, contracts.ClientFailed)
     ]
@@ -211,7 +211,7 @@ def keep_off_the_wire(plan: Plan, played: Played) -> dict[int, Arrays]:
         expect(not travelling, "what is kept at a client must not be what travels", travelling)
         private[client] = kept
         for name, array in kept.items():
-            if told and name.startswith(told):
+            if prefixes and name.startswith(prefixes):
                 continue
             for each in messages:
                 assert isinstance(each.message, bytes)

@@ -58,9 +58,9 @@ def the_first_choice_scores_as_the_model_does(case: TaskCase) -> None:
     with torch.no_grad():
         plain = task.evaluate(case.drawn(data), data)
     for split in SCORED_SPLITS:
-        found = task.evaluate_smoothed(data, answers, [], 0)[split]
-        expect(found.keys() == set(task.sums), "sums must be those of `evaluate`", list(found))
-        expect(task.score(found) == task.score(plain[split]), "the first choice must score alike", split)
+        sums = task.evaluate_smoothed(data, answers, [], 0)[split]
+        expect(sums.keys() == set(task.sums), "sums must be those of `evaluate`", list(sums))
+        expect(task.score(sums) == task.score(plain[split]), "the first choice must score alike", split)
 
 
 def _smoothing(case: TaskCase) -> SmoothingTask[Any, Any] | None:

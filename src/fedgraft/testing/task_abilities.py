@@ -43,12 +43,12 @@ def what_the_model_makes_of_examples_is_what_their_losses_say(case: TaskCase) ->
         with torch.no_grad():
             seen = task.observe(model, data)
             for block in blocks(task, data):
-                found = task.loss(model, data, Draw(block), None)
-                assert isinstance(found, Losses), "loss must tell its hidden layer"
-                assert found.hidden is not None, "loss must tell its hidden layer"
-                near = np.allclose(found.each.numpy(), seen.losses[block], rtol=1e-4, atol=1e-5)
-                expect(near, "losses must be those of the examples", seen.losses[block], found.each)
-                same = np.allclose(found.hidden.numpy(), seen.hidden[block], rtol=1e-4, atol=1e-5)
+                outcome = task.loss(model, data, Draw(block), None)
+                assert isinstance(outcome, Losses), "loss must tell its hidden layer"
+                assert outcome.hidden is not None, "loss must tell its hidden layer"
+                near = np.allclose(outcome.each.numpy(), seen.losses[block], rtol=1e-4, atol=1e-5)
+                expect(near, "losses must be those of the examples", seen.losses[block], outcome.each)
+                same = np.allclose(outcome.hidden.numpy(), seen.hidden[block], rtol=1e-4, atol=1e-5)
                 expect(same, "hidden layers must be those of the examples", seen.hidden[block])
         expect(seen.hidden.shape == (count, task.hidden_width), "hidden must be of the width", seen.hidden.shape)
         expect(len(seen.probabilities) == len(seen.correct) == len(seen.centrality) == count, "one of each", count)
@@ -65,15 +65,16 @@ def what_examples_are_taken_for_is_what_the_score_counts(case: TaskCase) -> None
     for client, shard in enumerate(case.shards):
         data = case.prepared(client)
         model = case.drawn(data)
-        found = task.classified(model, shard, data, {})
-        for told in (found.label, found.answer):
-            fit = told.dtype == np.int64 and all(0 <= each < len(found.classes) for each in told)
-            expect(fit, f"classes must be int64 in [0, {len(found.classes)}]", told)
+        classified = task.classified(model, shard, data, {})
+        for classes in (classified.label, classified.answer):
+            fit = classes.dtype == np.int64 and all(0 <= each < len(classified.classes) for each in classes)
+            expect(fit, f"classes must be int64 in [0, {len(classified.classes)}]", classes)
         if "correct" in task.sums:
             with torch.no_grad():
                 sums = task.evaluate(model, data)["test"]
-            expect(len(found.label) == len(found.answer) == sums["count"], "one of each test example", sums["count"])
-            right = int((found.label == found.answer).sum())
+            counts = len(classified.label) == len(classified.answer) == sums["count"]
+            expect(counts, "one of each test example", sums["count"])
+            right = int((classified.label == classified.answer).sum())
             expect(right == sums["correct"], "as many must be right as the sums say", right, sums["correct"])
 
 
@@ -100,9 +101,9 @@ def models_answer_together_if_the_task_says_so(case: TaskCase) -> None:
             task.together(models)
         return
     with torch.no_grad():
-        found = [task.evaluate(task.together(models[:1] * count).eval(), data) for count in (1, 2)]
+        scored = [task.evaluate(task.together(models[:1] * count).eval(), data) for count in (1, 2)]
         expected = task.evaluate(models[0], data)
-    for sums in found:
+    for sums in scored:
         for split, known in expected.items():
             near = all(math.isclose(sums[split][key], known[key], rel_tol=1e-4, abs_tol=1e-12) for key in known)
             expect(near, "the mean of a model and itself must answer as the model", sums[split], known)
@@ -130,8 +131,8 @@ def a_survey_tells_what_prepared_data_tell(case: TaskCase) -> None:
         known = {"examples": float(task.examples(data))}
         if isinstance(task, abilities.ProfiledTask):
             known |= task.describe(data)
-        found = task.survey(shard)
-        expect(found == known, "a survey must tell what prepared data tell", found, known)
+        survey = task.survey(shard)
+        expect(survey == known, "a survey must tell what prepared data tell", survey, known)
 
 
 @LAWS.having(abilities.PublishingTask)
@@ -141,10 +142,10 @@ def statistics_have_the_layout_that_was_agreed_on(case: TaskCase) -> None:
     assert isinstance(task, abilities.PublishingTask)
     agreed = {spec.name: spec for spec in task.statistics_layout}
     published = {client: task.statistics(shard) for client, shard in enumerate(case.shards)}
-    for found in published.values():
-        expect(found.keys() == agreed.keys(), f"statistics must be {sorted(agreed)}", sorted(found))
-        types = {key: array.dtype.name for key, array in found.items()}
-        fit = all(types[key] == agreed[key].dtype for key in found)
+    for statistics in published.values():
+        expect(statistics.keys() == agreed.keys(), f"statistics must be {sorted(agreed)}", sorted(statistics))
+        types = {key: array.dtype.name for key, array in statistics.items()}
+        fit = all(types[key] == agreed[key].dtype for key in statistics)
         expect(fit, "statistics must have the types of their layout", types)
     if agreed:
         returned = {spec.name for spec in task.combined_layout}
@@ -171,8 +172,8 @@ def nonsense_is_refused_before_it_is_combined(case: TaskCase) -> None:
         combined = task.combine({**case.published, 0: nonsense})
         for client in range(len(case.shards)):
             names = {spec.name for spec in task.combined_layout}
-            found = combined[client].keys()
-            expect(found == names, "what check accepts must be combined for every client", sorted(found))
+            returned = combined[client].keys()
+            expect(returned == names, "what check accepts must be combined for every client", sorted(returned))
     expect(refused, "check must raise WireError for some of what no client can have published", "all was accepted")
 
 
@@ -182,8 +183,8 @@ def all_clients_pool_into_one_with_all_their_examples(case: TaskCase) -> None:
     task = case.task
     assert isinstance(task, abilities.PooledTask)
     pooled = task.prepare(task.pooled(case.poolable), {})
-    found, count = task.examples(pooled), sum(task.examples(task.prepare(shard, {})) for shard in case.poolable)
-    expect(found == count, f"the pooled shard must have all {count} examples", found)
+    pooled_count, count = task.examples(pooled), sum(task.examples(task.prepare(shard, {})) for shard in case.poolable)
+    expect(pooled_count == count, f"the pooled shard must have all {count} examples", pooled_count)
     with torch.no_grad():
         scores = [task.score(sums) for sums in task.evaluate(case.drawn(pooled), pooled).values()]
     expect(all(map(math.isfinite, scores)), "the pooled shard must have scores", scores)
@@ -195,8 +196,8 @@ def a_client_alone_keeps_its_examples(case: TaskCase) -> None:
     task = case.task
     assert isinstance(task, abilities.PooledTask)
     for client, shard in enumerate(case.shards):
-        found, count = task.examples(task.prepare(task.alone(shard), {})), task.examples(case.prepared(client))
-        expect(found == count, f"client {client} must keep its {count} examples", found)
+        own_count, count = task.examples(task.prepare(task.alone(shard), {})), task.examples(case.prepared(client))
+        expect(own_count == count, f"client {client} must keep its {count} examples", own_count)
 
 
 @LAWS.having(abilities.DetailedScores)
@@ -206,8 +207,8 @@ def measures_hold_the_score(case: TaskCase) -> None:
     assert isinstance(task, abilities.DetailedScores)
     with torch.no_grad():
         sums = task.evaluate(case.drawn(data), data)["validation"]
-    told, score, loss = task.measures(sums), task.score(sums), task.mean_loss(sums)
-    expect(told.get(task.metric) == score, f"measures must tell {task.metric!r} as {score}", told)
+    measures, score, loss = task.measures(sums), task.score(sums), task.mean_loss(sums)
+    expect(measures.get(task.metric) == score, f"measures must tell {task.metric!r} as {score}", measures)
     expect(not math.isinf(loss), "the mean loss must be finite or nan", loss)
 
 
@@ -267,18 +268,11 @@ def _nonsense(published: Arrays, layout: Any) -> Iterator[Arrays]:
     g = np.random.default_rng(0)
     for spec in layout:
         array = published[spec.name]
-        made = [_extreme(array), _random(array, g)]
+        limits: Any = np.finfo if array.dtype.kind == "f" else np.iinfo
+        random = np.frombuffer(g.bytes(array.nbytes), array.dtype).reshape(array.shape)
+        made: list[Array] = [np.full_like(array, limits(array.dtype).max), random]
         if spec.shape and spec.shape[0] == VARIABLE:
             made += [array[:0], np.concatenate([array, array])]
         for other in made:
             if not np.array_equal(other, array) and finite(other):  # the engine refuses what is not finite
                 yield {**published, spec.name: other}
-
-
-def _extreme(array: Array) -> Array:
-    of: Any = np.finfo if array.dtype.kind == "f" else np.iinfo
-    return np.full_like(array, of(array.dtype).max)
-
-
-def _random(array: Array, g: np.random.Generator) -> Array:
-    return np.frombuffer(g.bytes(array.nbytes), array.dtype).reshape(array.shape)

@@ -17,13 +17,7 @@ from fedgraft.wire.layouts import Arrays
 
 @dataclass(frozen=True, eq=False)
 class TaskCase:
-    """A task, fitted to data.
-
-    Args:
-        task: the task.
-        shards: one per client, at least two, each with training examples.
-        poolable: shards that could be one client's.
-    """
+    """A task fitted to shards, two at least and each with training examples; `poolable` could be one client's."""
 
     task: Task[Any, Any]
     shards: Sequence[Any]
@@ -96,10 +90,10 @@ def losses(
     return example_losses(task.loss(model, data, draw, shared))
 
 
-def objective(found: Loss) -> torch.Tensor:
+def objective(loss: Loss) -> torch.Tensor:
     """Return what a step of equal weights minimises, float scalar."""
-    mean = example_losses(found).mean()
-    return mean + found.shared if isinstance(found, Losses) and found.shared is not None else mean
+    mean = example_losses(loss).mean()
+    return mean + loss.shared if isinstance(loss, Losses) and loss.shared is not None else mean
 
 
 def choice(task: Task[Any, Any], sums: dict[str, float]) -> float:

@@ -26,13 +26,9 @@ LAWS: Laws[TaskCase] = Laws()
 def check_task(
     cls: type[Task[Any, Any]], data: Data[Any], /, *, poolable: Data[Any] | None = None, **options: Any
 ) -> None:
-    """Hold a task with these options to all laws.
+    """Hold a task with these options to all laws, which train or score on all clients of `data`: be they small.
 
-    Args:
-        cls: the class.
-        data: its clients; small: every law trains or scores on them.
-        poolable: clients whose data could be one client's; those of `data` by default.
-        options: of the class.
+    `poolable` are clients whose data could be one client's; those of `data` by default.
 
     Raises `AssertionError` with the class, the law and what was seen.
     """
@@ -83,10 +79,10 @@ def what_is_shared_is_laid_out_and_drawn_alike_for_every_client(case: TaskCase) 
     """Draw what travels alike for all variants of client, and without any."""
     task = case.task
     variants = [variant(task, case.prepared(client)) for client in range(len(case.shards))]
-    found = [_shared(task, each) for each in (None, *variants)]
-    for each in found:
-        expect(list(each) == list(found[0]), "shared parameters must have the same names everywhere", list(each))
-        equal = all(np.array_equal(each[key], found[0][key]) for key in each)
+    drawn = [_shared(task, each) for each in (None, *variants)]
+    for each in drawn:
+        expect(list(each) == list(drawn[0]), "shared parameters must have the same names everywhere", list(each))
+        equal = all(np.array_equal(each[key], drawn[0][key]) for key in each)
         expect(equal, "shared parameters must be drawn alike everywhere", each)
 
 
@@ -116,10 +112,10 @@ def blocks_hold_every_example_once(case: TaskCase) -> None:
     """Cut all training examples into blocks, none of them empty."""
     for client in range(len(case.shards)):
         data = case.prepared(client)
-        found, count = blocks(case.task, data), case.task.examples(data)
-        expect(all(len(block) for block in found), "no block may be empty", found)
-        once = sorted(np.concatenate(found).tolist()) == list(range(count))
-        expect(once, f"blocks must hold each of {count} examples once", found)
+        parts, count = blocks(case.task, data), case.task.examples(data)
+        expect(all(len(block) for block in parts), "no block may be empty", parts)
+        once = sorted(np.concatenate(parts).tolist()) == list(range(count))
+        expect(once, f"blocks must hold each of {count} examples once", parts)
 
 
 @LAWS.every
@@ -157,8 +153,8 @@ def gradients_of_the_loss_reach_every_parameter(case: TaskCase) -> None:
     """Let every parameter learn."""
     data = case.prepared()
     model = case.drawn(data)
-    found = case.task.loss(model, data, Draw(blocks(case.task, data)[0]), None)
-    objective(found).backward()  # type: ignore[no-untyped-call]
+    loss = case.task.loss(model, data, Draw(blocks(case.task, data)[0]), None)
+    objective(loss).backward()  # type: ignore[no-untyped-call]
     for name, parameter in model.named_parameters():
         expect(parameter.grad is not None, "every parameter must have a gradient", name)
         reached = not parameter.numel() or bool(parameter.grad is not None and parameter.grad.abs().max() > 0)
@@ -174,9 +170,9 @@ def sums_are_named_finite_and_add_up(case: TaskCase) -> None:
     for client in range(len(case.shards)):
         data = case.prepared(client)
         with torch.no_grad():
-            found = task.evaluate(case.drawn(data), data)
-        expect(tuple(found) == SCORED_SPLITS, f"evaluate must return sums of {SCORED_SPLITS}", tuple(found))
-        for split, sums in found.items():
+            scored = task.evaluate(case.drawn(data), data)
+        expect(tuple(scored) == SCORED_SPLITS, f"evaluate must return sums of {SCORED_SPLITS}", tuple(scored))
+        for split, sums in scored.items():
             expect(tuple(sums) == task.sums, "sums must come in the order in which they travel", tuple(sums), task.sums)
             finite = all(type(value) is float and math.isfinite(value) for value in sums.values())
             expect(finite, "sums must be finite floats", sums)
@@ -191,8 +187,8 @@ def sums_are_named_finite_and_add_up(case: TaskCase) -> None:
 @LAWS.every
 def nothing_to_score_is_nan(case: TaskCase) -> None:
     """Give no score to nothing."""
-    found = case.task.score(dict.fromkeys(case.task.sums, 0.0))
-    expect(math.isnan(found), "the score of no example must be nan", found)
+    score = case.task.score(dict.fromkeys(case.task.sums, 0.0))
+    expect(math.isnan(score), "the score of no example must be nan", score)
 
 
 def _initial(task: Task[Any, Any], seed: int) -> Arrays:

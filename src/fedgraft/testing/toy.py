@@ -67,22 +67,14 @@ class Line(Task[Points, Points]):
         faulty_points: how many points such clients have.
     """
 
+    sums: ClassVar[tuple[str, ...]] = ("squared_error", "count")
+    stochastic: ClassVar[bool] = False
     metric: ClassVar[str] = "rmse"
     better: ClassVar[str] = "lower"
 
     width: int = 3
     fault: str = ""
     faulty_points: int = 0
-
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """Squared error and number of points."""
-        return "squared_error", "count"
-
-    @property
-    def stochastic(self) -> bool:
-        """False: nothing is drawn."""
-        return False
 
     def prepare(self, shard: Points, shared: Arrays) -> Points:
         """Return the points as they are."""
@@ -104,11 +96,11 @@ class Line(Task[Points, Points]):
 
     def evaluate(self, model: nn.Module, data: Points) -> dict[str, Sums]:
         """Return squared errors and numbers of points."""
-        found = {}
+        sums = {}
         for number, split in enumerate(SCORED_SPLITS, start=1):
             errors = _errors(model, data, _rows(data, number)).double()
-            found[split] = {"squared_error": float((errors**2).sum()), "count": float(len(errors))}
-        return found
+            sums[split] = {"squared_error": float((errors**2).sum()), "count": float(len(errors))}
+        return sums
 
     def score(self, sums: Sums) -> float:
         """Return the RMSE."""
@@ -146,15 +138,10 @@ class PartedLines(Lines):
 class PartedLine(Line, ObservedTask[Points, Points], PartsTask[Points, Points], VariantTask[Points, Points]):
     """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points."""
 
-    @property
-    def offers(self) -> frozenset[str]:
-        """All parts; the model always has them."""
-        return frozenset({"structure", "head", "generator", "ensemble", "embeddings", "relations"})
-
-    @property
-    def stochastic(self) -> bool:
-        """True: sharing methods that need a part may draw."""
-        return True
+    offers: ClassVar[frozenset[str]] = frozenset(
+        {"structure", "head", "generator", "ensemble", "embeddings", "relations"}
+    )
+    stochastic: ClassVar[bool] = True
 
     @property
     def hidden_width(self) -> int:

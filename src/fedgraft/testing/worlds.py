@@ -107,11 +107,8 @@ class World:
     ) -> Outcome:
         """Return what comes of a round of these clients, of which at least one answers, now or later.
 
-        Args:
-            reports: names of the scalars that they report; "update" stands for their uploads.
-            view: of the round.
-            chosen: the cohort; nobody, where the server waits for late answers.
-            guidance: what their samplers were told.
+        They report scalars of these names; "update" stands for their uploads. Nobody is `chosen` where the server waits
+        for late answers.
         """
         cost = int(self.prices[list(chosen)].sum())
         self.pay(cost)

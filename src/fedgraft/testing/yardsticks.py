@@ -71,21 +71,13 @@ def _labels_blind(shard: Any) -> Any:
     return replace(shard, label=np.where(shard.split == 2, 0, shard.label))
 
 
-def _numbers_blind(shard: Any) -> Any:
-    return replace(shard, label=np.where(shard.split == 2, 0.0, shard.label))
-
-
 def _ratings_blind(shard: Any) -> Any:
     return replace(shard, rating=np.where(shard.split == 2, np.float32(1), shard.rating).astype(np.float32))
 
 
 def _nodes_untested(shard: Any) -> Any:
-    label, split = (np.where(shard.split == 2, -1, each) for each in (shard.label, shard.split))
-    return replace(shard, label=label, split=split.astype(np.int8))
-
-
-def _numbers_untested(shard: Any) -> Any:
-    label, split = np.where(shard.split == 2, np.nan, shard.label), np.where(shard.split == 2, -1, shard.split)
+    unknown = -1 if shard.label.dtype.kind == "i" else np.nan
+    label, split = (np.where(shard.split == 2, no, each) for no, each in ((unknown, shard.label), (-1, shard.split)))
     return replace(shard, label=label, split=split.astype(np.int8))
 
 
@@ -121,9 +113,9 @@ _CATALOGUE = Catalogue(users=200, items=100, count=4000, clients=3)
 BENCHES = {
     "rating": Bench(_SHOPS, _ratings_blind, None, GlobalMean(), "lower", lambda rmse: _SHOPS.noise * 0.8 < rmse < 2),
     "graph": Bench(Molecules(clients=3, graphs=120), _labels_blind, None, Majority(), sound=_share),
-    "graph_regression": Bench(_ASSAYS, _numbers_blind, None, GraphMean(), "lower", _error),
+    "graph_regression": Bench(_ASSAYS, _labels_blind, None, GraphMean(), "lower", _error),
     "node": Bench(_BLOCKS, _labels_blind, _nodes_untested, NodeMajority(), sound=_share),
-    "node_regression": Bench(_NUMBERED, _numbers_blind, _numbers_untested, NodeMean(), "lower", _error),
+    "node_regression": Bench(_NUMBERED, _labels_blind, _nodes_untested, NodeMean(), "lower", _error),
     "typed_node": Bench(_TYPED, _labels_blind, _nodes_untested, TypedMajority(), sound=_share),
     "link": Bench(_BLOCKS, _links_blind, _links_untested, sound=_share, task=Link(SAGE())),
     "ranking": Bench(_CATALOGUE, _ranking_untested, _ranking_untested, Popularity(), sound=_share),
@@ -150,12 +142,7 @@ LAWS: Laws[Case] = Laws()
 
 
 def check_yardstick(cls: type[Yardstick[Any]], /, *, bench: Bench | None = None, **options: Any) -> None:
-    """Hold a yardstick with these options to all laws.
-
-    Args:
-        cls: the class.
-        bench: what it is tried on; needed for tasks other than those of `BENCHES`.
-        options: of the class.
+    """Hold a yardstick with these options to all laws, on a bench that tasks other than those of `BENCHES` need.
 
     Raises `AssertionError` with the class, the law and what was seen.
     """
@@ -193,8 +180,8 @@ def scores_are_finite_repeatable_and_no_better_than_the_noise(case: Case) -> Non
 def labels_of_the_test_change_nothing_but_its_score(case: Case) -> None:
     """Tune on validation alone."""
     blind = [case.bench.blind(shard) for shard in case.bench.shards(0)]
-    found, known = case.yardstick.score(blind)["validation"], case.scores()["validation"]
-    expect(found == known, "the validation score must not depend on test labels", found, known)
+    score, known = case.yardstick.score(blind)["validation"], case.scores()["validation"]
+    expect(score == known, "the validation score must not depend on test labels", score, known)
 
 
 @LAWS.every
@@ -203,9 +190,9 @@ def no_yardstick_is_worse_than_the_simplest(case: Case) -> None:
     if case.bench.simplest is None:
         return
     least = case.bench.simplest.score(case.bench.shards(1))["test"]
-    found = case.scores(1)["test"]
-    held = found <= least if case.bench.better == "lower" else found >= least
-    expect(held, f"the test score must be no worse than {least:.4g}", found)
+    score = case.scores(1)["test"]
+    held = score <= least if case.bench.better == "lower" else score >= least
+    expect(held, f"the test score must be no worse than {least:.4g}", score)
 
 
 @LAWS.every
@@ -213,7 +200,7 @@ def examples_in_no_split_are_not_scored(case: Case) -> None:
     """Score validation as before where there is no test, and give the test no score."""
     if case.bench.untested is None:
         return
-    found = case.yardstick.score([case.bench.untested(shard) for shard in case.bench.shards(0)])
+    scores = case.yardstick.score([case.bench.untested(shard) for shard in case.bench.shards(0)])
     known = case.scores()["validation"]
-    expect(found["validation"] == known, "the validation score must not depend on the test", found, known)
-    expect(np.isnan(found["test"]), "the score of no example must be nan", found["test"])
+    expect(scores["validation"] == known, "the validation score must not depend on the test", scores, known)
+    expect(np.isnan(scores["test"]), "the score of no example must be nan", scores["test"])

@@ -3,10 +3,9 @@
 `pack` and `unpack` are for trees, `encode` and `decode` for messages.
 """
 
+from fedgraft.wire.buffers import DEFAULT_LIMIT
 from fedgraft.wire.messages import (
-    DEFAULT_LIMIT,
     KINDS,
-    MAX_DEPTH,
     TEXT_BYTES,
     Message,
     arrays_bytes,
@@ -17,7 +16,7 @@ from fedgraft.wire.messages import (
     kind_of,
     message_bytes,
 )
-from fedgraft.wire.trees import pack, pieces, unpack
+from fedgraft.wire.trees import MAX_DEPTH, pack, pieces, unpack
 
 __all__ = [
     "DEFAULT_LIMIT",

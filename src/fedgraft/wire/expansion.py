@@ -11,12 +11,7 @@ _MOST: ContextVar[tuple[int, str] | None] = ContextVar("most bytes that a messag
 
 @contextmanager
 def at_most(size: int, parameter: str) -> Iterator[None]:
-    """Limit what every message that is decoded here stands for.
-
-    Args:
-        size: bytes of its arrays once decoded, >= 0.
-        parameter: what the limit is called, for the error.
-    """
+    """Limit the bytes that arrays of a message decoded here take once decoded; errors call the limit `parameter`."""
     before = _MOST.set((size, parameter))
     try:
         yield

@@ -9,12 +9,7 @@ Value = TypeVar("Value")
 
 
 class Made(Mapping[Key, Value]):
-    """Values that are made anew whenever they are asked for, since all of them together would be too many to keep.
-
-    Args:
-        keys: in order.
-        make: from a key to its value.
-    """
+    """Values of keys, made anew whenever they are asked for, since all of them together would be too many to keep."""
 
     def __init__(self, keys: Iterable[Key], make: Callable[[Key], Value]) -> None:
         self._keys, self._make = dict.fromkeys(keys), make
@@ -32,12 +27,7 @@ class Made(Mapping[Key, Value]):
 
 
 class MadeOnce(Made[Key, Value]):
-    """Values that are made when they are first asked for, and then kept: the first can be used before the last is made.
-
-    Args:
-        keys: in order.
-        make: from a key to its value.
-    """
+    """Values made when they are first asked for, and then kept: the first can be used before the last is made."""
 
     def __init__(self, keys: Iterable[Key], make: Callable[[Key], Value]) -> None:
         super().__init__(keys, cache(make))

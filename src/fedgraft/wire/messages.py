@@ -1,4 +1,4 @@
-"""The one serialiser: `pack` and `unpack` for trees, `encode` and `decode` for messages. Versioned, compact, no pickle.
+"""Messages as bytes, by `encode` and `decode`: versioned, compact, no pickle. Import these names from `wire`.
 
 A message, every number little-endian:
 
@@ -23,37 +23,8 @@ from typing import Any, Final
 import numpy as np
 
 from fedgraft.errors import WireError
-from fedgraft.wire.buffers import (
-    DEFAULT_LIMIT,
-    DTYPES,
-    MAGIC,
-    MESSAGE_FORM,
-    VERSION,
-    array_at,
-    buffer,
-    check_start,
-    view_within,
-)
+from fedgraft.wire import buffers
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
-from fedgraft.wire.trees import MAX_DEPTH, pack, pieces, unpack
-
-__all__ = [
-    "DEFAULT_LIMIT",
-    "KINDS",
-    "MAX_DEPTH",
-    "TEXT_BYTES",
-    "Message",
-    "arrays_bytes",
-    "check",
-    "decode",
-    "encode",
-    "header_bytes",
-    "kind_of",
-    "message_bytes",
-    "pack",
-    "pieces",
-    "unpack",
-]
 
 TEXT_BYTES: Final = 256
 """Most bytes of an error's text; longer ones are cut."""
@@ -154,9 +125,10 @@ def encode(message: Message, layout: Layout | None = None, names: tuple[str, ...
             array = message.arrays[spec.name]
             if spec.variable:
                 parts.append(b"".join(_DIM.pack(array.shape[axis]) for axis in spec.variable))
-            parts.append(buffer(array))
+            parts.append(buffers.buffer(array))
     scalars = _scalars([message.report[name] for name in names])
-    head = _HEAD.pack(MAGIC, VERSION, MESSAGE_FORM, KINDS[message.kind], len(names), detail, message.round, digest)
+    start = buffers.MAGIC, buffers.VERSION, buffers.MESSAGE_FORM
+    head = _HEAD.pack(*start, KINDS[message.kind], len(names), detail, message.round, digest)
     return b"".join([head, scalars, *parts])
 
 
@@ -164,7 +136,7 @@ def decode(
     blob: bytes | memoryview,
     layout: Layout | Mapping[str, Layout | None] | None = None,
     names: tuple[str, ...] | Mapping[str, tuple[str, ...]] = (),
-    limit: int = DEFAULT_LIMIT,
+    limit: int = buffers.DEFAULT_LIMIT,
 ) -> Message:
     """The message of some bytes. Its arrays are read-only views of `blob` (copies where a buffer is not aligned).
 
@@ -177,7 +149,7 @@ def decode(
     Raises:
         WireError: for everything that `encode` cannot have made with this layout and these names.
     """
-    view = view_within(blob, limit)
+    view = buffers.view_within(blob, limit)
     number, scalars, detail, round, digest = _read_head(view)
     kind = _KIND_NAMES[number]
     if detail and kind not in DETAILS:
@@ -264,7 +236,7 @@ def _read_head(view: memoryview) -> tuple[int, int, int, int, bytes]:
     if view.nbytes < _HEAD.size:
         raise WireError(f"A message needs at least {_HEAD.size} bytes; got {view.nbytes}.")
     magic, version, form, number, scalars, detail, round, digest = _HEAD.unpack_from(view)
-    check_start(magic, version, form, MESSAGE_FORM)
+    buffers.check_start(magic, version, form, buffers.MESSAGE_FORM)
     if number not in _KIND_NAMES:
         raise WireError(f"No kind of message has the number {number}.")
     if view.nbytes < _HEAD.size + 4 * scalars:
@@ -288,7 +260,7 @@ def _read_array(view: memoryview, offset: int, spec: Spec) -> tuple[Array, int]:
             raise WireError(f"The message ends before array {spec.name!r}.")
         shape = (*shape[:axis], _DIM.unpack_from(view, offset)[0], *shape[axis + 1 :])
         offset += _DIM.size
-    array = array_at(view, offset, spec.dtype, shape)
+    array = buffers.array_at(view, offset, spec.dtype, shape)
     if not array.flags.aligned:
         array = array.copy()
     array.flags.writeable = False
@@ -305,7 +277,7 @@ def _misfit(arrays: Mapping[str, Array], layout: Layout) -> str | None:
             len(array.shape) == len(spec.shape)
             and all(expected in (VARIABLE, dim) for dim, expected in zip(array.shape, spec.shape, strict=True))
         )
-        if _dtype_name(array.dtype) != spec.dtype or not fits or spec.dtype not in DTYPES:
+        if _dtype_name(array.dtype) != spec.dtype or not fits or spec.dtype not in buffers.DTYPES:
             return f"array {spec.name!r} is {array.dtype.name} {array.shape}; expected {spec.dtype} {spec.shape}."
     return None
 

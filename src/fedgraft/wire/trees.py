@@ -15,17 +15,7 @@ import numpy as np
 from msgpack import ExtType
 
 from fedgraft.errors import WireError
-from fedgraft.wire.buffers import (
-    DEFAULT_LIMIT,
-    DTYPES,
-    MAGIC,
-    TREE_FORM,
-    VERSION,
-    array_at,
-    buffer,
-    check_start,
-    view_within,
-)
+from fedgraft.wire import buffers
 from fedgraft.wire.layouts import Array, Tree
 
 MAX_DEPTH: Final = 64
@@ -60,10 +50,10 @@ def pieces(tree: Tree) -> list[bytes | memoryview]:
     writer = _Writer()
     writer.write(tree, 0)
     header = writer.packer.bytes()
-    return [_HEAD.pack(MAGIC, VERSION, TREE_FORM, len(header)) + header, *writer.buffers]
+    return [_HEAD.pack(buffers.MAGIC, buffers.VERSION, buffers.TREE_FORM, len(header)) + header, *writer.buffers]
 
 
-def unpack(blob: bytes | memoryview, limit: int = DEFAULT_LIMIT, views: bool = False) -> Tree:
+def unpack(blob: bytes | memoryview, limit: int = buffers.DEFAULT_LIMIT, views: bool = False) -> Tree:
     """The tree that `pack` was given; its arrays are writable copies of their own.
 
     A number, a text or a count in a longer form than `pack` writes is the same value, as in all of msgpack: two blobs
@@ -79,11 +69,11 @@ def unpack(blob: bytes | memoryview, limit: int = DEFAULT_LIMIT, views: bool = F
     Raises:
         WireError: for everything that is no tree, and for what is beyond the limit.
     """
-    view = view_within(blob, limit)
+    view = buffers.view_within(blob, limit)
     if view.nbytes < _HEAD.size:
         raise WireError(f"A tree needs at least {_HEAD.size} bytes; got {view.nbytes}.")
     magic, version, form, length = _HEAD.unpack_from(view)
-    check_start(magic, version, form, TREE_FORM)
+    buffers.check_start(magic, version, form, buffers.TREE_FORM)
     if length > view.nbytes - _HEAD.size:
         raise WireError(f"A header of {length} bytes is declared, but {view.nbytes - _HEAD.size} follow.")
     reader = _Reader(view, length, limit, views)
@@ -144,12 +134,12 @@ class _Writer:
 
     def _write_array(self, array: Array) -> None:
         name = array.dtype.name
-        if name not in DTYPES:
-            raise TypeError(f"{self._place()}: an array must be one of {', '.join(DTYPES)}; got {name}.")
+        if name not in buffers.DTYPES:
+            raise TypeError(f"{self._place()}: an array must be one of {', '.join(buffers.DTYPES)}; got {name}.")
         if max(array.shape, default=0) >= 2**32:
             raise ValueError(f"{self._place()}: a dimension must be below 2**32; got shape {array.shape}.")
-        self.packer.pack_ext_type(_ARRAY, struct.pack(f"<B{array.ndim}I", DTYPES.index(name), *array.shape))
-        self.buffers.append(buffer(array))
+        self.packer.pack_ext_type(_ARRAY, struct.pack(f"<B{array.ndim}I", buffers.DTYPES.index(name), *array.shape))
+        self.buffers.append(buffers.buffer(array))
 
     def _place(self) -> str:
         return "tree" + "".join(f"[{step!r}]" for step in self.path)
@@ -208,9 +198,10 @@ class _Reader:
 
     def _read_array(self, header: bytes) -> Array:
         dims, rest = divmod(len(header), _COUNT.size)
-        if rest != 1 or dims > _MAX_DIMS or header[0] >= len(DTYPES):
+        if rest != 1 or dims > _MAX_DIMS or header[0] >= len(buffers.DTYPES):
             raise WireError("An array without a proper type and shape.")
-        array = array_at(self.view, self.offset, DTYPES[header[0]], struct.unpack(f"<{dims}I", header[1:]))
+        shape = struct.unpack(f"<{dims}I", header[1:])
+        array = buffers.array_at(self.view, self.offset, buffers.DTYPES[header[0]], shape)
         self._charge(array.nbytes)
         self.offset += array.nbytes
         if not self.views or not array.flags.aligned:

@@ -16,12 +16,12 @@ def encode(numbers: NDArray[np.int64]) -> Array:
     for size in range(1, LONGEST):
         sizes += numbers >= 1 << 7 * size
     ends = np.cumsum(sizes)
-    found = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    encoded = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
     for place in range(LONGEST):
         longer = np.flatnonzero(sizes > place)
         more = (sizes[longer] > place + 1).astype(np.int64) << 7
-        found[ends[longer] - sizes[longer] + place] = (numbers[longer] >> 7 * place & 127) | more
-    return found
+        encoded[ends[longer] - sizes[longer] + place] = (numbers[longer] >> 7 * place & 127) | more
+    return encoded
 
 
 def decode(coded: Array) -> NDArray[np.int64]:
@@ -32,9 +32,9 @@ def decode(coded: Array) -> NDArray[np.int64]:
     sizes = np.diff(ends, prepend=-1)
     if (sizes > LONGEST).any() or (coded[ends[sizes > 1]] == 0).any():
         raise WireError("a number is longer than it need be")
-    found = np.zeros(len(ends), np.int64)
+    decoded = np.zeros(len(ends), np.int64)
     for place in range(LONGEST):
         longer = np.flatnonzero(sizes > place)
         at = ends[longer] - sizes[longer] + 1 + place
-        found[longer] |= (coded[at].astype(np.int64) & 127) << 7 * place
-    return found
+        decoded[longer] |= (coded[at].astype(np.int64) & 127) << 7 * place
+    return decoded

@@ -188,7 +188,7 @@ def test_damage_is_one_line(site, name, content, message) -> None:
 
 def test_data_that_have_changed_are_refused(site) -> None:
     path = site[0] / "origin.json"
-    found = open_run(site[0]).store.origin()["clients"][site[1]]
+    found = open_run(site[0]).run_folder.origin()["clients"][site[1]]
     path.write_text(path.read_text().replace(found, "0" * 32))
     with pytest.raises(InputError, match="have changed since the run began"):
         predict(site[0], PAIRS)

@@ -57,7 +57,7 @@ def test_a_split_is_scored_once(monkeypatch, cache):
     shards = experiment.data.load(1)
     first = scores(experiment, shards, ["local_only"])
     assert len(list(cache.iterdir())) == 1
-    monkeypatch.setattr(baselines, "_local", None)
+    monkeypatch.setattr(baselines, "local_runtime", None)
     assert scores(experiment, shards, ["local_only"]) == first
     for other, changed in (
         (toy(**{**FEW, "training": {**SGD, "learning_rate": 0.01}}), shards),

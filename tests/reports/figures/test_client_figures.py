@@ -81,7 +81,7 @@ def test_codecs_are_named_as_people_would(content, text):
 
 
 def test_test_examples_lie_somewhere_for_each_channel(graph_run):
-    points = embed(graph_run.store)
+    points = embed(graph_run.run_folder)
     assert set(points["channel"]) == {"own model", "shared alone"}
     assert points["client"].nunique() == 3
     assert points[["x", "y"]].notna().all().all()

@@ -8,8 +8,11 @@ import pytest
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 
-from fedgraft.testing.network import SERVER, Refused, counted, link, network
+from helpers.benchmarks import importable
 from helpers.federations import SHOPS, WAIT_SECONDS, federation, run_here, same
+
+with importable():
+    from slow_network import SERVER, Refused, counted, link, network
 
 pytestmark = pytest.mark.federation
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from fedgraft.runtimes.workers.signals import ENDING, Terminated, deferred, handle, interrupt, leave, said
+from fedgraft.runtimes.workers.signals import ENDING, Terminated, deferred, handle, interrupt, leave, text_of
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +34,8 @@ def test_the_exit_code_is_128_and_the_signal_s_number():
     with pytest.raises(SystemExit) as stop:
         interrupt(signal.SIGTERM, None)
     assert stop.value.code == 143
-    assert said(signal.SIGTERM) == "Ended by SIGTERM"
-    assert said(signal.SIGINT) == "Interrupted"
+    assert text_of(signal.SIGTERM) == "Ended by SIGTERM"
+    assert text_of(signal.SIGINT) == "Interrupted"
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda number, frame: None])

@@ -15,6 +15,7 @@ from fedgraft.contracts.plain import PlainModel, PlainTask, Tensors
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.storage import disk
+from fedgraft.experiment.storage.data_now import listed
 from fedgraft.experiment.storage.finished_run import SHOWN, FinishedRun, load_model
 
 SOURCE, WEIGHTS, README = "model.py", "model.safetensors", "README.md"
@@ -62,11 +63,9 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
     if plain.client:
         names = json.dumps(plain.names, ensure_ascii=False)
         contents |= {TABLES: _bytes(plain.client), NAMES: names.encode()}
-    try:
+    with disk.written(f"--out {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         disk.replace(folder, contents)
-    except OSError as error:
-        raise InputError(f"--out {folder} cannot be written: {error.strerror or error}.") from error
 
 
 def exported(folder: Path) -> torch.nn.Module:
@@ -100,9 +99,9 @@ def _plain(run: FinishedRun, client: str | None) -> PlainModel:
         number = run.number(client)
         return task.plain(run.client_model(number), run.shards[number], run.memory(number).get("shared", {}))
     if run.plan.personal or any("/" in name for name in run.models):
-        names = ", ".join([*map(repr, run.names[:SHOWN]), *(["..."] if len(run.names) > SHOWN else [])])
+        names = listed(run.names, SHOWN)
         raise InputError(f"Each client ended with a model of its own; say whose with --client, one of {names}.")
-    return task.plain(load_model(run.store), None, {})
+    return task.plain(load_model(run.run_folder), None, {})
 
 
 def _bytes(tensors: Tensors) -> bytes:

@@ -48,11 +48,11 @@ def predict(
     run = run if isinstance(run, FinishedRun) else open_run(run)
     name, task = run.experiment.task_name, run.task
 
-    def answer(module: Module, shard: Any, remembered: Mapping[str, Any], asked: Any) -> dict[str, Array]:
-        found = task.predict(module, shard, remembered, asked)
-        if probabilities and not any(column.startswith(SHARE) for column in found):
+    def answer(module: Module, shard: Any, remembered: Mapping[str, Any], questions: Any) -> dict[str, Array]:
+        columns = task.predict(module, shard, remembered, questions)
+        if probabilities and not any(column.startswith(SHARE) for column in columns):
             raise InputError(f"Task {name!r} tells no probabilities of classes; leave --probabilities out.")
-        return found if probabilities else {key: each for key, each in found.items() if not key.startswith(SHARE)}
+        return columns if probabilities else {key: each for key, each in columns.items() if not key.startswith(SHARE)}
 
     return _answered(run, tables, client, own, own_by_name, count, answer)
 
@@ -64,14 +64,9 @@ def embeddings(
     *own: Given | None,
     **own_by_name: Given | None,
 ) -> pd.DataFrame:
-    """Return the last hidden layer of what is asked, or of all clients' test examples.
+    """Return the last hidden layer of what is asked, or of all clients' test examples; arguments as of `predict`.
 
-    Args:
-        run: as of `predict`.
-        tables: as of `predict`; None or {} = the test examples of all clients, or of `client`.
-        client: as of `predict`.
-        own: as of `predict`.
-        own_by_name: as of `predict`.
+    Without tables it is that of the test examples of all clients, or of `client`.
 
     Returns:
         The rows that were asked, if any, the client, what names an example, such as "node", and embedding_0 ...
@@ -81,16 +76,16 @@ def embeddings(
     if not isinstance(task, EmbeddingTask):
         raise InputError(f"Task {run.experiment.task_name!r} has no embeddings to tell.")
 
-    def answer(module: Module, shard: Any, remembered: Mapping[str, Any], asked: Any) -> dict[str, Array]:
-        named, hidden = task.embed(module, shard, remembered, asked)
+    def answer(module: Module, shard: Any, remembered: Mapping[str, Any], questions: Any) -> dict[str, Array]:
+        named, hidden = task.embed(module, shard, remembered, questions)
         return {**named, **{f"embedding_{number}": hidden[:, number] for number in range(hidden.shape[1])}}
 
     if tables:
         return _answered(run, tables, client, own, own_by_name, None, answer)
     parts = []
     for number in range(len(run.names)) if client is None else [run.number(client)]:
-        found = answer(run.answering_model(number), run.shards[number], run.memory(number), None)
-        parts.append(pd.DataFrame({**found, "client": run.names[number]}))
+        columns = answer(run.answering_model(number), run.shards[number], run.memory(number), None)
+        parts.append(pd.DataFrame({**columns, "client": run.names[number]}))
     every = pd.concat(parts, ignore_index=True)
     return every[["client", *(name for name in every if name != "client")]]
 
@@ -109,11 +104,11 @@ def _answered(
     task, data, reader, name = run.task, run.experiment.data, run.own_data, run.experiment.task_name
     own_tables = reader.own_tables if reader else ()
     every = {**tables, **_own_given(own_tables, own, own_by_name, name)}
-    given = {each: table for each, table in every.items() if table is not None}
-    _check_names(given, task.asks, own_tables, name)
-    read = {each: _read(task, each, given[each]) for each in task.asks if each in given}
-    its_own = {each: given[each] for each in own_tables if each in given}
-    asked = _counted(name, task, _asked(data, task, read, its_own, client), count)
+    by_name = {each: table for each, table in every.items() if table is not None}
+    _check_names(by_name, task.asks, own_tables, name)
+    read = {each: _read(task, each, by_name[each]) for each in task.asks if each in by_name}
+    its_own = {each: by_name[each] for each in own_tables if each in by_name}
+    question_tables = _counted(name, task, _asked(data, task, read, its_own, client), count)
     if reader and its_own:
         shard = reader.client_shard(task, its_own)
         shards: Sequence[Any] = [task.derived(shard, None) if isinstance(task, DerivingTask) else shard]
@@ -121,52 +116,50 @@ def _answered(
     else:
         shards, names, newcomer = run.shards, run.names, None
     answers: list[pd.DataFrame] = []
-    for number, questions in task.questions(shards, asked).items():
+    for number, questions in task.questions(shards, question_tables).items():
         remembered = run.memory(number) if newcomer is None else run.newcomer_memory
         module = run.answering_model(number) if newcomer is None else client_model(run.plan, shards[0], {}, newcomer)
-        found = answer(module, shards[number], remembered, questions.asked)
+        columns = answer(module, shards[number], remembered, questions.asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}
-        answers.append(pd.DataFrame({**answered, **found}, index=questions.rows))
-    return _beside(read.get(task.asks[0], asked.get(task.asks[0])), pd.concat(answers).sort_index(kind="stable"))
+        answers.append(pd.DataFrame({**answered, **columns}, index=questions.rows))
+    return _beside(
+        read.get(task.asks[0], question_tables.get(task.asks[0])), pd.concat(answers).sort_index(kind="stable")
+    )
 
 
 def _own_given(
     names: Sequence[str], listed: Sequence[Given | None], named: Mapping[str, Given | None], task: str
 ) -> dict[str, Given]:
-    """Return {name: table} of one client's own tables.
+    """Return {name: table} of one client's own tables; of `names`, all that there can be, the first is required.
 
-    Args:
-        names: of all that there can be, the first one required.
-        listed: tables in this order.
-        named: tables by what a keyword calls them: `own`, the first; `own_X`, "X" or "FIRST-X".
-        task: the run's.
+    They are listed in this order, or named as keywords call them: `own`, the first; `own_X`, "X" or "FIRST-X".
     """
     further = {f"own_{name.removeprefix(f'{names[0]}-').replace('-', '_')}": name for name in names[1:]}
     keywords = {**dict(zip(["own"], names, strict=False)), **further}
     if len(listed) > max(len(keywords), 1):
         raise InputError(f"{len(listed)} tables of one client's own are given; task {task!r} takes {len(keywords)}.")
     every = {**dict(zip(keywords or ["own"], listed, strict=False)), **named}
-    given = {keyword: table for keyword, table in every.items() if table is not None}
-    for keyword in given:
+    by_keyword = {keyword: table for keyword, table in every.items() if table is not None}
+    for keyword in by_keyword:
         if keyword not in keywords:
             takes = ", ".join(keywords) or "no table of one client's own"
             raise InputError(f"{keyword} is not for task {task!r}, which takes {takes}.")
-        if "own" not in given:
+        if "own" not in by_keyword:
             raise InputError(f"{keyword} needs own, the table that it belongs to.")
-    return {keywords[keyword]: table for keyword, table in given.items()}
+    return {keywords[keyword]: table for keyword, table in by_keyword.items()}
 
 
-def _check_names(given: Iterable[str], asks: Sequence[str], own_tables: Sequence[str], task: str) -> None:
+def _check_names(names: Iterable[str], asks: Sequence[str], own_tables: Sequence[str], task: str) -> None:
     """Raise `InputError` for tables that the run does not know, and where one is missing."""
     known = [*asks, *own_tables]
-    for name in given:
+    for name in names:
         if name not in known:
             hint = nearest(name, [*known, "client"])
             raise InputError(f"--{name} is not for task {task!r}, which takes --{', --'.join(known)}.{hint}")
-    if not {*asks} & {*given}:
+    if not {*asks} & {*names}:
         raise InputError(f"Nothing is asked: give --{', --'.join(asks)}.")
     for name in own_tables:
-        if name in given and own_tables[0] not in given:
+        if name in names and own_tables[0] not in names:
             raise InputError(f"--{name} belongs to --{own_tables[0]}, one client's own data; give both.")
 
 
@@ -187,27 +180,27 @@ def _asked(
     return tables
 
 
-def _read(task: PredictingTask[Any, Any], name: str, given: Given) -> pd.DataFrame:
+def _read(task: PredictingTask[Any, Any], name: str, table: Given) -> pd.DataFrame:
     """Return a table of questions; of the first, a text that names no file lists what the task asks about: "7,12"."""
-    text = "" if isinstance(given, pd.DataFrame) else str(given)
+    text = "" if isinstance(table, pd.DataFrame) else str(table)
     if name == task.asks[0] and text and not Path(text).suffix and not Path(text).exists():
         with suppress(InputError):  # of a task that knows tables only
             return task.tables_of([part.strip() for part in text.split(",")])[name]
-    return table_of(given, f"--{name}")
+    return table_of(table, f"--{name}")
 
 
 def _counted(
-    name: str, task: PredictingTask[Any, Any], asked: dict[str, pd.DataFrame], count: int | None
+    name: str, task: PredictingTask[Any, Any], tables: dict[str, pd.DataFrame], count: int | None
 ) -> dict[str, pd.DataFrame]:
     """Return the tables with the number of answers that each question gets."""
     if count is None:
-        return asked
+        return tables
     if not task.count_column:
         raise InputError(
             f"A number of answers (-k {count}) is not for task {name!r}, which gives one to each question."
         )
     first = task.asks[0]
-    return {**asked, first: asked[first].assign(**{task.count_column: count})}
+    return {**tables, first: tables[first].assign(**{task.count_column: count})}
 
 
 def _beside(rows: pd.DataFrame | None, answers: pd.DataFrame) -> pd.DataFrame:

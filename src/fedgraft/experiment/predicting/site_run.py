@@ -36,15 +36,7 @@ _DATA: Final = "data"
 
 
 def pack_site_run(experiment: Experiment, state: RunState, summary: Mapping[str, Any], client: int, name: str) -> bytes:
-    """Return what a node is handed when a run has ended: its client's model, and its part of the summary.
-
-    Args:
-        experiment: what was run.
-        state: the run's end.
-        summary: the run's.
-        client: whose node it is.
-        name: of the client.
-    """
+    """Return what a node is handed when a run has ended: its client's model, and its part of the summary."""
     own = {**summary, "test_per_client": {name: summary["test_per_client"].get(name)}}
     model = shared_model(experiment.plan, state, state.best_model, client)
     return wire.pack({"summary": json.dumps(own), "model": {**model}})
@@ -93,29 +85,30 @@ def open_run(folder: Path, data_root: Path | None = None, allow_changed_data: bo
     return load_run(RunFolder.open(folder), data_root, allow_changed_data)
 
 
-def load_run(store: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False) -> FinishedRun:
+def load_run(run_folder: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False) -> FinishedRun:
     """Return a finished run, or what one has left a client at its site; arguments as of `FinishedRun`."""
-    kind = SiteRun if (store.folder / SITE).is_file() else FinishedRun
-    return kind(store, data_root, allow_changed_data)
+    kind = SiteRun if (run_folder.folder / SITE).is_file() else FinishedRun
+    return kind(run_folder, data_root, allow_changed_data)
 
 
 class SiteRun(FinishedRun):
     """A finished run of a federation at one of its sites: one client, its data, its model.
 
     Args:
-        store: the folder in which the site keeps what the run left, opened.
+        run_folder: the folder in which the site keeps what the run left, opened.
         data_root: None; `site.toml` or the table "data" says where the data are.
         allow_changed_data: False; the rows of others that the client was told of belong to the data as they were.
     """
 
-    def __init__(self, store: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False) -> None:
-        path = store.folder / SITE
+    def __init__(self, run_folder: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False) -> None:
+        path = run_folder.folder / SITE
         if data_root is not None or allow_changed_data:
             raise InputError(
-                f"{store.folder} is a site's: {SITE} or --data FILE{SUFFIX} says where its data are, and they must be "
-                "those of the run; --data-root and --allow-changed-data are for runs whose clients' data are all here."
+                f"{run_folder.folder} is a site's: {SITE} or --data FILE{SUFFIX} says where its data are, and they "
+                "must be those of the run; --data-root and --allow-changed-data are for runs whose clients' data are "
+                "all here."
             )
-        super().__init__(store)
+        super().__init__(run_folder)
         try:
             site = tomllib.loads(disk.read_text(path))
             self._client, self._name, self._data = int(site["client"]), str(site["name"]), list(map(str, site[_DATA]))
@@ -124,22 +117,22 @@ class SiteRun(FinishedRun):
 
     def moved(self, tables: Mapping[str, Given | None]) -> dict[str, Given | None]:
         """Return tables but for "data" where that is a file of `fedgraft shard`: there the client's data are now."""
-        given = tables.get(_DATA)
-        if not isinstance(given, str | Path) or Path(given).suffix != SUFFIX:
+        file = tables.get(_DATA)
+        if not isinstance(file, str | Path) or Path(file).suffix != SUFFIX:
             return dict(tables)
-        self._data = [str(given)]
+        self._data = [str(file)]
         self.__dict__.pop("data", None)
         return {name: table for name, table in tables.items() if name != _DATA}
 
     @cached_property
     def data(self) -> DataNow:
         """The client's data alone. Raises `InputError` where they have changed."""
-        where = str(self.store.folder / SITE)
+        where = str(self.run_folder.folder / SITE)
         try:
             shard = client_at(self.experiment, self._data, self._client, self._name)[0]
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
-        check_clients(self.store.origin(), [shard], where)
+        check_clients(self.run_folder.origin(), [shard], where)
         return DataNow([shard], [0])
 
     @property
@@ -160,7 +153,7 @@ class SiteRun(FinishedRun):
 
     @cached_property
     def _kept(self) -> dict[str, bytes]:
-        path = self.store.folder / MEMORY
+        path = self.run_folder.folder / MEMORY
         try:
             tree: Any = wire.unpack(disk.unsealed(disk.read_bytes(path)))
         except WireError as error:

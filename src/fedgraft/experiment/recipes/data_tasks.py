@@ -15,37 +15,32 @@ def task_of(content: Section) -> tuple[str, Section]:
 
     The section [task] says which; else the options of [data] do.
 
-    Args:
-        content: a recipe.
-
     Raises `InputError` where the data are for other tasks, or [data] is as another task needs it.
     """
     section = section_of(content, "data")
     cls = discovery.class_of("data", "data", section)
     others: Mapping[str, Mapping[str, Any]] = cls.other_tasks
-    given = {**discovery.presets("data").get(str(section["name"]), ("", {}))[1], **section}
-    meant = next((task for task, options in others.items() if options and options.items() <= given.items()), cls.task)
+    own = {**discovery.presets("data").get(str(section["name"]), ("", {}))[1], **section}
+    meant = next((task for task, options in others.items() if options and options.items() <= own.items()), cls.task)
     name = section_of(content, "task").get("name", meant)
     if name not in (cls.task, *others) and not _derives(name, cls.task):
-        known = " or ".join(map(repr, (cls.task, *others, *filter(lambda each: _derives(each, cls.task), _tasks()))))
+        known = " or ".join(
+            map(repr, (cls.task, *others, *filter(lambda each: _derives(each, cls.task), discovery.names("tasks"))))
+        )
         raise InputError(f"task.name = {name!r} cannot use this data, which is for {known}.")
     needed = others.get(name, {})
     for option, value in needed.items():
-        if (said := given.get(option, value)) != value:
-            raise InputError(f"data.{option} must be {value!r} for the task {name!r}; got {said!r}.")
+        if (present := own.get(option, value)) != value:
+            raise InputError(f"data.{option} must be {value!r} for the task {name!r}; got {present!r}.")
     if name != meant and meant != cls.task:
-        said = ", ".join(f"data.{option} = {value!r}" for option, value in others[meant].items())
-        raise InputError(f"{said} is for the task {meant!r}; got task.name = {name!r}.")
+        settings = ", ".join(f"data.{option} = {value!r}" for option, value in others[meant].items())
+        raise InputError(f"{settings} is for the task {meant!r}; got task.name = {name!r}.")
     return name, {**section, **needed}
-
-
-def _tasks() -> list[str]:
-    return discovery.names("tasks")
 
 
 def _derives(name: str, reads: str) -> bool:
     """Return whether a task derives its shards from those of another."""
-    if name not in _tasks() and ":" not in name:
+    if name not in discovery.names("tasks") and ":" not in name:
         return False
     cls = discovery.find("tasks", name)
     return issubclass(cls, DerivingTask) and cls.reads == reads

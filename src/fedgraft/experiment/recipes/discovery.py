@@ -57,8 +57,8 @@ def find(family: str, name: str) -> type[Any]:
         raise unknown(family.removesuffix("s"), name, names(family))
     module = importlib.import_module(f"{PACKAGES[family]}.{name}")
     wanted = name.replace("_", "")
-    found: type[Any] = next(cls for key, cls in vars(module).items() if key.lower() == wanted and _fits(family, cls))
-    return found
+    cls: type[Any] = next(cls for key, cls in vars(module).items() if key.lower() == wanted and _fits(family, cls))
+    return cls
 
 
 def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
@@ -69,18 +69,18 @@ def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
     """
     cls, name = class_of(family, section, options), str(options["name"])
     of, fixed = presets(family).get(name, (name, {}))
-    given = {key: value for key, value in options.items() if key != "name"}
+    own = {key: value for key, value in options.items() if key != "name"}
     for key, value in fixed.items():
-        if given.get(key, value) != value:
+        if own.get(key, value) != value:
             raise InputError(
-                f"{section}.{key} must be {value!r} with {section}.name = {name!r}; got {given[key]!r}. "
+                f"{section}.{key} must be {value!r} with {section}.name = {name!r}; got {own[key]!r}. "
                 f"{section}.name = {of!r} takes any."
             )
-    for key in sorted(given.keys() - {field.name for field in dataclasses.fields(cls)}):
+    for key in sorted(own.keys() - {field.name for field in dataclasses.fields(cls)}):
         if others := _with(family, key):
             listed = " or ".join(f"{section}.name = {other!r}" for other in others[:SHOWN])
             raise InputError(f"No {section} option named {key!r} with {section}.name = {name!r}; {listed} has it.")
-    return construct(cls, section, {**fixed, **given})
+    return construct(cls, section, {**fixed, **own})
 
 
 def _with(family: str, option: str) -> list[str]:
@@ -98,14 +98,19 @@ def section_of(family: str, instance: Any) -> dict[str, Any] | None:
     if not _fits(family, cls):
         return None
     package, _, module = cls.__module__.rpartition(".")
-    name = module if package == PACKAGES[family] else f"{cls.__module__}:{cls.__qualname__}"
-    if "<locals>" in name:
-        raise InputError(f"{cls.__qualname__} is defined in a function; define it in a module or a notebook's cell.")
+    name = module if package == PACKAGES[family] else outside_name(cls)
     options = options_of(instance)
     holds = [option for option, value in options.items() if dataclasses.is_dataclass(value)]
     if holds or any(map(dataclasses.is_dataclass, options.get("codecs", ()))):
         raise InputError(f"{cls.__name__} holds other methods; give it as a dict or a list, as a recipe does.")
     return {"name": name, **options}
+
+
+def outside_name(cls: type[Any]) -> str:
+    """Return "package.module:Class". Raises `InputError` for a class that no other process could find by it."""
+    if "<locals>" in cls.__qualname__:
+        raise InputError(f"{cls.__qualname__} is defined in a function; define it in a module or a notebook's cell.")
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def class_of(family: str, section: str, options: Mapping[str, Any]) -> type[Any]:
@@ -124,9 +129,9 @@ def lacking(family: str, section: str, options: Mapping[str, Any]) -> list[str]:
 
 def family_of(path: str) -> str:
     """The family of a class outside fedgraft, "package.module:Class". Raises `InputError` for a class of none."""
-    found = _imported("class", path)
+    cls = _imported("class", path)
     for family in FAMILIES:
-        if _fits(family, found):
+        if _fits(family, cls):
             return family
     contracts = ", ".join(contract.__name__ for contract in CONTRACTS.values())
     raise InputError(f"{path!r} must be a dataclass that is one of fedgraft.contracts: {contracts}.")
@@ -147,8 +152,8 @@ def construct(cls: type[Any], section: str, options: Mapping[str, Any], named: b
     values = {key: _typed(f"{section}.{key}", hints[key], value) for key, value in options.items()}
     missing = [key for key in _without_default(cls) if key not in values]
     if missing:
-        said = next(each.text for each in options_with_text(cls) if each.name == missing[0])
-        raise InputError(f"{section}.{missing[0]} must be given: {said or _one_line(cls)}")
+        text = next(each.text for each in options_with_text(cls) if each.name == missing[0])
+        raise InputError(f"{section}.{missing[0]} must be given: {text or _one_line(cls)}")
     with named_as_in_recipes({section: cls}):
         return cls(**values)
 
@@ -206,11 +211,10 @@ def _takes_config(hint: Any) -> bool:
 
 
 def _outside(family: str, path: str) -> type[Any]:
-    found = _imported(family, path)
-    if not _fits(family, found):
+    cls: type[Any] = _imported(family, path)
+    if not _fits(family, cls):
         contract = CONTRACTS[family].__name__
         raise InputError(f"{family}: {path!r} must be a dataclass that is a fedgraft.contracts.{contract}.")
-    cls: type[Any] = found
     return cls
 
 
@@ -222,8 +226,8 @@ def _imported(what: str, path: str) -> Any:
         raise InputError(f"{what}: {path!r} cannot be imported ({error}); expected 'package.module:Class'.") from error
 
 
-def _fits(family: str, found: object) -> bool:
-    return inspect.isclass(found) and issubclass(found, CONTRACTS[family]) and dataclasses.is_dataclass(found)
+def _fits(family: str, cls: object) -> bool:
+    return inspect.isclass(cls) and issubclass(cls, CONTRACTS[family]) and dataclasses.is_dataclass(cls)
 
 
 def _one_line(cls: type[Any]) -> str:

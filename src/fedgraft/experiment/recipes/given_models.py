@@ -17,14 +17,14 @@ def with_encoder(content: Section) -> Section:
     path = section.get("name", "")
     if not isinstance(path, str) or ":" not in path or is_given(path):
         return content
-    found = imported(path, "model.name")
-    if isinstance(found, type) and issubclass(found, Encoder):
+    value = imported(path, "model.name")
+    if isinstance(value, type) and issubclass(value, Encoder):
         return content
     options = {key: value for key, value in section.items() if key != "name"}
     for name in discovery.names("models"):
         cls = discovery.find("models", name)
-        if issubclass(cls, GivenEncoder) and (taken := cls.options_from(path, found, options)) is not None:
+        if issubclass(cls, GivenEncoder) and (taken := cls.options_from(path, value, options)) is not None:
             return {**content, "model": {"name": name, **taken}}
     raise InputError(
-        f"model.name = {path!r} must be a class of torch.nn.Module, or an encoder of fedgraft; got {found!r}."
+        f"model.name = {path!r} must be a class of torch.nn.Module, or an encoder of fedgraft; got {value!r}."
     )

@@ -18,12 +18,7 @@ THERE: Final = "here"
 
 
 def from_here(text: str, folder: Path) -> str:
-    """Return a resolved recipe as a run in this folder stores it.
-
-    Args:
-        text: TOML, with whole paths.
-        folder: of the run.
-    """
+    """Return a resolved recipe as a run in this folder stores it."""
     content, base = tomllib.loads(text), folder.resolve()
 
     def named(value: str) -> str:
@@ -31,7 +26,7 @@ def from_here(text: str, folder: Path) -> str:
             return value
         return f"{HERE}/{os.path.relpath(value, base)}"
 
-    data = _mapped(content.get("data"), lambda value: named(value) if os.path.isabs(value) else value)
+    data = mapped(content.get("data"), lambda value: named(value) if os.path.isabs(value) else value)
     return text if data == content.get("data") else tomli_w.dumps({THERE: str(base), **content, "data": data})
 
 
@@ -46,28 +41,23 @@ def whole_text(text: str, folder: Path) -> str:
 
 
 def whole(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return a recipe with whole paths: those that are not below the file's folder are where the file was when written.
-
-    Args:
-        content: as its file has it.
-        folder: of the file.
-    """
+    """Return a recipe with whole paths: those not below its folder are where its file was when written."""
     result, base = dict(content), folder.resolve()
     then = result.pop(THERE, None)
 
-    def found(value: str) -> str:
+    def located(value: str) -> str:
         if value.partition("/")[0] != HERE:
             return value
         now, before = (os.path.normpath(f"{each}{value.removeprefix(HERE)}") for each in (base, then or base))
         return before if os.path.exists(before) and not os.path.exists(now) else now
 
-    return {**result, "data": _mapped(result["data"], found)} if "data" in result else result
+    return {**result, "data": mapped(result["data"], located)} if "data" in result else result
 
 
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+def mapped(value: Any, change: Callable[[str], str]) -> Any:
     """Return a value of a recipe with every text in it changed."""
     if isinstance(value, Mapping):
-        return {key: _mapped(each, change) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_mapped(each, change) for each in value]
+        return {key: mapped(each, change) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [mapped(each, change) for each in value]
     return change(value) if isinstance(value, str) else value

@@ -69,8 +69,8 @@ def entry_points(family: str) -> list[importlib.metadata.EntryPoint]:
 @lru_cache(maxsize=64)
 def _scanned(scan: Callable[[], Any], path: tuple[str, ...]) -> dict[str, list[importlib.metadata.EntryPoint]]:
     """What is published, by group: a scan takes hundredths of a second, and a build asks dozens of times."""
-    found = scan()
-    return {group: [*found.select(group=group)] for group in map("fedgraft.{}".format, FAMILIES)}
+    points = scan()
+    return {group: [*points.select(group=group)] for group in map("fedgraft.{}".format, FAMILIES)}
 
 
 def _files(family: str) -> list[str]:
@@ -97,7 +97,7 @@ def _documented(module: str, cls: str) -> str:
 def _imported_line(module: str, cls: str) -> str:
     """The same of a class whose module has it from elsewhere; what cannot be imported is said in the line's place."""
     try:
-        found = getattr(importlib.import_module(module), cls)
+        value = getattr(importlib.import_module(module), cls)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         return f"cannot be imported ({error})"
-    return (inspect.getdoc(found) or cls).splitlines()[0]
+    return (inspect.getdoc(value) or cls).splitlines()[0]

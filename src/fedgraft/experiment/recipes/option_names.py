@@ -37,9 +37,9 @@ def named_as_in_recipes(classes: Mapping[str, type[Any]]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        said = as_in_recipes(str(error), classes)
-        if said == str(error):
+        text = as_in_recipes(str(error), classes)
+        if text == str(error):
             raise
-        raise InputError(said) from error
+        raise InputError(text) from error
     finally:
         LOG.removeFilter(rename)

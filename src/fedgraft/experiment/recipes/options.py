@@ -67,14 +67,14 @@ def _parts(documentation: str) -> tuple[str, dict[str, str]]:
         return "\n".join(lines), {}
     start = lines.index(_ARGS) + 1
     end = next((at for at in range(start, len(lines)) if lines[at][:1].strip()), len(lines))
-    found: dict[str, list[str]] = {}
+    arguments: dict[str, list[str]] = {}
     for line in filter(str.strip, lines[start:end]):
         if match := _ARGUMENT.fullmatch(line):
-            found[match[1]] = [match[2]]
-        elif found:
-            [*found.values()][-1].append(line.strip())
+            arguments[match[1]] = [match[2]]
+        elif arguments:
+            [*arguments.values()][-1].append(line.strip())
     rest = [*lines[: start - 1], *lines[end:]]
-    return "\n".join(rest).strip(), {name: " ".join(text) for name, text in found.items()}
+    return "\n".join(rest).strip(), {name: " ".join(text) for name, text in arguments.items()}
 
 
 def _type(hint: Any) -> str:

@@ -184,9 +184,9 @@ def _check_integers(content: Section) -> None:
             waiting += [(f"{key}[{place}]", each) for place, each in enumerate(value)]
 
 
-def _check_table(parameter: str, given: object, held: str) -> None:
-    if not isinstance(given, Mapping):
-        raise InputError(f"{parameter} must hold {held}; got {given!r}.")
+def _check_table(parameter: str, value: object, held: str) -> None:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{parameter} must hold {held}; got {value!r}.")
 
 
 def _name(section: Any, key: str) -> Any:

@@ -12,8 +12,8 @@ from fedgraft.experiment.recipes.here import whole
 def recipes() -> dict[str, str]:
     """Every recipe that comes with fedgraft, and its description."""
     folder = resources.files("fedgraft.experiment") / "recipes"
-    found = {file.name.removesuffix(".toml"): file.read_text() for file in folder.iterdir() if ".toml" in file.name}
-    return {name: str(tomllib.loads(text).get("description", "")) for name, text in sorted(found.items())}
+    texts = {file.name.removesuffix(".toml"): file.read_text() for file in folder.iterdir() if ".toml" in file.name}
+    return {name: str(tomllib.loads(text).get("description", "")) for name, text in sorted(texts.items())}
 
 
 def read_file(recipe: str) -> tuple[str, dict[str, Any]]:

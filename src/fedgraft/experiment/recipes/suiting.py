@@ -47,8 +47,8 @@ def fitted_sampler(sampler: Sampler[Any], task: Task[Any, Any]) -> Sampler[Any]:
 def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, Any]) -> None:
     """Raise `InputError` where task and sampler tell less than selector and sampler need."""
     profile = task.profile if isinstance(task, ProfiledTask) else frozenset()
-    told = sampler.reported if isinstance(sampler, ReportingSampler) else frozenset()
-    lacking = selector.reports - profile - told - {*REPORTED, SCORE, "update"}
+    reported = sampler.reported if isinstance(sampler, ReportingSampler) else frozenset()
+    lacking = selector.reports - profile - reported - {*REPORTED, SCORE, "update"}
     if lacking:
         raise InputError(
             f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "

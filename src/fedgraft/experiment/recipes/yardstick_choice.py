@@ -1,8 +1,5 @@
 """Which yardsticks a recipe asks for: those of its task, or those that it names."""
 
-from typing import Any
-
-from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.sections import Section
@@ -14,21 +11,15 @@ TRAINED_YARDSTICKS = ("local_only", "centralised")
 def yardsticks_of(content: Section, task: str) -> tuple[str, ...]:
     """Return the names of a recipe's yardsticks. Raises `InputError` for one that there is not, or not for the task."""
     if "yardsticks" not in content:
-        found = {name: discovery.find("yardsticks", name) for name in discovery.names("yardsticks")}
-        return tuple(name for name, cls in found.items() if cls.default and cls.task == task)
-    given = content["yardsticks"]
-    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
-        raise InputError(f"yardsticks must be a list of names; got {given!r}.")
+        classes = {name: discovery.find("yardsticks", name) for name in discovery.names("yardsticks")}
+        return tuple(name for name, cls in classes.items() if cls.default and cls.task == task)
+    names = content["yardsticks"]
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"yardsticks must be a list of names; got {names!r}.")
     known = [*discovery.names("yardsticks"), *TRAINED_YARDSTICKS]
-    for name in given:
+    for name in names:
         if name not in known and ":" not in name:
             raise unknown("yardstick", name, known)
         if name not in TRAINED_YARDSTICKS and discovery.find("yardsticks", name).task != task:
             raise InputError(f"yardstick {name!r} is not for the task {task!r}.")
-    return tuple(given)
-
-
-def build_yardstick(name: str) -> Yardstick[Any]:
-    """An instance of a yardstick with its default options."""
-    yardstick: Yardstick[Any] = discovery.find("yardsticks", name)()
-    return yardstick
+    return tuple(names)

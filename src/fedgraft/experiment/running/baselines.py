@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from fedgraft.contracts import RuntimeOptions, Sums
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.task_abilities import HaloTask, PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards
@@ -26,7 +27,7 @@ from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.discovery import find
-from fedgraft.experiment.recipes.yardstick_choice import TRAINED_YARDSTICKS, build_yardstick
+from fedgraft.experiment.recipes.yardstick_choice import TRAINED_YARDSTICKS
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.running.raw_data import made_when_used, raw_data_bytes
 from fedgraft.experiment.storage.cache import folder, remembered
@@ -46,40 +47,6 @@ RATE: Final = 2e9
 """Operations in a second that the estimate counts on; a core of today does more."""
 ROUND_SECONDS, STEP_SECONDS = 0.01, 0.005
 """What it adds for a client's round and for each of its steps, whatever they compute."""
-
-
-@dataclass(frozen=True)
-class Baselines:
-    """What a run is told beside its own figures.
-
-    Args:
-        scores: {yardstick: {"validation": score, "test": score, measure: on test}}.
-        raw_data: bytes that sending all clients' data once would take; None where that is not known.
-        alone: {"validation": score, "test": score} of the model that each client trains alone; None as `raw_data`.
-        local: those of the yardsticks for which nothing is sent.
-    """
-
-    scores: dict[str, Scores]
-    raw_data: int | None
-    alone: Scores | None
-    local: list[str]
-
-
-def of_run(
-    experiment: Experiment, state: RunState, shards: Sequence[Any], measured: Sequence[Any], here: bool
-) -> Baselines:
-    """Return what a run that has ended is told.
-
-    Args:
-        experiment: what was run.
-        state: the run's end.
-        shards: all clients' data, where these are here.
-        measured: those of the clients that are scored.
-        here: whether they are; of clients elsewhere, the yardsticks alone are told.
-    """
-    found = scores(experiment, measured)
-    sent, alone = (raw_data(shards), client_alone(experiment, state, shards)) if here else (None, None)
-    return Baselines(found, sent, alone, local(found))
 
 
 def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] | None = None) -> dict[str, Scores]:
@@ -102,11 +69,7 @@ def local(names: Iterable[str]) -> list[str]:
 
 
 def raw_data(shards: Sequence[Any]) -> int | None:
-    """Return what sending all clients' data once would take, bytes; None where their data are made only when used.
-
-    Args:
-        shards: all clients' data, here.
-    """
+    """Return what sending all clients' data once would take, bytes; None where their data are made only when used."""
     if made_when_used(shards):
         return None
     key = hashlib.blake2b(f"1:raw_data:{digest_of(shards)}".encode(), digest_size=16).hexdigest()
@@ -120,18 +83,18 @@ def client_alone(experiment: Experiment, state: RunState, shards: Sequence[Any])
     says; where no yardsticks are asked for, a sample is scored, or a task cannot be trained at one client alone; and
     where a client fails.
     """
-    asked = LOCAL_ONLY in experiment.yardsticks
+    wanted = LOCAL_ONLY in experiment.yardsticks
     if not experiment.yardsticks or experiment.evaluation.sample or not isinstance(experiment.plan.task, PooledTask):
         return None
-    if not asked and alone_seconds(experiment, state) > MOST_ALONE_SECONDS:
+    if not wanted and alone_seconds(experiment, state) > MOST_ALONE_SECONDS:
         return None
     try:
-        found = _kept(experiment, shards, LOCAL_ONLY)
+        scored = _kept(experiment, shards, LOCAL_ONLY)
     except FedgraftError:
-        if asked:
+        if wanted:
             raise
         return None
-    return {split: found[split] for split in SCORED_SPLITS}
+    return {split: scored[split] for split in SCORED_SPLITS}
 
 
 def alone_seconds(experiment: Experiment, state: RunState) -> float:
@@ -157,7 +120,8 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
             if name in TRAINED_YARDSTICKS:
                 return _train(experiment, shards, name)
             with threadpool_limits(1, "blas"):  # whose products are small: more threads wait for each other
-                return build_yardstick(name).score(shards)
+                scored: Scores = find("yardsticks", name)().score(shards)
+                return scored
         except FedgraftError as error:
             raise FedgraftError(f"The yardstick {name!r} could not be computed. {error}") from error
 
@@ -183,11 +147,9 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
 
     Nothing is sent, so nothing is lost on the way.
     """
-    identity = find("codecs", "identity")()
-    plan = replace(experiment.plan, reports=frozenset(), uplink=identity, downlink=identity, rows=identity)
     alone = replace(
         experiment,
-        plan=plan,
+        plan=sending_nothing(experiment.plan),
         selector=find("selectors", "all")(),
         aggregation=find("aggregation", "mean")(),
         safeguards=Safeguards(),
@@ -195,7 +157,7 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
         clock=Clock(),
         dropout=Dropout(),
         evaluation=Evaluation(averaging=experiment.evaluation.averaging),
-        runtime=_local(experiment.runtime),
+        runtime=local_runtime(experiment.runtime),
     )
     with running(alone, shards) as (loop, _):
         state = loop.run(loop.start(), lambda state, row: None)
@@ -204,9 +166,15 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
     return best
 
 
-def _local(options: RuntimeOptions) -> RuntimeOptions:
+def local_runtime(options: RuntimeOptions) -> RuntimeOptions:
     """Return a runtime in this process: one client at a time keeps no second one busy, and a new one takes seconds."""
     return Processes(options.threads, options.device, portable=options.portable, workers=0)
+
+
+def sending_nothing(plan: Plan) -> Plan:
+    """Return a plan whose messages stay in this process: no reports, and no codec that loses anything."""
+    identity = find("codecs", "identity")()
+    return replace(plan, reports=frozenset(), uplink=identity, downlink=identity, rows=identity)
 
 
 def _entry(key: str) -> Path:

@@ -11,12 +11,7 @@ Stored = tuple[RunState, dict[int, bytes]]
 
 
 def with_rounds(experiment: Experiment, rounds: int, state: RunState | None) -> Experiment:
-    """Return a stored experiment with another number of rounds.
-
-    Args:
-        experiment: as it was stored.
-        rounds: in all.
-        state: what the run has come to; None before its first checkpoint.
+    """Return a stored experiment with another number of rounds in all; `state` is what the run has come to, or None.
 
     Raises `InputError` where the rounds so far would have been others with this number.
     """
@@ -27,36 +22,38 @@ def with_rounds(experiment: Experiment, rounds: int, state: RunState | None) -> 
     return experiment.with_changes({"rounds": rounds})
 
 
-def reopened(store: RunFolder, experiment: Experiment, stored: Stored, asked: bool) -> Stored:
+def reopened(run_folder: RunFolder, experiment: Experiment, stored: Stored, wanted: bool) -> Stored:
     """Return a state that has more rounds to make: of a run that has ended, the one before its end.
 
     Answers that were smoothed after the last round are smoothed anew after the new last one.
 
     Args:
-        store: the run's, entered.
+        run_folder: the run's, entered.
         experiment: with its number of rounds.
         stored: what the run has come to.
-        asked: whether more rounds are asked for now; else a run that another limit ended stays ended.
+        wanted: whether more rounds are asked for now; else a run that another limit ended stays ended.
 
-    Raises `InputError` where another limit ended a run that is `asked` to go on, and where its rounds would have been
+    Raises `InputError` where another limit ended a run that is `wanted` to go on, and where its rounds would have been
     others with this number.
     """
     state = stored[0]
     if not state.finished or state.round >= experiment.stopping.rounds:
         return stored
-    if state.finished != "rounds" and not asked:
+    if state.finished != "rounds" and not wanted:
         return stored
     if state.finished != "rounds":
         raise InputError(
-            f"{store.folder} was ended by {state.finished!r} after {state.round} rounds, not by their number; "
-            f"{_other_way(store.folder.name)}"
+            f"{run_folder.folder} was ended by {state.finished!r} after {state.round} rounds, not by their number; "
+            f"{_other_way(run_folder.folder.name)}"
         )
     _check_exact(experiment, state)
     if state.smoothed:
-        store.go_back()
-        before = store.load()
+        run_folder.go_back()
+        before = run_folder.load()
         if before is None or before[0].smoothed or before[0].round != state.round:
-            raise InputError(f"{store.folder} has no checkpoint from before its answers were smoothed; {_other_way()}")
+            raise InputError(
+                f"{run_folder.folder} has no checkpoint from before its answers were smoothed; {_other_way()}"
+            )
         stored = before
     return replace(stored[0], finished=""), stored[1]
 

@@ -11,13 +11,7 @@ from fedgraft.experiment.experiment import Experiment
 
 
 def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | None = None) -> Loop:
-    """Return the loop of an experiment over a runtime.
-
-    Args:
-        experiment: what is run.
-        runtime: where its clients are.
-        deadline_seconds: how long to wait for a client; None = for ever.
-    """
+    """Return the loop of an experiment over a runtime; it waits for a client for ever where there is no deadline."""
     return Loop(
         plan=experiment.plan,
         selector=experiment.selector,
@@ -33,14 +27,10 @@ def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | 
 
 @contextmanager
 def running(
-    experiment: Experiment, shards: Sequence[Any], given: Runtime | None = None
+    experiment: Experiment, shards: Sequence[Any], substitute: Runtime | None = None
 ) -> Iterator[tuple[Loop, Runtime]]:
-    """Enter with an experiment's loop and the runtime under it, which is closed at the end unless it was given.
-
-    Args:
-        experiment: what is run.
-        shards: its clients' data.
-        given: a runtime in place of the experiment's own.
-    """
-    with nullcontext(given) if given else closing(experiment.runtime.start(experiment.plan, shards)) as runtime:
+    """Enter with an experiment's loop and the runtime under it, which is closed at the end but for a `substitute`."""
+    with (
+        nullcontext(substitute) if substitute else closing(experiment.runtime.start(experiment.plan, shards)) as runtime
+    ):
         yield loop_of(experiment, runtime, experiment.runtime.deadline_seconds or None), runtime

@@ -36,11 +36,7 @@ def settings() -> dict[str, str]:
 
 
 def begin_again(options: RuntimeOptions) -> None:
-    """Where a portable run lacks its environment, start this process's command line anew with it, as the same process.
-
-    Args:
-        options: of the runtime.
-    """
+    """Where a portable run lacks its environment, start this process's command line anew with it, the same process."""
     if options.portable and not _is_set():
         sys.stdout.flush()
         sys.stderr.flush()
@@ -48,11 +44,7 @@ def begin_again(options: RuntimeOptions) -> None:
 
 
 def check(options: RuntimeOptions) -> None:
-    """Raise `InputError` where a run is to be portable and cannot be, on this machine or in this process.
-
-    Args:
-        options: of the runtime.
-    """
+    """Raise `InputError` where a run is to be portable and cannot be, on this machine or in this process."""
     if not options.portable:
         return
     if platform.machine() not in _MACHINES:

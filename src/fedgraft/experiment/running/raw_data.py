@@ -57,11 +57,7 @@ Leaf: TypeAlias = "Array | sparse.csr_matrix"
 
 
 def raw_data_bytes(shards: Sequence[Any]) -> int | None:
-    """Return the bytes of sending all clients' data once; None where these are made only when used.
-
-    Args:
-        shards: all clients' data, here.
-    """
+    """Return the bytes of sending all clients' data once; None where these are made only when used."""
     if made_when_used(shards):
         return None
     seen: set[bytes] = set()
@@ -152,10 +148,10 @@ def _known(leaf: Leaf, seen: set[bytes]) -> bytes:
     for each in stored:
         hasher.update(f"{each.dtype.str}{each.shape}".encode())
         hasher.update(np.ascontiguousarray(each).view(np.uint8).data if each.size else b"")
-    found = hasher.digest()
-    if found in seen:
-        return bytes([_SEEN << 4]) + found
-    seen.add(found)
+    digest = hasher.digest()
+    if digest in seen:
+        return bytes([_SEEN << 4]) + digest
+    seen.add(digest)
     return b""
 
 

@@ -39,12 +39,12 @@ class Recorder:
         self,
         loop: Loop,
         runtime: Runtime,
-        store: RunFolder | None,
+        run_folder: RunFolder | None,
         every_seconds: float,
         watcher: Watcher,
         interrupted: Asked,
     ) -> None:
-        self._loop, self._runtime, self._store, self._watcher = loop, runtime, store, watcher
+        self._loop, self._runtime, self._run_folder, self._watcher = loop, runtime, run_folder, watcher
         self._every_seconds, self._interrupted = every_seconds, interrupted
         self._stored_at = time.monotonic()
         self._took = 0.0  # to store the last one
@@ -52,8 +52,8 @@ class Recorder:
     def after_round(self, state: RunState, row: Row) -> None:
         """Store the row, now and then the state; stop here if the user asked to."""
         entries = self._loop.ledger.drain()
-        if self._store is not None:
-            self._store.append(row, entries)
+        if self._run_folder is not None:
+            self._run_folder.append(row, entries)
         stop = bool(self._interrupted) and not state.finished
         # A state of very many clients takes long to store: so little of the time goes to that.
         every = max(self._every_seconds, self._took / MOST_STORING) if self._every_seconds else 0.0
@@ -69,8 +69,8 @@ class Recorder:
         `first` is what clients remembered before the run, which does not count as changed.
         """
         began, entries = time.monotonic(), self._loop.ledger.drain()
-        if self._store is not None:
-            self._store.append(None, entries)
-            self._store.checkpoint(state, chain((first or {}).items(), self._runtime.memories()))
+        if self._run_folder is not None:
+            self._run_folder.append(None, entries)
+            self._run_folder.checkpoint(state, chain((first or {}).items(), self._runtime.memories()))
         self._stored_at = time.monotonic()
         self._took = self._stored_at - began

@@ -6,7 +6,7 @@ import platform
 import secrets
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -88,20 +88,20 @@ def execute(
     """
     _check_machine(experiment.runtime)
     watcher = watcher or Silent()
-    with _new(folder) as store:
+    with nullcontext() if folder is None else _new(folder) as run_folder:
         if sites is not None:
-            assert store is not None, "a run at sites needs a folder"
-            return _execute_at(sites, experiment, store, watcher)
-        experiment, shards = _loaded(experiment if keep is None or store is None else keep(experiment, store))
+            assert run_folder is not None, "a run at sites needs a folder"
+            return _execute_at(sites, experiment, run_folder, watcher)
+        experiment, shards = _loaded(experiment if keep is None or run_folder is None else keep(experiment, run_folder))
         began = origin_of(experiment.sections, shards, experiment.plan.task)
         if start is not None:
             experiment = start.begin(experiment, began, names_of(shards))
-        if store is not None:
-            _describe(store, experiment, environment(), began, start)
-        return _train(experiment, shards, store, None, watcher)
+        if run_folder is not None:
+            _describe(run_folder, experiment, environment(), began, start)
+        return _train(experiment, shards, run_folder, None, watcher)
 
 
-def _execute_at(sites: Sites, experiment: Experiment, store: RunFolder, watcher: Watcher) -> dict[str, Any]:
+def _execute_at(sites: Sites, experiment: Experiment, run_folder: RunFolder, watcher: Watcher) -> dict[str, Any]:
     """Run a new experiment whose clients' data are at sites; the summary."""
     if given_network(experiment.sections):
         raise InputError(
@@ -111,29 +111,26 @@ def _execute_at(sites: Sites, experiment: Experiment, store: RunFolder, watcher:
     run = secrets.token_hex(16)
     with sites.joined(experiment, run) as (runtime, clients):
         about = {**environment(), RUN: run, FEDERATION: sites.where}
-        _describe(store, experiment, about, origin_of(experiment.sections, clients))
-        return _train(experiment, clients, store, None, watcher, runtime, sites)
+        _describe(run_folder, experiment, about, origin_of(experiment.sections, clients))
+        return _train(experiment, clients, run_folder, None, watcher, runtime, sites)
 
 
 def _describe(
-    store: RunFolder, experiment: Experiment, about: Mapping[str, Any], began: Origin, start: Start | None = None
+    run_folder: RunFolder, experiment: Experiment, about: Mapping[str, Any], began: Origin, start: Start | None = None
 ) -> None:
     """Make a folder a run's: what is run, on which versions and machine, and what it begins with."""
     first, network = joined(experiment.plan.start, experiment.own), given_network(experiment.sections)
     if start is not None:
         began = {**began, "start": {"model": digest(first), "run": str(start.folder.resolve())}}
-    store.describe(experiment.to_toml(), about, began, first, network)
+    run_folder.describe(experiment.to_toml(), about, began, first, network)
     note_made(experiment.sections)
 
 
 @contextmanager
-def _new(folder: Path | None) -> Iterator[RunFolder | None]:
-    """Enter the new folder of a run, which is taken back where the run cannot begin; None where none is wanted."""
-    if folder is None:
-        yield None
-        return
-    with RunFolder.begin(folder) as store, store.taken_back():
-        yield store
+def _new(folder: Path) -> Iterator[RunFolder]:
+    """Enter the new folder of a run, which is taken back where the run cannot begin."""
+    with RunFolder.begin(folder) as run_folder, run_folder.taken_back():
+        yield run_folder
 
 
 def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int, Any]) -> dict[str, Any]:
@@ -152,7 +149,7 @@ def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int
 
 
 def resume(
-    folder: Path,
+    run: Path | RunFolder,
     watcher: Watcher | None = None,
     before: bool = False,
     sites: Sites | None = None,
@@ -161,7 +158,7 @@ def resume(
     """Take a stored run up after its last checkpoint; a finished one is only summarised again.
 
     Args:
-        folder: the run's.
+        run: its folder, or that opened.
         watcher: follows the run.
         before: whether to go back to the checkpoint before the last one, such as when a client spoiled the model.
         sites: where the clients' data are, if not here.
@@ -170,46 +167,38 @@ def resume(
 
     Raises `InputError` where rounds that were made would have been others with that number.
     """
-    return go_on(RunFolder.open(folder), watcher, before, sites, rounds)
-
-
-def go_on(
-    store: RunFolder,
-    watcher: Watcher | None = None,
-    before: bool = False,
-    sites: Sites | None = None,
-    rounds: int | None = None,
-) -> dict[str, Any]:
-    """Take up the run of a folder that is open; arguments as of `resume`."""
-    with store:
-        folder = store.folder
+    with run if isinstance(run, RunFolder) else RunFolder.open(run) as run_folder:
+        folder = run_folder.folder
         if before:
-            store.go_back()
+            run_folder.go_back()
         where = str(folder / "experiment.toml")
-        written = store.experiment_toml()
-        experiment = stored_experiment(store)
+        written = run_folder.experiment_toml()
+        experiment = stored_experiment(run_folder)
         _check_machine(experiment.runtime)
-        stored, began = store.load(), store.origin()
+        stored, began = run_folder.load(), run_folder.origin()
         check_known(began, str(folder / ORIGIN))
         check_options(began, experiment.sections, tomllib.loads(written), where)
         if rounds is not None:
             experiment = with_rounds(experiment, rounds, stored and stored[0])
         if stored is not None:
-            stored = reopened(store, experiment, stored, rounds is not None)
+            stored = reopened(run_folder, experiment, stored, rounds is not None)
             check_state(stored[0], experiment.plan, experiment.selector, str(folder / CHECKPOINT / STATE))
-        _check_number(stored, experiment.stopping.rounds)
+        made = stored[0].round if stored else 0
+        require(
+            experiment.stopping.rounds >= made, "rounds", f">= {made}, as many as were made", experiment.stopping.rounds
+        )
         if rounds is not None:
-            store.revise(experiment.to_toml())
-        store.rewind()
-        store.note_versions()
+            run_folder.revise(experiment.to_toml())
+        run_folder.rewind()
+        run_folder.note_versions()
         if sites is not None:
-            with sites.joined(experiment, store.environment()[RUN]) as (runtime, clients):
+            with sites.joined(experiment, run_folder.environment()[RUN]) as (runtime, clients):
                 check_clients(began, clients, where)
-                return _train(experiment, clients, store, stored, watcher or Silent(), runtime, sites)
+                return _train(experiment, clients, run_folder, stored, watcher or Silent(), runtime, sites)
         STAGE.info("loading data")
         shards = experiment.shards()
         check_clients(began, shards, where)
-        return _train(experiment, shards, store, stored, watcher or Silent())
+        return _train(experiment, shards, run_folder, stored, watcher or Silent())
 
 
 def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
@@ -237,7 +226,7 @@ def environment() -> dict[str, Any]:
 def _train(
     experiment: Experiment,
     shards: Sequence[Any],
-    store: RunFolder | None,
+    run_folder: RunFolder | None,
     stored: Stored | None,
     watcher: Watcher,
     runtime: Runtime | None = None,
@@ -252,43 +241,37 @@ def _train(
         built = {"selector": experiment.selector, "sampler": plan.sampler, "sharing": plan.sharing, "task": plan.task}
         try:
             with named_as_in_recipes({section: type(each) for section, each in built.items()}):
-                state, fingerprints = _finish(experiment, shards, store, stored, watcher, runtime)
+                state, fingerprints = _finish(experiment, shards, run_folder, stored, watcher, runtime)
         except AllClientsFailedError as error:
-            if (kept := _last_merged(store)) is None:
+            if (kept := _last_merged(run_folder)) is None:
                 raise
             state, fingerprints, failed = kept[0], experiment.runtime.fingerprints(kept[1]), error
         except Exception as error:
-            if said := _machine_error(error, store):
-                raise said from error
+            if shortage := _machine_error(error, run_folder):
+                raise shortage from error
             raise
     result = summarise(experiment, state, shards, fingerprints, sites is None)
-    if store is not None:
-        store.finish({**result, "stopped_by": ALL_FAILED} if failed else result, state.best_model)
+    if run_folder is not None:
+        run_folder.finish({**result, "stopped_by": ALL_FAILED} if failed else result, state.best_model)
         if failed:
-            raise _with_what_is_kept(failed, state, store.folder) from failed
+            raise _with_what_is_kept(failed, state, run_folder.folder) from failed
     if sites is not None:
         sites.leave(experiment, state, result)
     return result
 
 
-def _check_number(stored: Stored | None, rounds: int) -> None:
-    """Raise `InputError` for fewer rounds than were made."""
-    made = stored[0].round if stored else 0
-    require(rounds >= made, "rounds", f">= {made}, as many as were made", rounds)
-
-
 def _finish(
     experiment: Experiment,
     shards: Sequence[Any],
-    store: RunFolder | None,
+    run_folder: RunFolder | None,
     stored: Stored | None,
     watcher: Watcher,
-    given: Runtime | None = None,
+    site_runtime: Runtime | None = None,
 ) -> Stored:
     """The state and the memories' fingerprints at the end of a run, from its beginning or from what was stored."""
     # First, or a signal could end the start of a worker half-way.
-    with deferred() as interrupted, running(experiment, shards, given) as (loop, runtime):
-        recorder = Recorder(loop, runtime, store, experiment.checkpoint.every_seconds, watcher, interrupted)
+    with deferred() as interrupted, running(experiment, shards, site_runtime) as (loop, runtime):
+        recorder = Recorder(loop, runtime, run_folder, experiment.checkpoint.every_seconds, watcher, interrupted)
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(shards):,}")
             first = {client: wire.pack(dict(memory)) for client, memory in experiment.own.items()}
@@ -321,15 +304,15 @@ def _fingerprints(options: RuntimeOptions, runtime: Runtime) -> dict[int, bytes]
     return options.fingerprints(dict(runtime.memories(changed=False)))
 
 
-def _last_merged(store: RunFolder | None) -> Stored | None:
+def _last_merged(run_folder: RunFolder | None) -> Stored | None:
     """Return what a run that cannot go on had learnt until its last checkpoint, its rows cut off there.
 
     None where nothing was learnt, or nothing is stored.
     """
-    stored = None if store is None else store.load()
-    if store is None or stored is None or not stored[0].merges:
+    stored = None if run_folder is None else run_folder.load()
+    if run_folder is None or stored is None or not stored[0].merges:
         return None
-    store.rewind()
+    run_folder.rewind()
     return stored
 
 
@@ -344,16 +327,16 @@ def _with_what_is_kept(error: AllClientsFailedError, state: RunState, folder: Pa
     )
 
 
-def _machine_error(error: Exception, store: RunFolder | None) -> MachineError | None:
+def _machine_error(error: Exception, run_folder: RunFolder | None) -> MachineError | None:
     """An error of this machine, with how to go on; None for any other."""
     lacked = memory_shortage(error)
     if not (lacked or isinstance(error, MachineError)):
         return None
     text = str(error) if isinstance(error, MachineError) else f"This machine could not go on with the run: {lacked}."
-    if store is not None and store.has_checkpoint:
+    if run_folder is not None and run_folder.has_checkpoint:
         text += (
-            f" The last checkpoint is intact: continue with 'fedgraft resume {store.folder}', where [runtime] of its "
-            "experiment.toml may be changed."
+            f" The last checkpoint is intact: continue with 'fedgraft resume {run_folder.folder}', where [runtime] of "
+            "its experiment.toml may be changed."
         )
     return MachineError(text)
 

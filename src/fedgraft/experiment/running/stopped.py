@@ -22,31 +22,33 @@ class _Named:
     name: str
 
 
-def stopped_summary(store: RunFolder) -> dict[str, Any] | None:
+def stopped_summary(run_folder: RunFolder) -> dict[str, Any] | None:
     """Return the summary of a run that has not finished, without yardsticks; None where nothing is stored yet.
 
     No data are loaded. A note says that there is more to come.
     """
-    stored = store.load(older=True) if store.has_checkpoint else None
+    stored = run_folder.load(older=True) if run_folder.has_checkpoint else None
     if stored is None or not stored[0].round:
         return None
     state, memories = stored
-    names = list(store.origin().get("clients", {}))
+    names = list(run_folder.origin().get("clients", {}))
     if len(names) != len(state.profiles):
         names = [str(number) for number in range(len(state.profiles))]
-    experiment = replace(stored_experiment(store), yardsticks=())
+    experiment = replace(stored_experiment(run_folder), yardsticks=())
     fingerprints = experiment.runtime.fingerprints(memories)
     LOG.warning(
-        f"{store.folder} has not finished: this is what it came to after round {state.round}; 'fedgraft resume "
-        f"{store.folder}' goes on."
+        f"{run_folder.folder} has not finished: this is what it came to after round {state.round}; 'fedgraft resume "
+        f"{run_folder.folder}' goes on."
     )
-    found = summarise(experiment, state, [_Named(name) for name in names], fingerprints, here=False)
-    return {**found, "stopped_by": STOPPED}
+    summary = summarise(experiment, state, [_Named(name) for name in names], fingerprints, here=False)
+    return {**summary, "stopped_by": STOPPED}
 
 
-def best_so_far(store: RunFolder) -> Arrays:
+def best_so_far(run_folder: RunFolder) -> Arrays:
     """Return the shared parameters that did best until the last checkpoint. Raises `InputError` where there is none."""
-    stored = store.load(older=True)
+    stored = run_folder.load(older=True)
     if stored is None:
-        raise InputError(f"{store.folder} has no checkpoint; finish the run with 'fedgraft resume {store.folder}'.")
+        raise InputError(
+            f"{run_folder.folder} has no checkpoint; finish the run with 'fedgraft resume {run_folder.folder}'."
+        )
     return stored[0].best_model

@@ -45,7 +45,10 @@ def summarise(
     }
     known = [] if "lacking" in last else [score for score in by_client.values() if score is not None]
     measured = [shards[client] for client in scored] if sampled else shards
-    beside = baselines.of_run(experiment, state, shards, measured, here)
+    yardsticks = baselines.scores(experiment, measured)
+    raw_data, alone = None, None
+    if here:
+        raw_data, alone = baselines.raw_data(shards), baselines.client_alone(experiment, state, shards)
     return {
         "recipe": experiment.recipe,
         "dataset": experiment.sections["data"]["name"],
@@ -71,11 +74,11 @@ def summarise(
         "failures": state.failures,
         "digest": _digest(experiment.plan, state, fingerprints),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
-        "yardsticks": _numbers({name: values["test"] for name, values in beside.scores.items()}),
-        "local_yardsticks": beside.local,
+        "yardsticks": _numbers({name: values["test"] for name, values in yardsticks.items()}),
+        "local_yardsticks": baselines.local(yardsticks),
         "data": described(shards) if here else None,
-        "raw_data_bytes": beside.raw_data,
-        "client_alone": None if beside.alone is None else _numbers(beside.alone),
+        "raw_data_bytes": raw_data,
+        "client_alone": None if alone is None else _numbers(alone),
     }
 
 

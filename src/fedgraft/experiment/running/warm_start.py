@@ -22,14 +22,9 @@ FITTED: Final = ("features", "classes", "class_names", "items", "modalities", "s
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The model that a run begins with.
+    """The model that a run begins with: the shared parameters of another run, its options, what it began with.
 
-    Args:
-        folder: of the run that trained it.
-        arrays: its shared parameters.
-        sections: the options of that run.
-        began: what that run began with.
-        own: {name of a client: what of its memory it hands on}.
+    And `own`, {name of a client: what of its memory it hands on}.
     """
 
     folder: Path
@@ -39,12 +34,7 @@ class Start:
     own: Mapping[str, Mapping[str, Tree]]
 
     def begin(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Experiment:
-        """Return an experiment that begins with this model.
-
-        Args:
-            experiment: fitted to its data.
-            began: what the new run begins with.
-            names: of its clients.
+        """Return an experiment, fitted to its data, that begins with this model.
 
         Raises `InputError` where the model is not of the same task, encoder, shapes and names.
         """
@@ -110,8 +100,8 @@ def start_from(folder: Path) -> Start:
 
     Raises `InputError` where there is no shared one: groups of clients have models of their own, or nothing is shared.
     """
-    store = RunFolder.open(folder)
-    run = FinishedRun(store)
+    run_folder = RunFolder.open(folder)
+    run = FinishedRun(run_folder)
     sharing = run.experiment.sections["sharing"]["name"]
     groups = {name.partition("/")[0] for name in run.models if "/" in name}
     if groups:
@@ -121,4 +111,4 @@ def start_from(folder: Path) -> Start:
         )
     if not run.models:
         raise InputError(f"--from {folder}: under sharing {sharing!r} its clients share no parameters to begin with.")
-    return Start(folder, run.models, run.experiment.sections, store.origin(), run.own)
+    return Start(folder, run.models, run.experiment.sections, run_folder.origin(), run.own)

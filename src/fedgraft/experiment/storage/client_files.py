@@ -64,18 +64,9 @@ class ClientFile:
 
 
 def write_client(path: Path, number: int, name: str, task: str, shard: Any, packages: Sequence[str] = PACKAGES) -> int:
-    """Write a client's data where only the owner can read them, as a whole or not at all.
+    """Write a client's data where only the owner can read them, as a whole or not at all; return the size in bytes.
 
-    Args:
-        path: of the file.
-        number: which client it is, 0, 1 ...
-        name: of the client.
-        task: name of the task that the data are for.
-        shard: its data.
-        packages: whose dataclasses the data may be made of.
-
-    Returns:
-        The file's size, bytes. Raises `InputError` for data that a file cannot hold.
+    The data are for a task, and made of dataclasses of some packages. Raises `InputError` for what a file cannot hold.
     """
     try:
         tree: Tree = {"client": number, "name": name, "task": task, "shard": _tree_of(shard, packages)}
@@ -88,19 +79,17 @@ def write_client(path: Path, number: int, name: str, task: str, shard: Any, pack
 
 
 def read_client(path: Path, packages: Sequence[str] = PACKAGES) -> ClientFile:
-    """Read a client's file; nothing in it runs.
-
-    Args:
-        path: of the file.
-        packages: whose dataclasses it may hold.
+    """Read a client's file, of dataclasses in some packages; nothing in it runs.
 
     Raises `InputError` for a file that is missing, damaged, none, or of a later version.
     """
     content = disk.read_bytes(path)
     if content[: len(_MAGIC)] != _MAGIC or len(content) < _HEAD:
         raise InputError(f"{path} is no file of 'fedgraft shard'.")
-    if (found := content[len(_MAGIC)]) != FORMAT:
-        raise InputError(f"{path} was written by another version of fedgraft (format {found}, this one has {FORMAT}).")
+    if (version := content[len(_MAGIC)]) != FORMAT:
+        raise InputError(
+            f"{path} was written by another version of fedgraft (format {version}, this one has {FORMAT})."
+        )
     try:
         body = disk.unsealed(content[_HEAD:])
         tree: Any = wire.unpack(body, limit=max(wire.DEFAULT_LIMIT, _TIMES_SIZE * len(content)))
@@ -162,11 +151,7 @@ def common_tables(experiment: Experiment, data: Sequence[str]) -> dict[str, byte
 def client_of_tables(experiment: Experiment, tables: Mapping[str, Path], number: int, name: str) -> Any:
     """Return a client's data from its own tables, read as the recipe's data set reads those of all clients.
 
-    Args:
-        experiment: the recipe of the federation.
-        tables: {name of one of the data set's `site_tables`: file}.
-        number: which client it is, 0, 1 ...
-        name: of the client.
+    `tables` are {name of one of the data set's `site_tables`: file}; `number`, 0, 1 ..., says which client it is.
     """
     site = _site_data(experiment.data)
     first = site.site_tables[0]
@@ -177,14 +162,14 @@ def client_of_tables(experiment: Experiment, tables: Mapping[str, Path], number:
 
 
 def _of_file(experiment: Experiment, path: Path, number: int, name: str) -> tuple[Any, str]:
-    found = read_client(path, packages_of(experiment.data))
-    if found.task != experiment.task_name:
-        raise InputError(f"{path} holds data for task {found.task!r}; the recipe is for {experiment.task_name!r}.")
-    if (found.number, found.name) != (number, name):
+    file = read_client(path, packages_of(experiment.data))
+    if file.task != experiment.task_name:
+        raise InputError(f"{path} holds data for task {file.task!r}; the recipe is for {experiment.task_name!r}.")
+    if (file.number, file.name) != (number, name):
         raise InputError(
-            f"{path} is of client {found.number}, {found.name!r}; this node is that of client {number}, {name!r}."
+            f"{path} is of client {file.number}, {file.name!r}; this node is that of client {number}, {name!r}."
         )
-    return found.shard, found.digest
+    return file.shard, file.digest
 
 
 def _site_data(data: Data[Any]) -> SiteData[Any]:
@@ -196,12 +181,12 @@ def _site_data(data: Data[Any]) -> SiteData[Any]:
     return data
 
 
-def _tables(data: Data[Any], given: Sequence[str]) -> dict[str, Path]:
+def _tables(data: Data[Any], texts: Sequence[str]) -> dict[str, Path]:
     """Return {option: file} of texts "NAME=FILE"; a file without a name is the first table."""
-    if any(Path(text).suffix == SUFFIX for text in given):
+    if any(Path(text).suffix == SUFFIX for text in texts):
         raise InputError(f"--data: a file of 'fedgraft shard' ({SUFFIX}) is all of a client's data; give it alone.")
     known, tables = _site_data(data).site_tables, dict[str, Path]()
-    for text in given:
+    for text in texts:
         before, equals, after = text.partition("=")
         name, file = (before, after) if equals and before.isidentifier() else (known[0], text)
         require_one_of("--data NAME=FILE: NAME", name, known)
@@ -298,19 +283,19 @@ def _texts(codes: Array, width: int, shape: Sequence[int]) -> Array:
 def _record(name: str, parts: Mapping[str, Any], packages: Sequence[str]) -> Any:
     """Return an object of a dataclass that data may be made of."""
     module, _, attribute = name.partition(":")
-    found: Any = None
+    cls: Any = None
     if _MODULE.fullmatch(module) and _is_within(module, packages):
         try:
-            found = getattr(import_module(module), attribute, None)
+            cls = getattr(import_module(module), attribute, None)
         except ImportError:
-            found = None
-    if not (isinstance(found, type) and is_dataclass(found) and found.__module__ == module):
+            cls = None
+    if not (isinstance(cls, type) and is_dataclass(cls) and cls.__module__ == module):
         raise InputError(f"it holds a {name[:80]!r}, which is no dataclass of {', '.join(packages)}.")
-    known = {field.name for field in fields(found) if field.init}
+    known = {field.name for field in fields(cls) if field.init}
     if known != parts.keys():
         differ = sorted(known ^ parts.keys())[0]
         raise InputError(f"another version of fedgraft wrote it: {attribute} there and here differ in {differ[:80]!r}.")
-    return found(**parts)
+    return cls(**parts)
 
 
 def _is_within(module: str, packages: Sequence[str]) -> bool:

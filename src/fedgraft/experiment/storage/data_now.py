@@ -11,6 +11,7 @@ from typing import Any, get_args, get_type_hints
 from fedgraft.contracts.data import names_of
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.recipes.here import mapped
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.provenance import Origin, changed_clients, check_clients, named_by
 
@@ -35,16 +36,10 @@ class DataNow:
 
 
 def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool) -> DataNow:
-    """Load a stored run's data.
+    """Load a stored run's data, which [data] of the file `where` names; what the run began with is in `began`.
 
-    Args:
-        experiment: the run's.
-        began: what the run began with.
-        where: the file whose [data] says where the data are.
-        allow_changed: whether they may be others than the run began with; a note then says which are.
-
-    Raises `InputError` for data that are not there, that have changed and may not, or whose names the model numbers
-    otherwise.
+    Where they may be others than that, a note says which are. Raises `InputError` for data that are not there, that
+    have changed and may not, or whose names the model numbers otherwise.
     """
     try:
         with nullcontext() if allow_changed else without_notes():
@@ -84,10 +79,6 @@ def moved(experiment: Experiment, root: Path) -> Experiment:
     """Return the experiment with its data read from another folder.
 
     Files keep their places below the folder that holds all of them; data that are one folder are that folder.
-
-    Args:
-        experiment: as it was stored.
-        root: where the data are now.
     """
     paths = _paths(experiment)
     if not paths:
@@ -98,14 +89,10 @@ def moved(experiment: Experiment, root: Path) -> Experiment:
     alone = len(paths) == 1 and not paths[0].suffix
     base = paths[0] if alone else Path(os.path.commonpath([path.parent for path in paths]))
 
-    def changed(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: changed(each) for key, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [changed(each) for each in value]
-        return str(root.resolve() / _whole(value).relative_to(base)) if isinstance(value, str) else value
+    def changed(path: str) -> str:
+        return str(root.resolve() / _whole(path).relative_to(base))
 
-    return experiment.with_changes({f"data.{key}": changed(value) for key, value in _files(experiment).items()})
+    return experiment.with_changes({f"data.{key}": mapped(each, changed) for key, each in _files(experiment).items()})
 
 
 def _files(experiment: Experiment) -> dict[str, Any]:
@@ -138,8 +125,8 @@ def _check_names(experiment: Experiment, began: Origin, now: DataNow, where: str
     """Raise `InputError` for a client whose model numbers names otherwise than its data do now."""
     names = names_of(now.shards)
     for number in sorted(now.changed):
-        found = named_by(experiment.plan.task, now.shards[number])
-        if now.places[number] is None or not found:
+        digest = named_by(experiment.plan.task, now.shards[number])
+        if now.places[number] is None or not digest:
             continue
         then = began.get("named", {}).get(names[number])
         if then is None:
@@ -147,7 +134,7 @@ def _check_names(experiment: Experiment, began: Origin, now: DataNow, where: str
                 f"{where}: this run is of a version that did not note by which names its models number what they "
                 "read; it answers only from the data that it began with."
             )
-        if then != found:
+        if then != digest:
             raise InputError(
                 f"{where}: of client {names[number]!r} not only rows have changed, but names that its model numbers "
                 "(kinds and attributes of nodes, classes, or users and items with rows in tables): the model does not "
@@ -161,16 +148,17 @@ def _tell(now: DataNow, then: Sequence[str], names: Sequence[str], where: str) -
     others = [names[number] for number in sorted(now.changed) if names[number] not in came]
     gone = [name for name in then if name not in names]
     parts = {("has", "have", "other rows"): others, ("is", "are", "new"): came, ("is", "are", "gone"): gone}
-    said = "; ".join(
-        f"{len(which)} {one if len(which) == 1 else many} {what} ({_listed(which)})"
+    changes = "; ".join(
+        f"{len(which)} {one if len(which) == 1 else many} {what} ({listed(which, SHOWN)})"
         for (one, many, what), which in parts.items()
         if which
     )
     LOG.warning(
-        f"{where}: the data have changed since the run began. Of {len(then)} clients {said}. Their models answer from "
-        "the data as they are now, without what was remembered of single rows."
+        f"{where}: the data have changed since the run began. Of {len(then)} clients {changes}. Their models answer "
+        "from the data as they are now, without what was remembered of single rows."
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])
+def listed(names: Sequence[str], most: int) -> str:
+    """Return names of clients as an error or a note lists them."""
+    return ", ".join([*map(repr, names[:most]), *(["..."] if len(names) > most else [])])

@@ -9,6 +9,7 @@ import math
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -91,6 +92,22 @@ def unsealed(content: bytes) -> memoryview:
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def written(what: object) -> Iterator[None]:
+    """Make what the system says of something that cannot be written an `InputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{what} cannot be written: {error.strerror or error}.") from error
+
+
+def swap(path: Path, text: str) -> None:
+    """Put a text file in place of another, in one stroke; two processes may do it at a time."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}{NEW}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 def write(path: Path, content: bytes, mode: int = 0o666) -> None:
@@ -178,16 +195,16 @@ def sync(path: Path) -> None:
 def kind(path: Path) -> str:
     """Return the kind of a path: "" for nothing, "file", "folder", "link", "second name" of a file, or "device"."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return ""
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return "link"
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         return "folder"
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "device"
-    return "file" if found.st_nlink == 1 else "second name"
+    return "file" if status.st_nlink == 1 else "second name"
 
 
 def json_table(content: Mapping[str, Any]) -> bytes:
@@ -219,10 +236,7 @@ def read_text(path: Path) -> str:
 
 def read_table(path: Path) -> dict[str, Any]:
     """A JSON object. Raises `InputError` for a file that is none."""
-    content = _parsed(read_text(path), str(path))
-    if not isinstance(content, dict):
-        raise InputError(f"{path} is damaged: it holds no table.")
-    return content
+    return _parsed(read_text(path), str(path))
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -246,17 +260,17 @@ def _row(line: bytes, where: str) -> dict[str, Any]:
         text = line.decode()
     except UnicodeDecodeError as error:
         raise InputError(f"{where} is damaged: it is not UTF-8 text.") from error
-    row = _parsed(text, where)
-    if not isinstance(row, dict):
-        raise InputError(f"{where} is damaged: it holds no table.")
-    return row
+    return _parsed(text, where)
 
 
-def _parsed(text: str, where: str) -> Any:
+def _parsed(text: str, where: str) -> dict[str, Any]:
     try:
-        return json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is damaged: {error}.") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{where} is damaged: it holds no table.")
+    return content
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -281,7 +295,7 @@ def read_model(path: Path) -> Arrays:
         header = json.loads(content[_LENGTH_BYTES : _LENGTH_BYTES + length])
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged: {error}.") from error
-    said = (header.get("__metadata__") or {}).get(_DIGEST)
-    if said is not None and said != digest(arrays):
+    stored_digest = (header.get("__metadata__") or {}).get(_DIGEST)
+    if stored_digest is not None and stored_digest != digest(arrays):
         raise InputError(f"{path} is damaged: its arrays are not those that were written.")
     return arrays

@@ -45,26 +45,21 @@ class FinishedRun:
     Where the clients are nodes of a federation, their data and what they remember are not here.
 
     Args:
-        store: the run's folder, opened.
+        run_folder: the run's folder, opened.
         data_root: where the data are now, see `data_now.moved`; None = where `experiment.toml` says.
         allow_changed_data: whether they may be others than the run began with; a note then says which are.
     """
 
-    def __init__(self, store: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False) -> None:
-        self.store = store
-        self._where, self._allow_changed = str(store.folder / "experiment.toml"), allow_changed_data
-        written = store.experiment_toml()
-        self.experiment = stored_experiment(store)
-        check_options(store.origin(), self.experiment.sections, tomllib.loads(written), self._where)
+    def __init__(self, run_folder: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False) -> None:
+        self.run_folder = run_folder
+        self._where, self._allow_changed = str(run_folder.folder / "experiment.toml"), allow_changed_data
+        written = run_folder.experiment_toml()
+        self.experiment = stored_experiment(run_folder)
+        check_options(run_folder.origin(), self.experiment.sections, tomllib.loads(written), self._where)
         if data_root is not None:
             self.experiment = data_now.moved(self.experiment, data_root)
         self.plan = replace(self.experiment.plan, device="cpu")
-        self.models = read_models(self.store, self.plan)
-
-    @property
-    def folder(self) -> Path:
-        """Where the run is stored."""
-        return self.store.folder
+        self.models = read_models(self.run_folder, self.plan)
 
     @property
     def task(self) -> PredictingTask[Any, Any]:
@@ -88,9 +83,9 @@ class FinishedRun:
     def data(self) -> DataNow:
         """The run's data, loaded again. Raises `InputError` where they have changed and may not, or are at nodes."""
         self._check_here()
-        found = data_now.load(self.experiment, self.store.origin(), self._where, self._allow_changed)
-        self.experiment.fitted(found.shards)  # raises where classes are others: of older runs no more is known
-        return found
+        now = data_now.load(self.experiment, self.run_folder.origin(), self._where, self._allow_changed)
+        self.experiment.fitted(now.shards)  # raises where classes are others: of older runs no more is known
+        return now
 
     @property
     def shards(self) -> Sequence[Any]:
@@ -132,8 +127,8 @@ class FinishedRun:
         known = self._smoothed_by(self._end[0].smoothed) if self.plan.smoothing else {}
         if not isinstance(self.plan.task, PublishingTask):
             return known
-        told = next((message for client, message in self._end[1].items() if client < 0 and message), b"")
-        return {**known, "shared": self.plan.task.common(shared_in(self.plan, told))}
+        set_up = next((message for client, message in self._end[1].items() if client < 0 and message), b"")
+        return {**known, "shared": self.plan.task.common(shared_in(self.plan, set_up))}
 
     @property
     def own(self) -> dict[str, Mapping[str, Tree]]:
@@ -141,13 +136,13 @@ class FinishedRun:
 
         The data are not loaded. Nothing of clients that are nodes of a federation.
         """
-        folder = self.store.folder
+        folder = self.run_folder.folder
         if not self.plan.personal or self._at_nodes:
             return {}
         memories = self._end[1]
-        names = list(self.store.origin().get("clients", {}))
+        names = list(self.run_folder.origin().get("clients", {}))
         if len(names) != len(self._end[0].profiles) and (folder / SUMMARY).is_file():
-            names = list(self.store.summary()["test_per_client"])
+            names = list(self.run_folder.summary()["test_per_client"])
         unpacked: Any = {name: wire.unpack(memories[k]) for k, name in enumerate(names) if memories.get(k)}
         return {name: inherited(self.plan, memory) for name, memory in unpacked.items()}
 
@@ -213,7 +208,7 @@ class FinishedRun:
 
     def _check_here(self) -> None:
         """Raise `InputError` where the clients are nodes of a federation."""
-        folder = self.store.folder
+        folder = self.run_folder.folder
         if run := self._at_nodes:
             raise InputError(
                 f"{folder}: data and what clients remember are at the nodes of the federation; predict there: "
@@ -223,32 +218,31 @@ class FinishedRun:
     @property
     def _at_nodes(self) -> str | None:
         """The run's name at the nodes of a federation that hold its clients; None where they were here."""
-        return self.store.environment().get(RUN) if (self.store.folder / ENVIRONMENT).is_file() else None
+        return self.run_folder.environment().get(RUN) if (self.run_folder.folder / ENVIRONMENT).is_file() else None
 
     @cached_property
     def _end(self) -> tuple[RunState, dict[int, bytes]]:
-        stored, folder = self.store.load(older=True), self.store.folder
+        stored, folder = self.run_folder.load(older=True), self.run_folder.folder
         if stored is None:
             raise InputError(f"{folder} has no checkpoint; finish the run with 'fedgraft resume {folder}'.")
         check_models(stored[0], self.plan, str(folder / CHECKPOINT / STATE))
         return stored
 
 
-def load_model(store: RunFolder) -> torch.nn.Module:
+def load_model(run_folder: RunFolder) -> torch.nn.Module:
     """Return the model that all clients share, as it was best on validation, in evaluation mode, on the CPU.
 
     Raises `InputError` where clients ended with models of their own: by groups, or because some parameters or all stay
     with each of them. `FinishedRun.client_model` has what such a client answers with.
     """
-    stored = stored_experiment(store)
+    stored = stored_experiment(run_folder)
     plan = replace(stored.plan, device="cpu")
-    models = read_models(store, plan)
+    models = read_models(run_folder, plan)
     if plan.personal or any("/" in name for name in models):
-        names = list(store.summary()["test_per_client"])
-        listed = ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])
+        names = data_now.listed(list(run_folder.summary()["test_per_client"]), SHOWN)
         raise InputError(
-            f"{store.folder}: there is no one model: under sharing {stored.sections['sharing']['name']!r} each client "
-            f"ended with its own, in parts or in whole; use run.client_model(NAME), with one of {listed}."
+            f"{run_folder.folder}: there is no one model: under sharing {stored.sections['sharing']['name']!r} each "
+            f"client ended with its own, in parts or in whole; use run.client_model(NAME), with one of {names}."
         )
     flat = plan.build_model()
     flat.load(models)
@@ -278,14 +272,7 @@ def client_model(
 
 
 def shared_model(plan: Plan, state: RunState, models: Arrays, client: int) -> Arrays:
-    """Return the shared parameters that a client answers with.
-
-    Args:
-        plan: the run's.
-        state: its end.
-        models: the best by validation, of all groups.
-        client: who answers.
-    """
+    """Return the shared parameters that a client answers with, of the best by validation of all groups."""
     group = plan.group(state.sharing, client)
     shared = of_group(models, str(group))
     if not shared or (plan.personal and not plan.keep_best):  # a group may be younger than the best models
@@ -300,21 +287,21 @@ def of_group(models: Arrays, group: str) -> Arrays:
     return models
 
 
-def read_models(store: RunFolder, plan: Plan) -> Arrays:
+def read_models(run_folder: RunFolder, plan: Plan) -> Arrays:
     """Return the run's model, or those of all groups of clients; of a run that has not finished the best so far.
 
     Raises `InputError` where there is none, or it is not of this plan.
     """
-    path, stopped = store.folder / MODEL, None
-    if not (store.folder / SUMMARY).is_file():
-        stopped = store.load(older=True)
+    path, stopped = run_folder.folder / MODEL, None
+    if not (run_folder.folder / SUMMARY).is_file():
+        stopped = run_folder.load(older=True)
     if stopped is not None:
         state = stopped[0]
         LOG.warning(
-            f"{store.folder} has not finished: its model is the best of {state.round} rounds, from round "
-            f"{state.best['round']}; 'fedgraft resume {store.folder}' goes on."
+            f"{run_folder.folder} has not finished: its model is the best of {state.round} rounds, from round "
+            f"{state.best['round']}; 'fedgraft resume {run_folder.folder}' goes on."
         )
-        arrays, path = state.best_model, store.folder / CHECKPOINT / STATE
+        arrays, path = state.best_model, run_folder.folder / CHECKPOINT / STATE
     elif path.is_file():
         arrays = read_model(path)
     else:

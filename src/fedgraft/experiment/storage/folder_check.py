@@ -7,7 +7,7 @@ Afterwards only files with names of its own are touched, and none of them may be
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -47,11 +47,11 @@ def memory_name(client: int, content: bytes) -> str:
 
 def memory_of(name: str) -> tuple[int, str] | None:
     """Return (client, hash of the content) of a name that `memory_name` made; None for any other name."""
-    found = _MEMORY.fullmatch(name)
-    if found is None:
+    match = _MEMORY.fullmatch(name)
+    if match is None:
         return None
-    number = int(found["number"])
-    return number if found["kind"] == "client" else ~number, found["hash"]
+    number = int(match["number"])
+    return number if match["kind"] == "client" else ~number, match["hash"]
 
 
 # --- where a run may begin --------------------------------------------------------------------------------------------
@@ -62,12 +62,7 @@ def check_free(folder: Path) -> None:
 
     What a start that was killed has left, a lock and files that never got their names, is as good as nothing.
     """
-    try:
-        names = sorted(os.listdir(folder))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise InputError(f"--out {folder} cannot be written: {error.strerror or error}.") from error
+    names = names_in(folder, f"--out {folder}")
     if EXPERIMENT in names:
         raise InputError(
             f"--out {folder} holds a run already. Continue it with 'fedgraft resume {folder}', or choose another."
@@ -80,6 +75,13 @@ def check_free(folder: Path) -> None:
             f"--out {folder} is not empty: it holds {first!r}{more}. A run begins in a folder that is empty or not "
             "there yet, so that nothing is written over; choose another."
         )
+
+
+def names_in(folder: Path, what: object) -> list[str]:
+    """Return the names in a folder, ascending; none where there is no folder. `what` it is, for errors."""
+    with disk.written(what), suppress(FileNotFoundError):
+        return sorted(os.listdir(folder))
+    return []
 
 
 def check_own(folder: Path) -> None:
@@ -141,27 +143,18 @@ def take_back(made: Iterable[Path]) -> None:
             path.rmdir()
 
 
-@contextmanager
-def named(folder: Path) -> Iterator[None]:
-    """Make what the system says of a new folder an `InputError`."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"--out {folder} cannot be written: {error.strerror or error}.") from error
-
-
 def _is_leftover(path: Path) -> bool:
     """Return whether it is the leftover of a start that was killed before the run had its name."""
-    found = disk.kind(path)
+    kind = disk.kind(path)
     if path.name == CHECKPOINT:
-        return found == "folder" and not os.listdir(path)
-    return found == "file" and path.name in (LOCK, *(name + disk.NEW for name in _BIRTH))
+        return kind == "folder" and not os.listdir(path)
+    return kind == "file" and path.name in (LOCK, *(name + disk.NEW for name in _BIRTH))
 
 
 def _check(path: Path, allowed: tuple[str, ...], wanted: str) -> None:
-    found = disk.kind(path)
-    if found not in allowed:
-        what = {"link": "a link", "second name": "a second name (hard link) of another file"}.get(found, f"a {found}")
+    kind = disk.kind(path)
+    if kind not in allowed:
+        what = {"link": "a link", "second name": "a second name (hard link) of another file"}.get(kind, f"a {kind}")
         raise InputError(
             f"{path} is {what}; it must be a {wanted} of the run's own, so that nothing elsewhere is changed. "
             "Put a copy in its place."

@@ -18,7 +18,7 @@ from fedgraft.experiment.experiment import Experiment, contents
 from fedgraft.experiment.own_parameters import parted
 from fedgraft.experiment.recipes.recipe import outside_names
 from fedgraft.experiment.recipes.sections import Section
-from fedgraft.experiment.storage.disk import read_bytes, read_model
+from fedgraft.experiment.storage.disk import read_bytes, read_model, written
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, NETWORK, START
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.wire.layouts import Arrays, digest
@@ -33,13 +33,11 @@ def trust(folder: str | Path) -> tuple[str, ...]:
     To import a class is to run its module's code. Raises `InputError` where the folder is no run's, or this user's
     state folder cannot be written.
     """
-    store = RunFolder.open(Path(folder))
-    names = outside_names(contents(store.experiment_toml(), str(store.folder / EXPERIMENT)))
+    run_folder = RunFolder.open(Path(folder))
+    names = outside_names(contents(run_folder.experiment_toml(), str(run_folder.folder / EXPERIMENT)))
     if names:
-        try:
+        with written(_folder()):
             _note(names)
-        except OSError as error:
-            raise InputError(f"{_folder()} cannot be written: {error.strerror or error}.") from error
     return names
 
 
@@ -50,21 +48,21 @@ def note_made(sections: Section) -> None:
             _note(names)
 
 
-def stored_experiment(store: RunFolder) -> Experiment:
+def stored_experiment(run_folder: RunFolder) -> Experiment:
     """Return the experiment of a run's folder.
 
     Raises `InputError`, before anything is imported, where it names classes outside fedgraft that no run of this user's
     had on this machine, and that he has not trusted.
     """
-    where, text = store.folder / EXPERIMENT, store.experiment_toml()
+    where, text = run_folder.folder / EXPERIMENT, run_folder.experiment_toml()
     names = [name for name in outside_names(contents(text, str(where))) if not _is_known(name)]
     if names:
         raise InputError(
             f"{where} names classes outside fedgraft, whose code would run: {', '.join(names)}. No run of this user's "
-            f"on this machine had them. If you trust them: fedgraft trust {store.folder}"
+            f"on this machine had them. If you trust them: fedgraft trust {run_folder.folder}"
         )
-    _take_network(store, text)
-    return Experiment.from_toml(text, str(where)).started(*parted(_first_model(store)))
+    _take_network(run_folder, text)
+    return Experiment.from_toml(text, str(where)).started(*parted(_first_model(run_folder)))
 
 
 def given_network(sections: Section) -> bytes:
@@ -73,13 +71,13 @@ def given_network(sections: Section) -> bytes:
     return given_networks.kept(names[0]) if names else b""
 
 
-def _take_network(store: RunFolder, text: str) -> None:
+def _take_network(run_folder: RunFolder, text: str) -> None:
     """Keep the network of a run's folder for those who make its model; nothing of it is run here.
 
     Raises `InputError` if it is missing, or not the one that the run began with.
     """
-    path = store.folder / NETWORK
-    for name in outside_names(contents(text, str(store.folder / EXPERIMENT))):
+    path = run_folder.folder / NETWORK
+    for name in outside_names(contents(text, str(run_folder.folder / EXPERIMENT))):
         if not given_networks.is_given(name):
             continue
         if not path.is_file():
@@ -89,12 +87,12 @@ def _take_network(store: RunFolder, text: str) -> None:
         given_networks.keep(content)
 
 
-def _first_model(store: RunFolder) -> Arrays:
+def _first_model(run_folder: RunFolder) -> Arrays:
     """Return the parameters that a run's models began with, see `own_parameters.joined`; {} where they were drawn.
 
     Raises `InputError` if they are missing, or not those that the run began with.
     """
-    path, known = store.folder / START, store.origin().get("start", {})
+    path, known = run_folder.folder / START, run_folder.origin().get("start", {})
     if not known:
         return {}
     if not path.is_file():

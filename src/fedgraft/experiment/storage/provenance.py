@@ -50,17 +50,14 @@ of a data set that makes more clients than have digests; "named", {client: diges
 def origin_of(sections: Mapping[str, Any], shards: Sequence[Any], task: Task[Any, Any] | None = None) -> Origin:
     """Return what a run began with: its options and a digest of every client's data.
 
-    Args:
-        sections: its resolved options.
-        shards: its clients' data.
-        task: what tells by which names the model numbers a client's data; None where the data are elsewhere.
+    The task tells by which names the model numbers a client's data; it is None where the data are elsewhere.
     """
     origin: dict[str, dict[str, Any]] = {"options": _kept(sections)}
     if isinstance(shards, Shards) and len(shards) > MOST_DIGESTS:
         places = np.linspace(0, len(shards) - 1, MOST_DIGESTS).astype(int).tolist()
         return {**origin, "clients": _digests(shards, places), "made": _made(shards)}
-    found = {name: named_by(task, shard) for name, shard in zip(names_of(shards), shards, strict=True)}
-    named = {name: digest for name, digest in found.items() if digest}
+    digests = {name: named_by(task, shard) for name, shard in zip(names_of(shards), shards, strict=True)}
+    named = {name: digest for name, digest in digests.items() if digest}
     return {**origin, "clients": _digests(shards, range(len(shards))), **({"named": named} if named else {})}
 
 
@@ -79,10 +76,7 @@ def versions() -> Mapping[str, str]:
 def with_versions(environment: dict[str, Any], stored: Mapping[str, str] | None, folder: Path) -> dict[str, Any]:
     """Return what `environment.json` is to say of a run that goes on; other versions than before are noted and told.
 
-    Args:
-        environment: what it says.
-        stored: versions that the last checkpoint was stored with; None without one.
-        folder: the run's.
+    `stored` are the versions that the last checkpoint was stored with; None without one.
     """
     now, noted = versions(), environment.get(RESUMED, [])
     if not isinstance(noted, list):
@@ -100,12 +94,7 @@ def with_versions(environment: dict[str, Any], stored: Mapping[str, str] | None,
 
 
 def check_shape(began: Mapping[str, Any], where: str) -> None:
-    """Raise `InputError` unless the content of an `origin.json` is an origin, or empty as in older versions.
-
-    Args:
-        began: the content.
-        where: the file.
-    """
+    """Raise `InputError` unless the content of an `origin.json` is an origin, or empty as in older versions."""
     parts = [began.get(name, {}) for name in ("clients", "named", "start", "options", "made")]
     digests = [digest for part in parts[:3] if isinstance(part, dict) for digest in part.values()]
     if not all(isinstance(part, dict) for part in parts) or not all(isinstance(each, str) for each in digests):
@@ -113,12 +102,7 @@ def check_shape(began: Mapping[str, Any], where: str) -> None:
 
 
 def check_known(began: Origin, where: str) -> None:
-    """Raise `InputError` unless it is known what a run began with; a run that goes on must know.
-
-    Args:
-        began: what the run began with.
-        where: the file that should say it.
-    """
+    """Raise `InputError` unless it is known what a run began with; a run that goes on must know."""
     if not began.get("options") or not began.get("clients"):
         raise InputError(f"{where} does not say what the run began with; it cannot be continued. Begin a new run.")
 
@@ -127,13 +111,8 @@ def check_options(began: Origin, sections: Mapping[str, Any], written: Mapping[s
     """Raise `InputError` for an option of a run that is another than the run began with.
 
     An option that neither the origin nor the file names came with a later version; it has its default. An origin
-    without options is that of a run of an older version, of which nothing is known.
-
-    Args:
-        began: what the run began with.
-        sections: its resolved options as they are now.
-        written: the content of the file that they are from.
-        where: the file.
+    without options is that of a run of an older version, of which nothing is known. `written` is the content of the
+    file `where`, and `sections` are the options resolved from it.
     """
     then, now, names = (_renamed(each) for each in (began.get("options", {}), _kept(sections), _kept(written)))
     for key in sorted({*then, *now}) if then else ():
@@ -145,13 +124,7 @@ def check_options(began: Origin, sections: Mapping[str, Any], written: Mapping[s
 
 
 def check_clients(began: Origin, shards: Sequence[Any], where: str) -> None:
-    """Raise `InputError` for data that are others than the run began with.
-
-    Args:
-        began: what the run began with.
-        shards: the clients' data as they are now.
-        where: the file whose [data] says where they are.
-    """
+    """Raise `InputError` for data, named by [data] of the file `where`, that are others than the run began with."""
     if changed := changed_clients(began, shards, where):
         more, have = (f" and {len(changed) - 1} more", "have") if len(changed) > 1 else ("", "has")
         raise InputError(

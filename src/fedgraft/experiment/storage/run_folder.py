@@ -37,11 +37,7 @@ FORMAT: Final = 5
 
 
 class RunFolder:
-    """One run's folder. Who writes there enters it first, and is then the only process that does.
-
-    Args:
-        folder: where it is or will be.
-    """
+    """One run's folder. Who writes there enters it first, and is then the only process that does."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,34 +52,32 @@ class RunFolder:
     # --- a new run ---------------------------------------------------------------------------------------------------
 
     @classmethod
-    def create(
-        cls, folder: Path, experiment_toml: str, environment: Mapping[str, Any], origin: Origin | None = None
-    ) -> "RunFolder":
+    def create(cls, folder: Path, experiment_toml: str, environment: Mapping[str, Any]) -> "RunFolder":
         """A new folder with a run in it, entered already; as `begin` and then `describe`."""
-        store = cls.begin(folder)
-        with store.taken_back():
-            store.describe(experiment_toml, environment, origin)
-        return store
+        run_folder = cls.begin(folder)
+        with run_folder.taken_back():
+            run_folder.describe(experiment_toml, environment)
+        return run_folder
 
     @classmethod
     def begin(cls, folder: Path) -> "RunFolder":
         """A new folder, entered already. Raises `InputError` if it is not free or cannot be written."""
         folders.check_free(folder)
-        store = cls(folder)
-        with folders.named(folder):
+        run_folder = cls(folder)
+        with disk.written(f"--out {folder}"):
             made = folders.make(folder)
             try:
-                store._acquire()
+                run_folder._acquire()
                 folders.check_free(folder)  # another process may have been faster
-                store._made = made
+                run_folder._made = made
                 (folder / CHECKPOINT).mkdir(exist_ok=True)
             except BaseException:
-                if store._made is None:
+                if run_folder._made is None:
                     folders.take_back(made)
-                store.discard()
-                store._lock.release()
+                run_folder.discard()
+                run_folder._lock.release()
                 raise
-        return store
+        return run_folder
 
     @contextmanager
     def taken_back(self) -> Iterator[None]:
@@ -113,11 +107,11 @@ class RunFolder:
         network: bytes = b"",
     ) -> None:
         """Say what is run, with which parameters and network if they were given: from now on the folder is a run's."""
-        with folders.named(self.folder):
+        with disk.written(f"--out {self.folder}"):
             began, text = disk.json_table(origin or {}), from_here(experiment_toml, self.folder).encode()
-            given = ((folders.START, disk.model_bytes(start) if start else b""), (folders.NETWORK, network))
+            files = ((folders.START, disk.model_bytes(start) if start else b""), (folders.NETWORK, network))
             about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began}
-            disk.replace(self.folder, {**about, **{name: each for name, each in given if each}, EXPERIMENT: text})
+            disk.replace(self.folder, {**about, **{name: each for name, each in files if each}, EXPERIMENT: text})
             self._origin = disk.fingerprint(began).hex()
 
     def revise(self, experiment_toml: str) -> None:
@@ -142,12 +136,10 @@ class RunFolder:
 
         Raises `InputError` where one is at it, or where a file of the run is a link to something elsewhere.
         """
-        try:
+        with disk.written(self.folder):
             if not self._lock.is_locked:
                 folders.check_own(self.folder)
                 self._acquire()
-        except OSError as error:
-            raise InputError(f"{self.folder} cannot be written: {error.strerror or error}.") from error
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -308,15 +300,15 @@ class RunFolder:
                 raise InputError(f"{path} is missing, though rounds were stored; this run cannot be continued.")
             self._origin = disk.fingerprint(disk.read_bytes(self.folder / ORIGIN)).hex()
             return None
-        found = tree["format"]
-        if found != FORMAT and not (older and found < FORMAT):
-            which = "an earlier" if found < FORMAT else "a later"
+        version = tree["format"]
+        if version != FORMAT and not (older and version < FORMAT):
+            which = "an earlier" if version < FORMAT else "a later"
             raise InputError(
-                f"{path} was stored by {which} version of fedgraft (format {found}, this one has {FORMAT}): the run "
-                f"can be read ({'compare, report, predict' if found < FORMAT else 'compare, report'}), not resumed."
+                f"{path} was stored by {which} version of fedgraft (format {version}, this one has {FORMAT}): the run "
+                f"can be read ({'compare, report, predict' if version < FORMAT else 'compare, report'}), not resumed."
             )
         try:
-            state = checked_state(tree["state"], complete=found == FORMAT)
+            state = checked_state(tree["state"], complete=version == FORMAT)
             names = checked_memories(tree["memories"], len(state.profiles))
         except WireError as error:
             raise InputError(f"{path} is damaged: {error}.") from error

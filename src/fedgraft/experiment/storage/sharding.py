@@ -4,7 +4,6 @@ recipe.toml     the recipe, resolved, with all that its task knows of the data  
 clients/        a file per client, to be handed to its site alone
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -40,7 +39,7 @@ def shard(experiment: Experiment, folder: Path, written: Callable[[str, Path, in
     recipe = fitted.to_toml().encode()
     names = list(names_of(shards))
     paths = [folder / FILES / f"{name}{SUFFIX}" for name in _file_names(names)]
-    try:
+    with disk.written(folder):
         made = [*folder_check.make(folder), *folder_check.make(folder / FILES)]
         (folder / FILES).chmod(0o700)
         try:
@@ -53,29 +52,21 @@ def shard(experiment: Experiment, folder: Path, written: Callable[[str, Path, in
                 disk.remove(path)
             folder_check.take_back(made)
             raise
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror or error}.") from error
     return paths
 
 
 def _check_free(folder: Path) -> None:
-    try:
-        names = sorted(os.listdir(folder))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror or error}.") from error
-    if names:
+    if names := folder_check.names_in(folder, folder):
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         raise InputError(f"{folder} is not empty: it holds {names[0]!r}{more}. Choose a folder that is new or empty.")
 
 
 def _file_names(names: list[str]) -> list[str]:
     """Return a name of a file for each client, all distinct, whatever clients are called."""
-    found: dict[str, str] = {}  # by what a file system that knows no capitals takes for it
+    safe_names: dict[str, str] = {}  # by what a file system that knows no capitals takes for it
     for number, name in enumerate(names):
         safe = file_name(name) or "client"
-        while safe.casefold() in found:
+        while safe.casefold() in safe_names:
             safe += f"-{number}"
-        found[safe.casefold()] = safe
-    return list(found.values())
+        safe_names[safe.casefold()] = safe
+    return list(safe_names.values())

@@ -86,21 +86,19 @@ def checked_content(tree: Any, format: int) -> dict[str, Any]:
 
 def checked_memories(names: Any, clients: int) -> dict[int, str]:
     """Return {client: file with its memory; ~client: with its set-up message}. Raises `WireError` for other names."""
-    found: dict[int, str] = {}
+    files: dict[int, str] = {}
     for key, name in names.items():
         whose = memory_of(name)
         if whose is None or str(whose[0]) != key or not -clients <= whose[0] < clients:
             raise WireError(f"memories: client {key!r} of {clients} has the file {name!r}")
-        found[whose[0]] = name
-    return found
+        files[whose[0]] = name
+    return files
 
 
 def checked_state(tree: Any, complete: bool = True) -> RunState:
-    """A run's state as it was packed. Raises `WireError` for parts that are missing, unknown or of a wrong type.
+    """A run's state as it was packed; where it need not be `complete`, only what tells of the model must be there.
 
-    Args:
-        tree: what was packed.
-        complete: whether nothing may be missing; else only what tells of the model must be there.
+    Raises `WireError` for parts that are missing, unknown or of a wrong type.
     """
     tree = {**{name: {} for name in LATER_FIELDS}, **tree}
     columns = complete or isinstance(tree.get("curve"), dict)  # the first format stored points
@@ -146,13 +144,9 @@ def _check_columns(curve: Mapping[str, Array], complete: bool) -> None:
 
 
 def check_state(state: RunState, plan: Plan, selector: Selector[Any], where: str) -> None:
-    """Raise `InputError` unless this run can go on from a state: all that the loop and the methods rely on is there.
+    """Raise `InputError` unless this run can go on from a state that `checked_state` returned, of the file `where`.
 
-    Args:
-        state: as `checked_state` gives it.
-        plan: what both ends agreed on.
-        selector: who chooses.
-        where: the state's file.
+    All that the loop and the methods rely on must be there.
     """
     with _damaged(where):
         _check_history(state, plan)
@@ -219,8 +213,8 @@ def _check_halo_store(state: RunState, plan: Plan) -> None:
         state.halo_store, {name: int if name == "time" else list[Array] for name in start}, "state.halo_store"
     )
     for name in ("rows", "published", "seen"):
-        found, wanted = ([_described(array) for array in each[name]] for each in (state.halo_store, start))
-        _demand(found == wanted, f"state.halo_store.{name} is {', '.join(found)}, not {', '.join(wanted)}")
+        shapes, wanted = ([_described(array) for array in each[name]] for each in (state.halo_store, start))
+        _demand(shapes == wanted, f"state.halo_store.{name} is {', '.join(shapes)}, not {', '.join(wanted)}")
 
 
 def _check_sharing(state: RunState, plan: Plan) -> None:
@@ -305,8 +299,8 @@ def _within(where: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = " ".join(str(error).split()).rstrip(".")
-        raise WireError(f"{where}: {said or type(error).__name__}") from error
+        text = " ".join(str(error).split()).rstrip(".")
+        raise WireError(f"{where}: {text or type(error).__name__}") from error
 
 
 def _check_record(tree: Any, hints: Mapping[str, Any], where: str) -> None:
@@ -351,30 +345,26 @@ def _check_clients(table: Mapping[str, Any], clients: int, where: str) -> None:
     _demand(not strange, f"{where} names {', '.join(strange):.60} among {clients} clients")
 
 
-def _check_like(found: Any, wanted: Any, where: str, record: bool = True) -> None:
-    """Raise `WireError` unless a method's state is of the kind that it begins with.
+def _check_like(state: Any, wanted: Any, where: str, record: bool = True) -> None:
+    """Raise `WireError` unless a method's state, or a part of it, is of the kind that it begins with.
 
-    Args:
-        found: the state, or a part of it.
-        wanted: what it is at the start; what is None then may become anything.
-        where: what errors call it.
-        record: whether it is all of the state, whose parts have names that stay.
+    What is None at the start may become anything. The parts of a `record`, all of a state, have names that stay.
     """
     wanted = wanted.item() if isinstance(wanted, np.generic) else wanted
-    numbers = isinstance(found, int | float) and isinstance(wanted, int | float)
-    if wanted is None or numbers or (found is None and not isinstance(wanted, dict | list)):
+    numbers = isinstance(state, int | float) and isinstance(wanted, int | float)
+    if wanted is None or numbers or (state is None and not isinstance(wanted, dict | list)):
         return
-    _demand(type(found) is type(wanted), f"{where} is {_shown(found)}, not {_NAMES.get(type(wanted), 'an array')}")
+    _demand(type(state) is type(wanted), f"{where} is {_shown(state)}, not {_NAMES.get(type(wanted), 'an array')}")
     if isinstance(wanted, np.ndarray):
-        alike = (found.dtype.kind, found.ndim) == (wanted.dtype.kind, wanted.ndim)
-        _demand(alike, f"{where} is {_described(found)}, not like {_described(wanted)}")
+        alike = (state.dtype.kind, state.ndim) == (wanted.dtype.kind, wanted.ndim)
+        _demand(alike, f"{where} is {_described(state)}, not like {_described(wanted)}")
     elif isinstance(wanted, dict):
-        lacking = sorted(wanted.keys() - found.keys()) if record else []
+        lacking = sorted(wanted.keys() - state.keys()) if record else []
         _demand(not lacking, f"{where} has no {', '.join(lacking)}")
-        for name in wanted.keys() & found.keys():
-            _check_like(found[name], wanted[name], f"{where}.{name}", record=False)
-    elif isinstance(wanted, list) and len(found) == len(wanted):
-        for place, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        for name in wanted.keys() & state.keys():
+            _check_like(state[name], wanted[name], f"{where}.{name}", record=False)
+    elif isinstance(wanted, list) and len(state) == len(wanted):
+        for place, (one, other) in enumerate(zip(state, wanted, strict=True)):
             _check_like(one, other, f"{where}[{place}]", record=False)
 
 

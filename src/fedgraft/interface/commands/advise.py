@@ -53,13 +53,16 @@ def advise(
             tell(line)
 
     with interruptible(lambda: "What is finished is kept: the same command goes on from there."):
-        found = find_advice(question, folder, minutes, say)
-    say(f"{found.ran} of {found.ran + len(found.missing)} missing cells were run; {', '.join(map(str, found.written))}")
+        advice = find_advice(question, folder, minutes, say)
+    say(
+        f"{advice.ran} of {advice.ran + len(advice.missing)} missing cells were run; "
+        f"{', '.join(map(str, advice.written))}"
+    )
     if as_json:
-        print_json(object_of(found.verdict, found.missing))
+        print_json(object_of(advice.verdict, advice.missing))
         return
-    table = "\n".join(map(printable, padded(found.verdict).splitlines()))
-    print("\n\n".join([table, *map(printable, [*found.notes, found.verdict.sentence])]))
+    table = "\n".join(map(printable, padded(advice.verdict).splitlines()))
+    print("\n\n".join([table, *map(printable, [*advice.notes, advice.verdict.sentence])]))
 
 
 def _budget(rest: list[str]) -> tuple[str, list[str]]:

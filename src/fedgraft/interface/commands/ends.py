@@ -23,7 +23,7 @@ def interruptible(hint: Callable[[], str]) -> Iterator[None]:
         yield
     except (Interrupted, KeyboardInterrupt, signals.Terminated) as error:
         number = getattr(error, "number", SIGINT)
-        say(f"{signals.said(number)}. {hint()}")
+        say(f"{signals.text_of(number)}. {hint()}")
         raise Interrupted("interrupted", number) from error
 
 

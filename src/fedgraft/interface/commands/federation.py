@@ -66,27 +66,27 @@ def init(
 @app.command()
 def start(folder: Folder) -> None:
     """Run the federation's server until Ctrl-C; sites may come and go."""
-    found = FederationFolder.read(folder)
-    portable.begin_again(load(str(found.recipe)).runtime)
-    known = found.state.exists()
-    if said := making.renew_certificate(found):
-        say(said)
-    with signals.deferred() as asked:
-        server = SuperLink(found)
+    federation = FederationFolder.read(folder)
+    portable.begin_again(load(str(federation.recipe)).runtime)
+    known = federation.state.exists()
+    if renewal := making.renew_certificate(federation):
+        say(renewal)
+    with signals.deferred() as stop_signal:
+        server = SuperLink(federation)
         try:
-            server.wait_until_ready(lambda: asked)
+            server.wait_until_ready(lambda: stop_signal)
             if known:
-                _stop_runs(found)
-            count = 0 if found.insecure else register_all(found, lambda: asked)
-            if not asked:
-                say(f"ready at {found.address}; {f'{count} nodes registered' if count else 'any node may join'}")
-            while not asked:
+                _stop_runs(federation)
+            count = 0 if federation.insecure else register_all(federation, lambda: stop_signal)
+            if not stop_signal:
+                say(f"ready at {federation.address}; {f'{count} nodes registered' if count else 'any node may join'}")
+            while not stop_signal:
                 server.check()
                 time.sleep(LOOK_SECONDS)
         finally:
             server.close()
-    say(f"{signals.said(asked.number)}.")
-    raise Interrupted("interrupted", asked.number)
+    say(f"{signals.text_of(stop_signal.number)}.")
+    raise Interrupted("interrupted", stop_signal.number)
 
 
 def _stop_runs(folder: FederationFolder) -> None:
@@ -99,10 +99,10 @@ def _stop_runs(folder: FederationFolder) -> None:
 @app.command()
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Say which sites are connected, and what has been run."""
-    found = FederationFolder.read(folder)
-    nodes, runs = _nodes(found), [_run(each) for each in control.runs(found)]
+    federation = FederationFolder.read(folder)
+    nodes, runs = _nodes(federation), [_run(each) for each in control.runs(federation)]
     if as_json:
-        print_json({"address": found.address, "nodes": nodes, "runs": runs})
+        print_json({"address": federation.address, "nodes": nodes, "runs": runs})
         return
     console = Console(highlight=False)
     console.print(_table(nodes, "name", "client", "state", "since"))
@@ -120,8 +120,8 @@ def _nodes(folder: FederationFolder) -> list[dict[str, Any]]:
 
 
 def _node(name: str, client: int | None, node: control.Standing | None) -> dict[str, Any]:
-    said, since = (node.status, node.since) if node else ("", None)
-    return {"name": name, "client": client, "state": STATES.get(said, said) or "not registered", "since": since}
+    state, since = (node.status, node.since) if node else ("", None)
+    return {"name": name, "client": client, "state": STATES.get(state, state) or "not registered", "since": since}
 
 
 def _run(run: control.Standing) -> dict[str, Any]:

@@ -19,11 +19,11 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Say what there is: recipes, studies, data sets and methods."""
-    found = catalogue.everything(what)
+    entries_by_kind = catalogue.everything(what)
     if as_json:
-        print_json(found)
+        print_json(entries_by_kind)
         return
-    for kind, entries in found.items():
+    for kind, entries in entries_by_kind.items():
         print(f"{kind}:")
         width = max(map(len, entries), default=0)
         for name, line in entries.items():

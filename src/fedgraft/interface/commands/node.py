@@ -23,7 +23,7 @@ def node(
     """Check the data against the recipe, join the federation, and train here when the server asks for it."""
     with missing_extra("flower", by="A federation"):
         from fedgraft.interface.node import serve_node
-    with signals.deferred() as asked:
-        serve_node(folder, data, say, lambda: bool(asked))
-    say(f"{signals.said(asked.number)}. The node goes on where it was when it is started again.")
-    raise Interrupted("interrupted", asked.number)
+    with signals.deferred() as stop_signal:
+        serve_node(folder, data, say, lambda: bool(stop_signal))
+    say(f"{signals.text_of(stop_signal.number)}. The node goes on where it was when it is started again.")
+    raise Interrupted("interrupted", stop_signal.number)

@@ -10,6 +10,7 @@ from fedgraft.contracts.table_files import write_csv
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.predict import predict as predict_from
 from fedgraft.experiment.predicting.site_run import open_run
+from fedgraft.experiment.storage import disk
 from fedgraft.interface.commands import options
 from fedgraft.interface.named_tables import TablesCommand, named_tables
 
@@ -50,11 +51,9 @@ def predict(
     write = _writer(out)
     run = open_run(folder, data_root, allow_changed_data)
     answers = predict_from(run, named_tables(table or []), client, count=count, probabilities=probabilities)
-    try:
+    with disk.written(f"--out {out}"):
         out.parent.mkdir(parents=True, exist_ok=True)
         write(answers)
-    except OSError as error:
-        raise InputError(f"--out {out} cannot be written: {error.strerror or error}.") from error
     options.say(f"{len(answers)} answers in {out}")
     if as_json:
         options.print_json({"file": str(out), "answers": len(answers)})

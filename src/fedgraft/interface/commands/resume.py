@@ -9,7 +9,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.sections import METHODS, VALUES
 from fedgraft.experiment.recipes.sections import SETTINGS as SECTIONS
 from fedgraft.experiment.running import portable
-from fedgraft.experiment.running.runner import go_on
+from fedgraft.experiment.running.runner import resume as take_up
 from fedgraft.experiment.storage.folder_check import SUMMARY
 from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.experiment.storage.run_folder import RunFolder
@@ -52,15 +52,14 @@ def resume(
     quiet: Quiet = False,
 ) -> None:
     """Take a run up where it stopped; it ends with the same bits as if it never had."""
-    store = RunFolder.open(folder)
-    experiment = stored_experiment(store)
-    if federated.is_federated(store):
-        if track:
-            raise InputError(f"--track is not for {folder}, whose clients are at the nodes of a federation.")
-        if rounds is not None:
-            raise InputError(f"--rounds is not for {folder}, whose clients are at the nodes of a federation.")
+    run_folder = RunFolder.open(folder)
+    experiment = stored_experiment(run_folder)
+    if federated.is_federated(run_folder):
+        for option, value in (("--track", track), ("--rounds", rounds)):
+            if value:
+                raise InputError(f"{option} is not for {folder}, whose clients are at the nodes of a federation.")
         with resumable(folder):
-            show_summary(federated.resume_on(store, before, quiet), folder, as_json)
+            show_summary(federated.resume_on(run_folder, before, quiet), folder, as_json)
         return
     portable.begin_again(experiment.runtime)
     if rounds is None and not before and (folder / SUMMARY).is_file():
@@ -70,6 +69,6 @@ def resume(
         Progress.of(experiment, quiet, rounds) as progress,
         followed(progress, experiment, folder, track or []) as watcher,
     ):
-        summary = go_on(store, watcher, before, rounds=rounds)
+        summary = take_up(run_folder, watcher, before, rounds=rounds)
         watcher.end(summary)
     show_summary(summary, folder, as_json)

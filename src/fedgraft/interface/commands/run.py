@@ -60,14 +60,14 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Train. Example: fedgraft run fedacs data.name=ciao data.root=DIR budget.bytes=2MB --seed 1 --out runs/a."""
-    given = dict(parse_override(change) for change in changes or [])
+    overrides = dict(parse_override(change) for change in changes or [])
     if seed is not None:
-        given["seed"] = seed
+        overrides["seed"] = seed
     if seeds is not None:
         if seed is not None or on is not None or start is not None or track:
             without = "--seed, --on, --from and --track"
             raise InputError(f"--seeds goes without {without}; got --seeds {seeds} beside one of them.")
-        several(experiments.load(recipe, given), parse_seeds(seeds), out, as_json, quiet)
+        several(experiments.load(recipe, overrides), parse_seeds(seeds), out, as_json, quiet)
         return
     if on is not None:
         if track:
@@ -76,10 +76,10 @@ def run(
             raise InputError("--from is not for --on: the nodes of a federation draw the model that they begin with.")
         folder = out or Path("runs") / f"{on.resolve().name}-{datetime.now():%Y%m%d-%H%M%S}"
         with resumable(folder):
-            summary = federated.run_on(on, recipe, given, folder, quiet)
+            summary = federated.run_on(on, recipe, overrides, folder, quiet)
         show_summary(summary, folder, as_json)
         return
-    experiment = experiments.load(recipe, given)
+    experiment = experiments.load(recipe, overrides)
     portable.begin_again(experiment.runtime)
     folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
     begin = None if start is None else start_from(start)

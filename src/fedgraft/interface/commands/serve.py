@@ -29,5 +29,5 @@ def serve(
     from fedgraft.interface.serve import serve as answer  # what the extra installs is imported by no other command
 
     number = answer(folder, host, port, max_request, max_rows, say)
-    say(f"{signals.said(number)}.")
+    say(f"{signals.text_of(number)}.")
     raise Interrupted("interrupted", number)

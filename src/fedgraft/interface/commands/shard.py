@@ -30,14 +30,14 @@ def shard(
     The data are those of 'fedgraft run' with the same recipe, overrides and seed. Files hold no code: nothing runs
     when a site reads one. Example: fedgraft shard fedacs -o federation data.clients=3.
     """
-    given = dict(parse_override(change) for change in changes or [])
+    overrides = dict(parse_override(change) for change in changes or [])
     if seed is not None:
-        given["seed"] = seed
+        overrides["seed"] = seed
 
     def written(name: str, path: Path, size: int) -> None:
         say(f"{name}: {human_bytes(size)} in {path}")
 
-    paths = sharding.shard(experiments.load(recipe, given), out, written)
+    paths = sharding.shard(experiments.load(recipe, overrides), out, written)
     say(f"{len(paths)} clients and {sharding.RECIPE} in {out}")
     if as_json:
         print_json({"folder": str(out), "recipe": sharding.RECIPE, "clients": len(paths), "files": [*map(str, paths)]})

@@ -42,30 +42,30 @@ def study(
     as_json: AsJson = False,
 ) -> None:
     """Run a study, a paper's or your own: methods x seeds on equal footing. Started again, it runs what is missing."""
-    found = studies.load(name)
-    if data is None and (needed := found.read):
+    definition = studies.load(name)
+    if data is None and (needed := definition.read):
         raise InputError(f"--data DIR must be given, the folder that holds the folders of {', '.join(needed)}.")
-    folder = out or Path("studies") / found.name
+    folder = out or Path("studies") / definition.name
     if pictures:
-        cost_figures.check(found)
+        cost_figures.check(definition)
     try:
-        studies.run(found, data or Path(), folder, seeds, jobs, say, match, on)
+        studies.run(definition, data or Path(), folder, seeds, jobs, say, match, on)
     finally:
-        done = studies.results(found, folder, seeds)
+        done = studies.results(definition, folder, seeds)
         if page is not None and done:
-            write_page(found, done, seeds, page, folder / "pictures")
+            write_page(definition, done, seeds, page, folder / "pictures")
         if results is not None and done:
             lines = [json.dumps({"cell": cell.key, **result}) for cell, result in done.items()]
             results.write_text("[\n" + ",\n".join(lines) + "\n]\n")
     if pictures:
-        for line in cost_figures.draw_all(found, done, seeds, folder / "pictures"):
+        for line in cost_figures.draw_all(definition, done, seeds, folder / "pictures"):
             say(line)
         if page is not None and done:
-            write_page(found, done, seeds, page, folder / "pictures")
+            write_page(definition, done, seeds, page, folder / "pictures")
     stored = StoredResults(folder)
     if (pack or stored.path.is_file()) and (moved := stored.pack()):
         say(f"{moved} results are now in {stored.path}.")
     if as_json:
-        print_json({"study": found.name, "cells": {cell.key: result for cell, result in done.items()}})
+        print_json({"study": definition.name, "cells": {cell.key: result for cell, result in done.items()}})
     elif page is None:
-        print(tables(found, done, seeds))
+        print(tables(definition, done, seeds))

@@ -1,19 +1,17 @@
 """LowRank: matrices as the product of two thin ones."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import ClassVar, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft import wire
-from fedgraft.contracts import Codec
 from fedgraft.errors import ClientError, WireError, require, require_one_of
 from fedgraft.methods import bit_packing
-from fedgraft.methods.bit_packing import EXPANSION, Floats
+from fedgraft.methods.bit_packing import EXPANSION, FloatCodec, Floats, VaryingState
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
@@ -24,14 +22,8 @@ _LARGEST: Final = 2.0**100  # of a norm; products of factors, rounded by a codec
 Doubles = NDArray[np.float64]
 
 
-class LowRankState(TypedDict):
-    """`variable`: int64 [k, 2], (matrix, axis) of every dimension that the receiver cannot know."""
-
-    variable: Array
-
-
 @dataclass(frozen=True)
-class LowRank(Codec[LowRankState]):
+class LowRank(FloatCodec):
     """Send a matrix W = U diag(s) V^T as its leading factors U sqrt(s) and sqrt(s) V^T where they are smaller than W.
 
     Every float32 array of two or more dimensions is a matrix [m, n]: its first dimension and all others together.
@@ -70,6 +62,9 @@ class LowRank(Codec[LowRankState]):
         A client's products are counted among its operations, eigenvectors and orthonormal bases are not.
     """
 
+    names: ClassVar[tuple[str, str, str]] = ("ranks", "factors", "dims")
+    min_dims: ClassVar[int] = 2
+
     threshold: float = 1e-4
     relative: bool = True
     rank: int = 0
@@ -91,66 +86,49 @@ class LowRank(Codec[LowRankState]):
         fits = isinstance(self.power_iterations, int) and self.power_iterations >= 0
         require(fits, "LowRank.power_iterations", "an integer >= 0", self.power_iterations)
 
-    def init(self, layout: Layout) -> LowRankState:
-        """Return where the matrices vary."""
-        return {"variable": bit_packing.variable_axes(_matrices(layout))}
-
     def encoded(self, layout: Layout) -> Layout:
         """Other arrays, then the ranks, all factors, and dimensions that vary."""
-        return _made(layout, layout, VARIABLE)
+        return self._laid_out(layout, layout, VARIABLE)
 
     def bounds(self, layout: Layout, largest: Layout) -> Layout:
         """Return the factors of the largest matrices: of full rank, or of the fixed rank where it takes fewer."""
         factors = 0
-        for spec, bound in zip(_matrices(layout), _matrices(largest), strict=True):
+        for spec, bound in zip(self.coded(layout), self.coded(largest), strict=True):
             rows, columns = _two(bound.shape)
             most = self.rank * (rows + columns) if self.rank and VARIABLE not in spec.shape else rows * columns
             factors += min(rows * columns, most)
-        return _made(layout, largest, factors)
+        return self._laid_out(layout, largest, factors)
 
-    def encode(self, arrays: Arrays, state: LowRankState, g: np.random.Generator) -> tuple[Arrays, LowRankState]:
+    def encode(self, arrays: Arrays, state: VaryingState, g: np.random.Generator) -> tuple[Arrays, VaryingState]:
         """Ranks and factors in place of the matrices."""
         for name, array in bit_packing.float32_arrays(arrays).items():
             if not np.isfinite(bit_packing.largest_magnitude(array)):
                 raise ClientError(f"Array {name!r} holds NaN or infinity.")
-        matrices = bit_packing.float32_arrays(arrays, min_dims=2)
-        if not matrices:
-            return dict(arrays), state
-        encoded = {name: array for name, array in arrays.items() if name not in matrices}
-        ranks_name, factors_name, dims_name = _names(encoded)
-        varies = {int(array) for array in state["variable"][:, 0]}
-        ranks = np.empty(len(matrices), np.uint16)
+        return super().encode(arrays, state, g)
+
+    def code(self, arrays: Sequence[Array], variable: Array, g: np.random.Generator) -> tuple[Array, Array]:
+        """Ranks and factors in place of the matrices."""
+        varies = {int(array) for array in variable[:, 0]}
+        ranks = np.empty(len(arrays), np.uint16)
         factors: list[Array] = []
-        for place, array in enumerate(matrices.values()):
+        for place, array in enumerate(arrays):
             matrix = array.reshape(_two(array.shape))
             pair = self._factored(matrix, _least(*matrix.shape) if place in varies else 0, g)
             ranks[place] = _DENSE if pair is None else pair[0].shape[1]
             factors.extend([matrix] if pair is None else pair)
-        encoded[ranks_name] = ranks
-        encoded[factors_name] = bit_packing.flatten(factors, sum(factor.size for factor in factors))
-        if len(state["variable"]):
-            encoded[dims_name] = bit_packing.dims_of(list(matrices.values()), state["variable"])
-        return encoded, state
+        return ranks, bit_packing.flatten(factors, sum(factor.size for factor in factors))
 
     def decode(self, arrays: Arrays, layout: Layout) -> Arrays:
         """Return products of the factors."""
-        wire.check(arrays, self.encoded(layout))
-        specs = _matrices(layout)
-        decoded = {spec.name: arrays[spec.name] for spec in layout if spec not in specs}
-        if specs:
-            ranks_name, factors_name, dims_name = _names(decoded)
-            shapes = bit_packing.shapes_of(specs, arrays.get(dims_name))
-            decoded |= self._products(specs, shapes, arrays[ranks_name].tolist(), arrays[factors_name])
+        decoded = super().decode(arrays, layout)
         for name, array in decoded.items():
             if array.dtype == np.float32 and not np.isfinite(bit_packing.largest_magnitude(array)):
                 raise WireError(f"Array {name!r} holds NaN or infinity.")
-        return {spec.name: decoded[spec.name] for spec in layout}
+        return decoded
 
-    def _products(
-        self, specs: Sequence[Spec], shapes: Sequence[tuple[int, ...]], ranks: Sequence[int], factors: Floats
-    ) -> Arrays:
+    def restored(self, specs: Sequence[Spec], shapes: Sequence[tuple[int, ...]], one: Array, two: Array) -> Arrays:
         """Every matrix, once all sizes are known to be those of the factors that are there."""
-        sizes = []
+        ranks, factors, sizes = one.tolist(), two, []
         for spec, shape, rank in zip(specs, shapes, ranks, strict=True):
             rows, columns = _two(shape)
             least = _least(rows, columns) if VARIABLE in spec.shape else 0
@@ -171,6 +149,9 @@ class LowRank(Codec[LowRankState]):
                 part = (torch.from_numpy(left) @ torch.from_numpy(right)).numpy()
             matrices[spec.name] = bit_packing.reshaped(part, shape)
         return matrices
+
+    def _laid_out(self, layout: Layout, largest: Layout, factors: int) -> Layout:
+        return self.laid_out(layout, largest, ("uint16", len(self.coded(layout))), ("float32", factors))
 
     def _factored(self, matrix: Floats, least: int, g: np.random.Generator) -> tuple[Array, Array] | None:
         """Factors [m, r] and [r, n], r at least `least`; None if they are no smaller than the matrix."""
@@ -206,27 +187,23 @@ class LowRank(Codec[LowRankState]):
 
     def _randomized(self, matrix: Floats, sketch: int, g: np.random.Generator) -> tuple[Doubles, Doubles, Doubles]:
         """Return the same as `_exact`, within the span of as many random combinations of columns as `sketch` says."""
-        given = torch.from_numpy(np.array(matrix, np.float32))
-        flops.count((2 * self.power_iterations + 2) * sketch * given.numel() + len(matrix) * sketch**2)
-        basis, _ = torch.linalg.qr(given @ torch.from_numpy(g.standard_normal((given.shape[1], sketch), np.float32)))
+        tensor = torch.from_numpy(np.array(matrix, np.float32))
+        flops.count((2 * self.power_iterations + 2) * sketch * tensor.numel() + len(matrix) * sketch**2)
+        basis, _ = torch.linalg.qr(tensor @ torch.from_numpy(g.standard_normal((tensor.shape[1], sketch), np.float32)))
         for _ in range(self.power_iterations):
-            basis, _ = torch.linalg.qr(given.T @ basis)
-            basis, _ = torch.linalg.qr(given @ basis)
-        left, values, right = _exact((basis.T @ given).numpy())
+            basis, _ = torch.linalg.qr(tensor.T @ basis)
+            basis, _ = torch.linalg.qr(tensor @ basis)
+        left, values, right = _exact((basis.T @ tensor).numpy())
         return (basis.double() @ torch.from_numpy(left)).numpy(), values, right
 
 
 def _exact(matrix: Floats) -> tuple[Doubles, Doubles, Doubles]:
     """U [m, m], singular values [m] in descending order, and diag(s) V^T [m, n] of a matrix that is not tall."""
-    given = torch.from_numpy(np.array(matrix, np.float64))
-    flops.count(2 * len(matrix) * given.numel())
-    squares, vectors = torch.linalg.eigh(given @ given.T)
+    tensor = torch.from_numpy(np.array(matrix, np.float64))
+    flops.count(2 * len(matrix) * tensor.numel())
+    squares, vectors = torch.linalg.eigh(tensor @ tensor.T)
     left = vectors.flip(1)
-    return left.numpy(), squares.flip(0).clamp(min=0).sqrt().numpy(), (left.T @ given).numpy()
-
-
-def _matrices(layout: Layout) -> list[Spec]:
-    return bit_packing.float32_specs(layout, min_dims=2)
+    return left.numpy(), squares.flip(0).clamp(min=0).sqrt().numpy(), (left.T @ tensor).numpy()
 
 
 def _two(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -242,21 +219,3 @@ def _most(rows: int, columns: int) -> int:
 def _least(rows: int, columns: int) -> int:
     """The smallest rank that is sent where a dimension varies: no value stands for more than `EXPANSION` others."""
     return -(-rows * columns // (EXPANSION * max(1, rows + columns)))
-
-
-def _made(layout: Layout, largest: Layout, factors: int) -> Layout:
-    """Return what `encode` makes of a layout: so many factors, and other arrays as large as in `largest`."""
-    matrices = _matrices(layout)
-    if not matrices:
-        return largest
-    names = {spec.name for spec in matrices}
-    others = tuple(spec for spec in largest if spec.name not in names)
-    ranks_name, factors_name, dims_name = _names(spec.name for spec in others)
-    specs = (*others, Spec(ranks_name, "uint16", (len(matrices),)), Spec(factors_name, "float32", (factors,)))
-    variable = len(bit_packing.variable_axes(matrices))
-    return Layout((*specs, Spec(dims_name, "uint32", (variable,))) if variable else specs)
-
-
-def _names(taken: Iterable[str]) -> tuple[str, ...]:
-    """Names of the ranks, the factors and the dimensions that no other array has."""
-    return bit_packing.free_names(taken, "ranks", "factors", "dims")

@@ -1,18 +1,16 @@
 """Quantized: few bits a value, really packed."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import ClassVar, Final
 
 import numpy as np
 import torch
 
-from fedgraft import wire
-from fedgraft.contracts import Codec
 from fedgraft.errors import ClientError, WireError, require, require_one_of
 from fedgraft.methods import bit_packing
-from fedgraft.methods.bit_packing import Codes, Floats
+from fedgraft.methods.bit_packing import Codes, FloatCodec, Floats
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
 _NONE: Final = 32  # bits of a float32: values as they are
@@ -21,14 +19,8 @@ _SMALLEST: Final = 2.0**-100  # below it levels / scale could be infinite
 _CHUNK: Final = 2**16  # values at a time, so that temporaries stay in a core's own cache
 
 
-class QuantizedState(TypedDict):
-    """`variable`: int64 [k, 2], (array, axis) of every dimension that the receiver cannot know."""
-
-    variable: Array
-
-
 @dataclass(frozen=True)
-class Quantized(Codec[QuantizedState]):
+class Quantized(FloatCodec):
     """Send each float32 as one of 2**bits - 1 levels, equally spaced between minus and plus its bucket's scale.
 
     All float32 arrays are laid end to end, in order of their names, and cut into buckets; a value x of a bucket of
@@ -63,6 +55,8 @@ class Quantized(Codec[QuantizedState]):
         NaN, infinity and magnitudes above 2**126 raise `ClientError`; at 32 bits every value passes.
     """
 
+    names: ClassVar[tuple[str, str, str]] = ("scales", "packed", "dims")
+
     bits: int = 4
     scale: str = "max"
     bucket: int = 256
@@ -83,40 +77,30 @@ class Quantized(Codec[QuantizedState]):
         """Steps between zero and the scale; at one bit, minus and plus the scale are one step apart."""
         return 2.0 ** (self.bits - 1) - 1 if self.bits > 1 else 0.5
 
-    def init(self, layout: Layout) -> QuantizedState:
-        """Return where the layout varies."""
-        return {"variable": bit_packing.variable_axes(self._quantized(layout))}
+    @property
+    def min_dims(self) -> float:
+        """Beyond all dimensions where values are sent as they are."""
+        return math.inf if self.bits == _NONE else 0
 
     def encoded(self, layout: Layout) -> Layout:
         """Other arrays, then the scales, the packed values, and dimensions that vary."""
-        quantized = self._quantized(layout)
-        if not quantized:
-            return layout
-        sizes = [math.prod(spec.shape) for spec in quantized]
-        variable = len(bit_packing.variable_axes(quantized))
+        specs = self.coded(layout)
+        sizes = [math.prod(spec.shape) for spec in specs]
         scales, packed = self._buckets(sizes), bit_packing.packed_bytes(sum(sizes), self.bits)
-        if variable:
+        if len(bit_packing.variable_axes(specs)):
             scales, packed = VARIABLE if self.bucket else len(sizes), VARIABLE
-        return _made(layout, scales, packed, variable)
+        return self.laid_out(layout, layout, ("float32", scales), ("uint8", packed))
 
     def bounds(self, layout: Layout, largest: Layout) -> Layout:
         """Return the same as many scales and packed bytes as the largest arrays take."""
-        quantized = self._quantized(largest)
-        if not quantized:
-            return largest
-        sizes = [math.prod(spec.shape) for spec in quantized]
-        variable = len(bit_packing.variable_axes(self._quantized(layout)))
-        return _made(largest, self._buckets(sizes), bit_packing.packed_bytes(sum(sizes), self.bits), variable)
+        sizes = [math.prod(spec.shape) for spec in self.coded(largest)]
+        packed = bit_packing.packed_bytes(sum(sizes), self.bits)
+        return self.laid_out(layout, largest, ("float32", self._buckets(sizes)), ("uint8", packed))
 
-    def encode(self, arrays: Arrays, state: QuantizedState, g: np.random.Generator) -> tuple[Arrays, QuantizedState]:
+    def code(self, arrays: Sequence[Array], variable: Array, g: np.random.Generator) -> tuple[Array, Array]:
         """One scale per bucket and `bits` bits per value, in place of the float32 arrays."""
-        quantized = [] if self.bits == _NONE else list(bit_packing.float32_arrays(arrays).values())
-        if not quantized:
-            return dict(arrays), state
-        encoded = {name: array for name, array in arrays.items() if array.dtype != np.float32}
-        scales_name, packed_name, dims_name = _names(encoded)
-        sizes = [array.size for array in quantized]
-        flat = bit_packing.flatten(quantized, self._padded(sizes))
+        sizes = [array.size for array in arrays]
+        flat = bit_packing.flatten(arrays, self._padded(sizes))
         scales = np.empty(self._buckets(sizes), np.float32)
         codes: Codes = np.zeros(-(-flat.size // 8) * 8, bit_packing.code_type(self.bits))
         for values, buckets in self._chunks(sizes):
@@ -126,22 +110,11 @@ class Quantized(Codec[QuantizedState]):
             scales[buckets] = self._scales(rows, places, used)
             codes[values] = self._codes(rows, scales[buckets], g, places).ravel()
         codes[sum(sizes) :] = 0
-        encoded[scales_name] = scales
-        encoded[packed_name] = bit_packing.pack(codes[: -(-sum(sizes) // 8) * 8], sum(sizes), self.bits)
-        if len(state["variable"]):
-            encoded[dims_name] = bit_packing.dims_of(quantized, state["variable"])
-        return encoded, state
+        return scales, bit_packing.pack(codes[: -(-sum(sizes) // 8) * 8], sum(sizes), self.bits)
 
-    def decode(self, arrays: Arrays, layout: Layout) -> Arrays:
-        """Values of the levels that were sent."""
-        wire.check(arrays, self.encoded(layout))
-        quantized = self._quantized(layout)
-        if not quantized:
-            return {spec.name: arrays[spec.name] for spec in layout}
-        decoded = {spec.name: arrays[spec.name] for spec in layout if spec.dtype != "float32"}
-        scales_name, packed_name, dims_name = _names(decoded)
-        scales, packed = arrays[scales_name], arrays[packed_name]
-        shapes = bit_packing.shapes_of(quantized, arrays.get(dims_name))
+    def restored(self, specs: Sequence[Spec], shapes: Sequence[tuple[int, ...]], one: Array, two: Array) -> Arrays:
+        """Values of the levels that were sent, from scales and packed codes."""
+        scales, packed = one, two
         sizes = [math.prod(shape) for shape in shapes]
         if (scales.size, packed.size) != (self._buckets(sizes), bit_packing.packed_bytes(sum(sizes), self.bits)):
             raise WireError(f"{packed.size} bytes and {scales.size} scales are not those of shapes {shapes}.")
@@ -158,11 +131,7 @@ class Quantized(Codec[QuantizedState]):
             rows = flat[values].reshape(buckets.stop - buckets.start, -1)
             rows -= np.float32(self.levels)
             _times(rows, steps[buckets], rows)
-        decoded.update(bit_packing.split(flat, quantized, shapes))
-        return {spec.name: decoded[spec.name] for spec in layout}
-
-    def _quantized(self, layout: Layout) -> list[Spec]:
-        return [] if self.bits == _NONE else bit_packing.float32_specs(layout)
+        return bit_packing.split(flat, specs, shapes)
 
     def _buckets(self, sizes: list[int]) -> int:
         return -(-sum(sizes) // self.bucket) if self.bucket else len(sizes)
@@ -222,16 +191,3 @@ def _times(rows: Floats, factors: Floats, out: Floats) -> Floats:
         np.copyto(out, rows)
     torch.from_numpy(out).mul_(torch.from_numpy(factors)[:, None])
     return out
-
-
-def _made(layout: Layout, scales: int, packed: int, variable: int) -> Layout:
-    """Return what `encode` makes of a layout: so many scales, packed bytes and dimensions that vary."""
-    others = tuple(spec for spec in layout if spec.dtype != "float32")
-    names = _names(spec.name for spec in others)
-    specs = [Spec(names[0], "float32", (scales,)), Spec(names[1], "uint8", (packed,))]
-    return Layout((*others, *specs, Spec(names[2], "uint32", (variable,))) if variable else (*others, *specs))
-
-
-def _names(taken: Iterable[str]) -> tuple[str, ...]:
-    """Names of the scales, the packed values and the dimensions that no other array has."""
-    return bit_packing.free_names(taken, "scales", "packed", "dims")

@@ -1,18 +1,16 @@
 """Sparse: the entries that matter most, and where they are."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft import wire
-from fedgraft.contracts import Codec
 from fedgraft.errors import ClientError, WireError, require
 from fedgraft.methods import bit_packing
-from fedgraft.methods.bit_packing import EXPANSION, Bytes, Floats
+from fedgraft.methods.bit_packing import EXPANSION, Bytes, FloatCodec, Floats
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
 _SAMPLE: Final = 2**12  # magnitudes looked at to guess the smallest one kept; only the speed depends on it
@@ -22,14 +20,8 @@ _HIGHEST: Final = 1e38  # of thresholds, within what float32 holds
 Places = NDArray[np.int64]
 
 
-class SparseState(TypedDict):
-    """`variable`: int64 [k, 2], (array, axis) of every dimension that the receiver cannot know."""
-
-    variable: Array
-
-
 @dataclass(frozen=True)
-class Sparse(Codec[SparseState]):
+class Sparse(FloatCodec):
     """Send the largest entries by magnitude and their places; the receiver takes zero for the others.
 
     All float32 arrays are laid end to end, in order of their names, and compete with each other: k of n entries travel.
@@ -56,6 +48,8 @@ class Sparse(Codec[SparseState]):
         Of equal magnitudes, those in front are kept. NaN and infinity raise `ClientError`.
     """
 
+    names: ClassVar[tuple[str, str, str]] = ("values", "places", "dims")
+
     share: float = 0.01
     threshold: float = 0.0
 
@@ -67,41 +61,32 @@ class Sparse(Codec[SparseState]):
         else:
             require(self.share > 0, "Sparse.share", "> 0, or Sparse.threshold", self.share)
 
-    def init(self, layout: Layout) -> SparseState:
-        """Return where the layout varies."""
-        return {"variable": bit_packing.variable_axes(bit_packing.float32_specs(layout))}
-
     def encoded(self, layout: Layout) -> Layout:
         """Other arrays, then the values kept, their places, and dimensions that vary."""
-        specs = bit_packing.float32_specs(layout)
+        specs = self.coded(layout)
         if self.threshold or len(bit_packing.variable_axes(specs)):
-            return _made(layout, layout, VARIABLE, VARIABLE)
+            return self._laid_out(layout, layout, VARIABLE, VARIABLE)
         entries = sum(math.prod(spec.shape) for spec in specs)
         kept = self._kept(entries)
-        return _made(layout, layout, kept, _place_bytes(entries, kept))
+        return self._laid_out(layout, layout, kept, _place_bytes(entries, kept))
 
     def bounds(self, layout: Layout, largest: Layout) -> Layout:
         """Return the same as much as the largest arrays take: all entries where a threshold decides."""
-        specs = bit_packing.float32_specs(layout)
-        entries = sum(math.prod(spec.shape) for spec in bit_packing.float32_specs(largest))
+        specs = self.coded(layout)
+        entries = sum(math.prod(spec.shape) for spec in self.coded(largest))
         if self.threshold:
-            return _made(layout, largest, entries, -(-entries // 8))
+            return self._laid_out(layout, largest, entries, -(-entries // 8))
         if not len(bit_packing.variable_axes(specs)):
             return self.encoded(largest)
         kept = self._kept(entries, varies=True)
         # Fewer entries may need more bytes, by rounding; this bound on the bits grows with the entries.
         bits = kept * (2 + math.log2(entries / kept)) if kept else 0.0
-        return _made(layout, largest, kept, min(-(-entries // 8), math.ceil(bits / 8) + 2))
+        return self._laid_out(layout, largest, kept, min(-(-entries // 8), math.ceil(bits / 8) + 2))
 
-    def encode(self, arrays: Arrays, state: SparseState, g: np.random.Generator) -> tuple[Arrays, SparseState]:
+    def code(self, arrays: Sequence[Array], variable: Array, g: np.random.Generator) -> tuple[Array, Array]:
         """Values and places in place of the float32 arrays."""
-        dense = list(bit_packing.float32_arrays(arrays).values())
-        if not dense:
-            return dict(arrays), state
-        encoded = {name: array for name, array in arrays.items() if array.dtype != np.float32}
-        values_name, places_name, dims_name = _names(encoded)
-        varies = len(state["variable"]) > 0
-        flat = bit_packing.flatten(dense, sum(array.size for array in dense))
+        varies = len(variable) > 0
+        flat = bit_packing.flatten(arrays, sum(array.size for array in arrays))
         magnitudes = np.abs(flat)
         if not np.isfinite(magnitudes.max(initial=0)):
             raise ClientError("Values to make sparse hold NaN or infinity.")
@@ -111,22 +96,11 @@ class Sparse(Codec[SparseState]):
                 places = _largest(magnitudes, _least(flat.size))
         else:
             places = _largest(magnitudes, self._kept(flat.size, varies))
-        encoded[values_name] = flat[places]
-        encoded[places_name] = _packed(places, flat.size)
-        if varies:
-            encoded[dims_name] = bit_packing.dims_of(dense, state["variable"])
-        return encoded, state
+        return flat[places], _packed(places, flat.size)
 
-    def decode(self, arrays: Arrays, layout: Layout) -> Arrays:
+    def restored(self, specs: Sequence[Spec], shapes: Sequence[tuple[int, ...]], one: Array, two: Array) -> Arrays:
         """The values at their places, and zeros."""
-        wire.check(arrays, self.encoded(layout))
-        specs = bit_packing.float32_specs(layout)
-        decoded = {spec.name: arrays[spec.name] for spec in layout if spec.dtype != "float32"}
-        if not specs:
-            return decoded
-        values_name, places_name, dims_name = _names(decoded)
-        values, packed = arrays[values_name], arrays[places_name]
-        shapes = bit_packing.shapes_of(specs, arrays.get(dims_name))
+        values, packed = one, two
         entries = sum(math.prod(shape) for shape in shapes)
         varies = len(bit_packing.variable_axes(specs)) > 0
         fits = (_least(entries) if varies else 0) <= values.size <= entries
@@ -139,8 +113,10 @@ class Sparse(Codec[SparseState]):
         places = _unpacked(packed, entries, values.size)
         flat = np.zeros(entries, np.float32)
         flat[places] = values
-        decoded.update(bit_packing.split(flat, specs, shapes))
-        return {spec.name: decoded[spec.name] for spec in layout}
+        return bit_packing.split(flat, specs, shapes)
+
+    def _laid_out(self, layout: Layout, largest: Layout, kept: int, place_bytes: int) -> Layout:
+        return self.laid_out(layout, largest, ("float32", kept), ("uint8", place_bytes))
 
     def _kept(self, entries: int, varies: bool = False) -> int:
         """Return how many entries the share stands for."""
@@ -239,20 +215,3 @@ def _set_bits(packed: Bytes, length: int) -> Places:
     if places.size and places[-1] >= length:
         raise WireError("Bits are set behind the last place.")
     return places
-
-
-def _made(layout: Layout, largest: Layout, kept: int, place_bytes: int) -> Layout:
-    """Return the layout of `encode`'s result: values, bytes of places; other arrays as large as in `largest`."""
-    specs = bit_packing.float32_specs(layout)
-    if not specs:
-        return largest
-    others = tuple(spec for spec in largest if spec.dtype != "float32")
-    values_name, places_name, dims_name = _names(spec.name for spec in others)
-    made = (*others, Spec(values_name, "float32", (kept,)), Spec(places_name, "uint8", (place_bytes,)))
-    variable = len(bit_packing.variable_axes(specs))
-    return Layout((*made, Spec(dims_name, "uint32", (variable,))) if variable else made)
-
-
-def _names(taken: Iterable[str]) -> tuple[str, ...]:
-    """Names of the values, their places and the dimensions that no other array has."""
-    return bit_packing.free_names(taken, "values", "places", "dims")

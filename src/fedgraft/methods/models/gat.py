@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import EdgeEncoder
-from fedgraft.contracts.plain import PlainEdgeEncoder, Tensors
+from fedgraft.contracts.plain import PlainEdgeEncoder
 from fedgraft.errors import require, require_options
 from fedgraft.nn.layers import linear, normal
 from fedgraft.nn.propagate import GraphView, end_sums, spmm
@@ -103,12 +103,8 @@ class GAT(EdgeEncoder, PlainEdgeEncoder):
 
     def plain_class(self, node_width: int, edge_width: int) -> str:
         """Message passing of its own: PyG's `GATConv` has no features of edges that scale messages."""
-        told = {"heads": self.heads, "slope": self.slope, "limit": self.score_limit}
-        return _ENCODER.format(widths=self._widths(node_width), edge_width=edge_width, **told)
-
-    def plain_arrays(self, module: nn.Module) -> Tensors:
-        """The parameters by their names here."""
-        return module.state_dict()
+        options = {"heads": self.heads, "slope": self.slope, "limit": self.score_limit}
+        return _ENCODER.format(widths=self._widths(node_width), edge_width=edge_width, **options)
 
     def _widths(self, node_width: int) -> list[int]:
         return [node_width, *[self.hidden] * (self.layers - 1), self.embedding]

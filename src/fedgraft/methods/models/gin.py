@@ -6,14 +6,14 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import LayeredEncoder, check_widths, widths_of
+from fedgraft.contracts.encoder import StackEncoder
 from fedgraft.contracts.plain import PlainEncoder, Tensors
 from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.propagate import Block, Sparse, States
 
 
 @dataclass(frozen=True)
-class GIN(LayeredEncoder, PlainEncoder):
+class GIN(StackEncoder, PlainEncoder):
     """GIN: sums over neighbours and a perceptron of two layers, as strong as the Weisfeiler-Lehman test.
 
     Layer: h <- W2 relu(W1 ((1 + epsilon) h + sum over neighbours v of h_v)).
@@ -30,17 +30,7 @@ class GIN(LayeredEncoder, PlainEncoder):
     stochastic: ClassVar[bool] = False
     layer: ClassVar[str] = "GINConv"
 
-    hidden: int | tuple[int, ...] = 64
-    layers: int = 2
     epsilon: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_widths("GIN", self.hidden, self.layers)
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Tuple of int, the width of each layer."""
-        return widths_of(self.hidden, self.layers)
 
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """One layer; its perceptron is as wide as what it gives."""

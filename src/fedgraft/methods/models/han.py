@@ -51,7 +51,7 @@ class HAN(MetapathEncoder):
         return self.hidden
 
     def graph(self, matrix: scipy.sparse.csr_matrix) -> HeadedGraph:
-        """The graph of one metapath, all heads."""
+        """The graph of one metapath, [nodes, nodes], all heads."""
         return HeadedGraph(matrix, self.heads)
 
     def build(self, node_width: int, metapaths: int, g: torch.Generator) -> nn.Module:

@@ -45,7 +45,7 @@ class MetapathMeans(MetapathEncoder):
         return self.hidden
 
     def graph(self, matrix: scipy.sparse.csr_matrix) -> Sparse:
-        """The matrix that averages over others."""
+        """The matrix that averages over others, [nodes, nodes]."""
         entries = matrix.tocoo()
         other = entries.row != entries.col
         rows, columns = entries.row[other], entries.col[other]

@@ -7,7 +7,7 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder, check_widths, widths_of
+from fedgraft.contracts.encoder import EdgeEncoder, StackEncoder
 from fedgraft.contracts.plain import PlainEdgeEncoder, PlainEncoder, Tensors
 from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.propagate import Block, GraphView, Sparse, States
@@ -29,7 +29,7 @@ class Encoder(nn.Module):
 
 
 @dataclass(frozen=True)
-class MLP(EdgeEncoder, LayeredEncoder, PlainEncoder, PlainEdgeEncoder):
+class MLP(EdgeEncoder, StackEncoder, PlainEncoder, PlainEdgeEncoder):
     """MLP: layers that look at a node's own state alone, for models trained like any other that have no use for edges.
 
     Layer: h <- W h + b. Where it is built as a whole, relu between layers, none after the last.
@@ -48,17 +48,9 @@ class MLP(EdgeEncoder, LayeredEncoder, PlainEncoder, PlainEdgeEncoder):
     layer: ClassVar[str] = ""
     call: ClassVar[str] = "conv(x)"
 
-    hidden: int | tuple[int, ...] = 64
-    layers: int = 2
-
     def __post_init__(self) -> None:
         if self.hidden != ():
-            check_widths("MLP", self.hidden, self.layers)
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Tuple of int, the width of each layer."""
-        return widths_of(self.hidden, self.layers)
+            super().__post_init__()
 
     @property
     def width(self) -> int:
@@ -85,10 +77,6 @@ class MLP(EdgeEncoder, LayeredEncoder, PlainEncoder, PlainEdgeEncoder):
     def plain_class(self, node_width: int, edge_width: int) -> str:
         """The stack of layers."""
         return _ENCODER.format(widths=[node_width, *self.widths])
-
-    def plain_arrays(self, module: nn.Module) -> Tensors:
-        """The layers by their numbers."""
-        return module.state_dict()
 
 
 class Convolution(nn.Module):

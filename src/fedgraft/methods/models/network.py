@@ -86,8 +86,11 @@ class Network(NetworkEncoder, GivenEncoder):
             raise InputError(
                 f"{self._name} cannot be imported elsewhere; give the class a module, and train with that."
             )
-        given = [*([str(inputs)] if self._width_argument() else []), *(f"{k}={v!r}" for k, v in self.options.items())]
-        return f"from {package} import {name}", f"{name}({', '.join(given)})"
+        arguments = [
+            *([str(inputs)] if self._width_argument() else []),
+            *(f"{k}={v!r}" for k, v in self.options.items()),
+        ]
+        return f"from {package} import {name}", f"{name}({', '.join(arguments)})"
 
     @cached_property
     def _stored(self) -> bytes:
@@ -99,10 +102,10 @@ class Network(NetworkEncoder, GivenEncoder):
         """What the network is made by: the class that is named, or all classes in an instance."""
         if self._stored:
             return tuple(dict.fromkeys(type(part) for part in self._made(0).modules()))
-        found = given_networks.imported(self.module, "Network.module")
-        if not callable(found):
-            raise InputError(f"Network.module must be a class of torch.nn.Module; {self.module!r} is {found!r}.")
-        return (found,)
+        imported = given_networks.imported(self.module, "Network.module")
+        if not callable(imported):
+            raise InputError(f"Network.module must be a class of torch.nn.Module; {self.module!r} is {imported!r}.")
+        return (imported,)
 
     @cached_property
     def _tried(self) -> dict[tuple[int, int], Tried]:
@@ -112,8 +115,8 @@ class Network(NetworkEncoder, GivenEncoder):
     @cached_property
     def _name(self) -> str:
         """How errors call the network."""
-        given = f"model (an instance of {self._classes[0].__name__})"
-        return given if self._stored else f"model.module = {self.module!r}"
+        label = f"model (an instance of {self._classes[0].__name__})"
+        return label if self._stored else f"model.module = {self.module!r}"
 
     def _trial(self, inputs: int, edge_width: int) -> Tried:
         """Return what the network does with nodes' states of this width; tried once."""
@@ -144,8 +147,8 @@ class Network(NetworkEncoder, GivenEncoder):
             made = self._classes[0](*width, **self.options)
         except Exception as error:  # whatever a class of the user's raises
             call = ", ".join([*map(str, width), *(f"{key}={value!r}" for key, value in self.options.items())])
-            said = f"{type(error).__name__}: {error}"
-            raise InputError(f"{self._name} cannot be made as Class({call}): {said}") from error
+            reason = f"{type(error).__name__}: {error}"
+            raise InputError(f"{self._name} cannot be made as Class({call}): {reason}") from error
         if not isinstance(made, nn.Module):
             raise InputError(f"{self._name} must make a torch.nn.Module; it made a {type(made).__name__}.")
         return made

@@ -95,8 +95,7 @@ class Pyg(EdgeEncoder, LayeredEncoder, GivenEncoder):
     @cached_property
     def _class(self) -> type[nn.Module]:
         """Import the layer's class."""
-        found = given_networks.imported(self.module, "Pyg.module")
-        if not (isinstance(found, type) and issubclass(found, nn.Module)):
-            raise InputError(f"Pyg.module must be a class of torch.nn.Module; {self.module!r} is {found!r}.")
-        cls: type[nn.Module] = found
-        return cls
+        imported = given_networks.imported(self.module, "Pyg.module")
+        if not (isinstance(imported, type) and issubclass(imported, nn.Module)):
+            raise InputError(f"Pyg.module must be a class of torch.nn.Module; {self.module!r} is {imported!r}.")
+        return imported

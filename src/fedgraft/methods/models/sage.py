@@ -7,7 +7,7 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import LayeredEncoder, check_widths, widths_of
+from fedgraft.contracts.encoder import StackEncoder
 from fedgraft.contracts.plain import PlainEncoder, Tensors
 from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.manual_gradients import Back
@@ -15,7 +15,7 @@ from fedgraft.nn.propagate import Block, Sparse, States
 
 
 @dataclass(frozen=True)
-class SAGE(LayeredEncoder, PlainEncoder):
+class SAGE(StackEncoder, PlainEncoder):
     """SAGE: a node's own state and the mean of its neighbours', each with weights of its own.
 
     Layer: h <- W_own h + W_mean (mean over neighbours v of h_v) + b; the mean of no neighbours is zero.
@@ -31,17 +31,6 @@ class SAGE(LayeredEncoder, PlainEncoder):
 
     stochastic: ClassVar[bool] = False
     layer: ClassVar[str] = "SAGEConv"
-
-    hidden: int | tuple[int, ...] = 64
-    layers: int = 2
-
-    def __post_init__(self) -> None:
-        check_widths("SAGE", self.hidden, self.layers)
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Tuple of int, the width of each layer."""
-        return widths_of(self.hidden, self.layers)
 
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """Return one layer, from `inputs` to `outputs`."""

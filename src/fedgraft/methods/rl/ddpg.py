@@ -113,7 +113,7 @@ class DDPG:
     def remember(
         self, state: AgentState, observation: Vector, action: Vector, reward: float, following: Vector
     ) -> AgentState:
-        """State with one more transition in memory; the oldest is forgotten where there are too many."""
+        """State with one more transition, of float32 [inputs] and [outputs], in memory; of too many the oldest goes."""
         new = {"observations": observation, "actions": action, "rewards": reward, "following": following}
         rows = {name: np.asarray(each, np.float32)[None] for name, each in new.items()}
         return {**state, "memory": replay.remembered(state["memory"], rows, self.memory)}
@@ -149,8 +149,6 @@ class DDPG:
             "critic_moments": critic_moments,
             "memory": state["memory"],
         }
-
-    # --- inside ------------------------------------------------------------------------------------------------------
 
     def _policy(self, parameters: Mapping[str, Tensor], observations: Tensor) -> Tensor:
         """Return actions [batch, outputs]."""

@@ -37,12 +37,7 @@ def seeded(g: np.random.Generator) -> torch.Generator:
 
 
 def drawn(shapes: Sequence[tuple[int, int]], g: torch.Generator) -> Arrays:
-    """Return linear layers drawn at random: {"0.weight": [outputs, inputs], "0.bias": [outputs], "1.weight" ...}.
-
-    Args:
-        shapes: inputs and outputs of each layer.
-        g: where they are drawn from.
-    """
+    """Return linear layers of (inputs, outputs), drawn: {"0.weight": [outputs, inputs], "0.bias": [outputs], ...}."""
     layers = [linear(inputs, outputs, g) for inputs, outputs in shapes]
     return {
         f"{k}.{name}": parameter.detach().numpy()
@@ -52,7 +47,7 @@ def drawn(shapes: Sequence[tuple[int, int]], g: torch.Generator) -> Arrays:
 
 
 def tensors(arrays: Arrays, learns: bool = False) -> dict[str, Tensor]:
-    """Return arrays as tensors; as copies that gradients are taken of where `learns`."""
+    """Return arrays as tensors of their shapes; as copies that gradients are taken of where `learns`."""
     if not learns:  # what came over the wire cannot be written to, and torch warns of that
         return {
             name: torch.from_numpy(array if array.flags.writeable else array.copy()) for name, array in arrays.items()
@@ -79,7 +74,7 @@ def moved(
     """Return parameters after a step of Adam down the loss, and Adam's new moments (Kingma and Ba, ICLR 2015).
 
     Args:
-        parameters: copies that gradients can be taken of; they become what is returned.
+        parameters: copies, of any shapes, that gradients can be taken of; they become what is returned.
         loss: a scalar made of them.
         moments: of the last step.
         rate: > 0.

@@ -136,8 +136,7 @@ class QLearning:
 
         a' is the best by Q', and where `double` by Q, of the network that learns. Values of a team's agents add up.
         """
-        wanted: Vector = (rewards + self.gamma * self._later(state, following)).astype(np.float32)
-        return wanted
+        return (rewards + self.gamma * self._later(state, following)).astype(np.float32)
 
     def learn(self, state: AgentState, g: np.random.Generator) -> AgentState:
         """Return the state after a step on a batch that is drawn; the same state where there is nothing in memory."""
@@ -149,9 +148,9 @@ class QLearning:
         wanted = torch.from_numpy((batch["rewards"] + self.gamma * later).astype(np.float32))
         with one_thread(), torch.enable_grad():  # a client's training records no gradients of its own
             online = tensors(state["online"], learns=True)
-            found = forward(online, torch.from_numpy(np.nan_to_num(batch["observations"])))
-            found = found[torch.from_numpy(batch[replay.PLACE])] if self.rounds else found
-            chosen = found.gather(-1, torch.from_numpy(batch["actions"])[..., None])[..., 0]
+            predicted = forward(online, torch.from_numpy(np.nan_to_num(batch["observations"])))
+            predicted = predicted[torch.from_numpy(batch[replay.PLACE])] if self.rounds else predicted
+            chosen = predicted.gather(-1, torch.from_numpy(batch["actions"])[..., None])[..., 0]
             if self.team:
                 chosen = (chosen * torch.from_numpy(_there(batch["observations"]))).sum(-1)
             network, moments = moved(online, torch.nn.functional.mse_loss(chosen, wanted), state["moments"], self.rate)
@@ -163,8 +162,8 @@ class QLearning:
         """Return what the best actions are worth by the target network, float32 [n]: Q'(s', a') of `targets`."""
         values = _values(state["target"], following)
         best = (_values(state["online"], following) if self.double else values).argmax(-1)
-        found: Vector = np.take_along_axis(values, best[..., None], -1)[..., 0]
-        return (found * _there(following)).sum(-1) if self.team else found
+        highest: Vector = np.take_along_axis(values, best[..., None], -1)[..., 0]
+        return (highest * _there(following)).sum(-1) if self.team else highest
 
 
 def _there(observations: Matrix) -> NDArray[np.bool_]:
@@ -175,5 +174,5 @@ def _there(observations: Matrix) -> NDArray[np.bool_]:
 def _values(network: Arrays, observations: Matrix) -> Matrix:
     """Return values, float32 [..., actions]; those of nobody are those of zeros."""
     with one_thread(), torch.no_grad():
-        found: Matrix = forward(tensors(network), torch.from_numpy(np.nan_to_num(observations))).numpy()
-    return found
+        values: Matrix = forward(tensors(network), torch.from_numpy(np.nan_to_num(observations))).numpy()
+    return values

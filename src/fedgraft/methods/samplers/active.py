@@ -175,7 +175,7 @@ class Active(
         }
 
     def draw(self, state: ActiveState, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
-        """The examples with the highest scores, and a share at random, in parts of nearly equal size."""
+        """The block's examples, int64 [n], with the highest scores, and a share at random, in nearly equal parts."""
         if not len(block):
             return []
         wanted = max(1, round(self.keep * len(block)))
@@ -188,7 +188,7 @@ class Active(
         return [Draw(np.sort(part)) for part in parts]
 
     def update(self, state: ActiveState, draw: Draw, losses: NDArray[np.float32]) -> ActiveState:
-        """Note who took part in the pass."""
+        """Note which examples, bool [examples], took part in the pass."""
         trained = state["trained"].copy()
         trained[draw.examples] = True
         return {**state, "trained": trained}
@@ -196,9 +196,9 @@ class Active(
     def features(self, seen: Observations, g: np.random.Generator) -> NDArray[np.float32]:
         """Return centrality, entropy and density, each standardised, float32 [examples, 3]."""
         columns = [seen.centrality, entropies(seen.probabilities), densities(seen.hidden, self.sample, g)]
-        found = np.stack(columns, 1).astype(np.float64)
-        spread = found.std(0)
-        scaled: NDArray[np.float32] = ((found - found.mean(0)) / np.where(spread > 0, spread, 1)).astype(np.float32)
+        table = np.stack(columns, 1).astype(np.float64)
+        spread = table.std(0)
+        scaled: NDArray[np.float32] = ((table - table.mean(0)) / np.where(spread > 0, spread, 1)).astype(np.float32)
         return scaled
 
     def rewards(
@@ -239,8 +239,8 @@ class Active(
     def report(self, state: ActiveState) -> dict[str, float]:
         """Quantiles and mean of the scores; 0 of no examples."""
         scores = state["scores"] if len(state["scores"]) else np.zeros(1, np.float32)
-        found = np.quantile(scores.astype(np.float64), np.linspace(0, 1, self.quantiles)).tolist()
-        return {**{f"score_{k}": value for k, value in enumerate(found)}, "score_mean": float(scores.mean())}
+        quantiles = np.quantile(scores.astype(np.float64), np.linspace(0, 1, self.quantiles)).tolist()
+        return {**{f"score_{k}": value for k, value in enumerate(quantiles)}, "score_mean": float(scores.mean())}
 
     # --- at the server -----------------------------------------------------------------------------------------------
 
@@ -278,8 +278,7 @@ def uncertainty(score: str, probabilities: NDArray[np.float32]) -> NDArray[np.fl
     if score == "least_confidence":
         return np.asarray(1 - probabilities.max(1), np.float32)
     two = np.sort(probabilities, 1)[:, -2:]
-    margins: NDArray[np.float32] = (two[:, 0] - two[:, -1]).astype(np.float32)
-    return margins
+    return (two[:, 0] - two[:, -1]).astype(np.float32)
 
 
 def entropies(probabilities: NDArray[np.float32]) -> NDArray[np.float32]:

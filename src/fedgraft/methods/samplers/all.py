@@ -45,7 +45,7 @@ class All(RefreshingSampler[None]):
         """Return the first state: nothing to remember."""
 
     def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
-        """The block in random parts of nearly equal size; nothing of an empty one."""
+        """The block, int64 [n], in random parts of nearly equal size; nothing of an empty one."""
         if not len(block):
             return []
         parts = min(self.batches, len(block)) or 1

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import ClassVar, Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,8 @@ class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], Refreshi
     Cost: a scalar to each client of a cohort; rows of nodes at every refresh.
     """
 
+    guidance: ClassVar[tuple[str, ...]] = ("interval",)  # between two refreshes, in steps
+
     share: float = 0.7
     batches: int = 10
     floor: float = 0.1
@@ -78,11 +80,6 @@ class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], Refreshi
         require(self.interval >= 0, "FedAIS.interval", ">= 0 (0 = as many steps as a round has)", self.interval)
         require(self.least >= 0, "FedAIS.least", ">= 0", self.least)
         require_one_of("FedAIS.score_split", self.score_split, ("validation", "test"))
-
-    @property
-    def guidance(self) -> tuple[str, ...]:
-        """The interval between two refreshes, in steps."""
-        return ("interval",)
 
     @property
     def observes(self) -> bool:
@@ -116,12 +113,12 @@ class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], Refreshi
         return {"loss": nothing, "change": nothing, "looks": 0}
 
     def observe(self, state: FedAISState, losses: NDArray[np.float32]) -> FedAISState:
-        """Return how much every loss has changed (Eq. 8); by nothing at the first look."""
+        """Note how much every loss, float32 [examples], has changed (Eq. 8); by nothing at the first look."""
         change = np.abs(losses - state["loss"]) if state["looks"] else np.zeros_like(losses)
         return {"loss": losses, "change": change, "looks": state["looks"] + 1}
 
     def draw(self, state: FedAISState, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
-        """The steps of a pass; nothing of an empty block."""
+        """The steps of a pass over a block, int64 [n]; nothing of an empty one."""
         if not len(block):
             return []
         tau = max(1, round(stage.guidance.get("interval", 1.0)))
@@ -139,8 +136,6 @@ class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], Refreshi
             weights = (1.0 / (len(block) * probability[drawn])).astype(np.float32) if self.unbiased else None
             draws.append(Draw(block[drawn], weights, asks))
         return draws
-
-    # --- inside ------------------------------------------------------------------------------------------------------
 
     def _first(self, epochs: int) -> int:
         return self.interval or epochs * self.batches

@@ -142,11 +142,11 @@ class FedGraph(GuidedSampler[None], LayeredSampler[None], RefreshingSampler[None
         """Return the first state: nothing to remember."""
 
     def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
-        """The block in random parts of nearly equal size, with the numbers told; nothing of an empty one."""
+        """The block, int64 [n], in nearly equal random parts, with the numbers told; nothing of an empty one."""
         if not len(block):
             return []
-        told = [stage.guidance[name] for name in self.guidance if name in stage.guidance]
-        neighbours = tuple(max(1, round(number)) for number in told)
+        fanouts = [stage.guidance[name] for name in self.guidance if name in stage.guidance]
+        neighbours = tuple(max(1, round(number)) for number in fanouts)
         parts = np.array_split(g.permutation(block), min(self.batches, len(block)))
         return [Draw(np.sort(part), refresh=self.refresh, neighbours=neighbours) for part in parts]
 
@@ -194,19 +194,12 @@ class FedGraph(GuidedSampler[None], LayeredSampler[None], RefreshingSampler[None
 
     def agent(self, clients: int) -> DDPG:
         """The agent for so many clients."""
-        outputs = clients * self.layers
-        return DDPG(
-            inputs=clients * self.components + outputs,
-            outputs=outputs,
-            masked=True,
-            hidden=self.hidden,
-            actor_rate=self.actor_rate,
-            critic_rate=self.critic_rate,
-            gamma=self.gamma,
-            tau=self.tau,
-            batch=self.batch,
-            memory=self.memory,
+        outputs, names = (
+            clients * self.layers,
+            ("hidden", "actor_rate", "critic_rate", "gamma", "tau", "batch", "memory"),
         )
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return DDPG(clients * self.components + outputs, outputs, masked=True, **options)
 
     def reward(self, score: float, better: str, seconds: float) -> float:
         """64^(score - target) - 2, less what the time costs."""
@@ -218,8 +211,6 @@ class FedGraph(GuidedSampler[None], LayeredSampler[None], RefreshingSampler[None
         part = np.floor((action.astype(np.float64) + 1) / 2 * self.most)
         return 1 + np.clip(part, 0, self.most - 1).astype(np.int64)
 
-    # --- inside ------------------------------------------------------------------------------------------------------
-
     def _first(self, agent: DDPG, clients: int, g: np.random.Generator) -> FedGraphState:
         return {
             "agent": agent.init(g),
@@ -230,10 +221,10 @@ class FedGraph(GuidedSampler[None], LayeredSampler[None], RefreshingSampler[None
             "waiting": None,
         }
 
-    def _action(self, told: Mapping[int, Mapping[str, float]], clients: int) -> Vector:
+    def _action(self, guidance: Mapping[int, Mapping[str, float]], clients: int) -> Vector:
         """Return what was told, each number as the middle of its part of [-1, 1]; 0 for those who were told nothing."""
         action = np.zeros((clients, self.layers), np.float32)
-        for client, numbers in told.items():
+        for client, numbers in guidance.items():
             action[client] = [(2 * numbers[name] - 1) / self.most - 1 for name in self.guidance]
         return action.ravel()
 
@@ -265,10 +256,10 @@ def principal(rows: NDArray[np.float32], components: int) -> NDArray[np.float32]
     with one_thread():
         centred = torch.from_numpy(rows).double()
         left, length, _ = torch.linalg.svd(centred - centred.mean(0), full_matrices=False)
-    found = (left * length)[:, :components].numpy()
-    sign = np.sign(found[np.abs(found).argmax(0), np.arange(found.shape[1])])
+    projected = (left * length)[:, :components].numpy()
+    sign = np.sign(projected[np.abs(projected).argmax(0), np.arange(projected.shape[1])])
     coordinates = np.zeros((len(rows), components), np.float32)
-    spread = float(np.sqrt((found**2).mean()))
+    spread = float(np.sqrt((projected**2).mean()))
     if spread > 0:
-        coordinates[:, : found.shape[1]] = sign * found / spread
+        coordinates[:, : projected.shape[1]] = sign * projected / spread
     return coordinates

@@ -45,7 +45,7 @@ class FedPNS(RefreshingSampler[int]):
         return 1
 
     def draw(self, state: int, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
-        """The block in random parts of nearly equal size; nothing of an empty one."""
+        """The block, int64 [n], in random parts of nearly equal size; nothing of an empty one."""
         if not len(block):
             return []
         due = stage.epoch % self.interval == 0

@@ -42,7 +42,7 @@ class Uniform(RefreshingSampler[None]):
         """Return the first state: nothing to remember."""
 
     def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
-        """So many random parts of the block; nothing of an empty one."""
+        """So many random parts of the block, int64 [n]; nothing of an empty one."""
         if not len(block):
             return []
         size = max(1, round(self.share * len(block) / self.batches))

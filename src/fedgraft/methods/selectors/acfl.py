@@ -74,19 +74,19 @@ class ACFL(ProbingSelector[ACFLState], ExplainedSelector[ACFLState]):
         drawn = order[: self.candidates or None]
         if len(drawn) <= size(self.clients, view, "ACFL.clients"):
             return None
-        asked = probeable(drawn, view)
-        return Probe(asked) if asked else None
+        candidates = probeable(drawn, view)
+        return Probe(candidates) if candidates else None
 
     def select(self, state: ACFLState, view: View, g: np.random.Generator) -> Selection:
         """Of each cluster those of the highest losses; then those whose loss is not known."""
         order, wanted = g.permutation(reachable(view)).tolist(), size(self.clients, view, "ACFL.clients")
         loss = {k: view.probed[k]["loss"] for k in order if k in view.probed}
-        told = _in_turn(sorted(loss, key=lambda k: loss[k], reverse=True), state["cluster"])
+        ranked = _in_turn(sorted(loss, key=lambda k: loss[k], reverse=True), state["cluster"])
         others = _in_turn([k for k in order if k not in loss], state["cluster"])
-        return Selection(affordable([*told, *others], view, most=wanted))
+        return Selection(affordable([*ranked, *others], view, most=wanted))
 
     def terms(self, state: ACFLState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """The losses that the clients of a cluster are ranked by; {} where nobody was asked."""
+        """The losses, float64 [N], that the clients of a cluster are ranked by; {} where nobody was asked."""
         return probed_losses(view)
 
     def update(self, state: ACFLState, view: View, outcome: Outcome) -> ACFLState:
@@ -98,12 +98,12 @@ class ACFL(ProbingSelector[ACFLState], ExplainedSelector[ACFLState]):
 
     def _clusters(self, sketches: NDArray[np.float32], known: NDArray[np.bool_]) -> Indices:
         """Return the cluster of each client, int64 [N]."""
-        found = np.full(len(known), UNKNOWN)
+        clusters = np.full(len(known), UNKNOWN)
         rows = sketches[known]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         directions: NDArray[np.float32] = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-        found[known] = k_means(directions, self.clusters)
-        return found
+        clusters[known] = k_means(directions, self.clusters)
+        return clusters
 
 
 def k_means(rows: NDArray[np.float32], clusters: int) -> Indices:
@@ -125,8 +125,8 @@ def k_means(rows: NDArray[np.float32], clusters: int) -> Indices:
             belongs = torch.nn.functional.one_hot(_distances(points, centres).argmin(1), len(centres)).double()
             counts = belongs.sum(0)[:, None]
             centres = torch.where(counts > 0, belongs.T @ points / counts.clamp(min=1), centres)
-        found: Indices = _distances(points, centres).argmin(1).numpy()
-    return found
+        nearest: Indices = _distances(points, centres).argmin(1).numpy()
+    return nearest
 
 
 def _distances(points: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:

@@ -70,7 +70,7 @@ class AFL(ExplainedSelector[AFLState]):
         return Selection(filled(first, pool, wanted, view, g))
 
     def terms(self, state: AFLState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """What clients are worth, and its factors; {} before anybody has trained."""
+        """What clients are worth, and its factors, float64 [N] each; {} before anybody has trained."""
         valuation, root = state["valuation"], np.sqrt(view.samples)
         if np.isnan(valuation).all():
             return {}

@@ -86,8 +86,8 @@ class Clustered(Selector[ClusteredState]):
         if self.by == "size":
             return state
         sketches = state["sketches"].copy()
-        for k, found in sketched(outcome.updates).items():
-            sketches[k] = found
+        for k, vector in sketched(outcome.updates).items():
+            sketches[k] = vector
         return {"sketches": sketches}
 
 

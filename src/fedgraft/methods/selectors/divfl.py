@@ -72,7 +72,7 @@ class DivFL(ExplainedSelector[Sketches]):
         return Selection(cohort, tuple((np.bincount(nearest, minlength=len(cohort)) / len(members)).tolist()))
 
     def terms(self, state: Sketches, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """How many clients each stands for, and the score: what it took off the sum of distances when it was chosen.
+        """How many clients each stands for, and the score, what it took off the sum of distances then, float64 [N].
 
         The score of others is what they would take off it next. nan of clients whose update is not known.
         """
@@ -110,11 +110,11 @@ def _nearest(apart: NDArray[np.float64], places: Indices) -> Indices:
 def distances(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the Euclidean distances of all pairs of rows, float64 [n, n]."""
     squares = (rows.astype(np.float64) ** 2).sum(1)
-    found: NDArray[np.float64] = squares[:, None] + squares
-    found -= 2.0 * (rows @ rows.T)
-    np.sqrt(np.maximum(found, 0.0, out=found), out=found)
-    np.fill_diagonal(found, 0.0)
-    return found
+    matrix: NDArray[np.float64] = squares[:, None] + squares
+    matrix -= 2.0 * (rows @ rows.T)
+    np.sqrt(np.maximum(matrix, 0.0, out=matrix), out=matrix)
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
 
 
 def representatives(apart: NDArray[np.float64], count: int) -> Indices:

@@ -117,7 +117,7 @@ class Favor(ExplainedSelector[FavorState]):
         return Selection(affordable([*pool[:explored].tolist(), *best.tolist()], view, most=wanted))
 
     def terms(self, state: FavorState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """What the agent thinks that each client is worth."""
+        """What the agent thinks that each client is worth, float64 [N]."""
         return {AGENT: self.agent(view.clients).values(state["agent"], _observation(state)).astype(np.float64)}
 
     def update(self, state: FavorState, view: View, outcome: Outcome) -> FavorState:
@@ -151,11 +151,11 @@ class Favor(ExplainedSelector[FavorState]):
             return state
         clients, rows = list(updates), np.stack(list(sketched(updates).values()))
         loadings = state["loadings"] if state["loadings"].any() else axes(rows, self.components)
-        found = rows @ loadings
+        projected = rows @ loadings
         coordinates = state["coordinates"].copy()
-        coordinates[clients] = found
+        coordinates[clients] = projected
         shares = view.samples[clients] / max(1, view.samples[clients].sum())
-        merged = (state["merged"] + shares @ found).astype(np.float32)
+        merged = (state["merged"] + shares @ projected).astype(np.float32)
         return {**state, "loadings": loadings, "coordinates": coordinates, "merged": merged}
 
 
@@ -165,12 +165,12 @@ def axes(rows: Matrix, components: int) -> Matrix:
     What there is no axis for is 0.
     """
     with one_thread():
-        _, lengths, found = torch.linalg.svd(torch.from_numpy(rows).double(), full_matrices=False)
+        _, lengths, directions = torch.linalg.svd(torch.from_numpy(rows).double(), full_matrices=False)
     count = min(components, len(lengths))
     spread = float(lengths[:count].square().sum().sqrt()) / np.sqrt(len(rows) * components)
     loadings = np.zeros((rows.shape[1], components), np.float32)
     if spread > 0:
-        loadings[:, :count] = found[:count].T.numpy() / spread
+        loadings[:, :count] = directions[:count].T.numpy() / spread
     return loadings
 
 

@@ -1,5 +1,6 @@
 """FedACS: one bandit picks how many clients train, a second one which."""
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -129,13 +130,8 @@ class FedACS(ExplainedSelector[FedACSState]):
         gain = 0.0 if score is None else 1 - score / self.target
         reward = (gain if view.better == "lower" else -gain) * math.log(view.round)
         budget = view.bytes_budget or self.budget_rounds * float(view.bytes_per_client.sum())
-        new: FedACSState = {
-            "number_rewards": state["number_rewards"].copy(),
-            "number_pulls": state["number_pulls"].copy(),
-            "client_rewards": state["client_rewards"].copy(),
-            "client_pulls": state["client_pulls"].copy(),
-            "score": score,
-        }
+        new = copy.deepcopy(state)
+        new["score"] = score
         if outcome.selected:
             arm = len(outcome.selected) - 1
             new["number_rewards"][arm] += reward - outcome.bytes / max(budget, 1.0)
@@ -146,13 +142,13 @@ class FedACS(ExplainedSelector[FedACSState]):
         return new
 
     def terms(self, state: FedACSState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """(17) and its parts, nan for a client that was never selected; {} in rounds that draw."""
+        """(17) and its parts, float64 [N] each, nan for a client that was never selected; {} in rounds that draw."""
         if self._draws(view):
             return {}
         mean, bonus = _parts(state["client_rewards"], state["client_pulls"], view.round)
         pulled = state["client_pulls"] > 0
-        found = {"mean reward": mean, "exploration bonus": bonus, SCORE: mean + bonus}
-        return {name: np.where(pulled, values, np.nan) for name, values in found.items()}
+        terms = {"mean reward": mean, "exploration bonus": bonus, SCORE: mean + bonus}
+        return {name: np.where(pulled, values, np.nan) for name, values in terms.items()}
 
     def _draws(self, view: View) -> bool:
         """Return whether the clients of the round are random."""
@@ -199,9 +195,9 @@ def _most(pool: Indices, view: View) -> int:
 def _upper_bounds(rewards: NDArray[np.float64], pulls: NDArray[np.int64], round: int) -> NDArray[np.float64]:
     """(16) and (17): mean reward + sqrt(2 ln t / pulls); infinite where never pulled."""
     mean, bonus = _parts(rewards, pulls, round)
-    found: NDArray[np.float64] = mean + bonus
-    found[pulls == 0] = np.inf
-    return found
+    bounds: NDArray[np.float64] = mean + bonus
+    bounds[pulls == 0] = np.inf
+    return bounds
 
 
 def _parts(

@@ -117,7 +117,7 @@ class FedCor(ProbingSelector[FedCorState], ExplainedSelector[FedCorState]):
         return Selection(filled(first, pool, wanted, view, g))
 
     def terms(self, state: FedCorState, view: View) -> Mapping[str, Numbers]:
-        """What each told of all clients as it was chosen, of others what they would tell next, and alpha.
+        """What each told of all clients as it was chosen, or would tell next, and alpha, float64 [N] each.
 
         {} where the cohort is uniform.
         """
@@ -137,12 +137,12 @@ class FedCor(ProbingSelector[FedCorState], ExplainedSelector[FedCorState]):
         loss = np.full(view.clients, np.nan)
         for k, answer in view.probed.items():
             loss[k] = answer["loss"]
-        told: FedCorState = {**state, "loss": loss, "asked": view.round, "picked": picked}
+        updated: FedCorState = {**state, "loss": loss, "asked": view.round, "picked": picked}
         change = _scaled(loss - state["loss"])
         if change is None or not self._follows(state, view.round):
-            return told
+            return updated
         changes = np.concatenate([state["changes"], change[None]])[-self.history :]
-        return {**told, "changes": changes, "picked": np.zeros_like(picked)}
+        return {**updated, "changes": changes, "picked": np.zeros_like(picked)}
 
     def _ranks(self, state: FedCorState, view: View) -> bool:
         """Return whether the cohort of a round is the greedy one."""
@@ -216,24 +216,24 @@ def telling(
         after all of them.
     """
     places: list[int] = []
-    said: list[float] = []
+    gains: list[float] = []
     with one_thread():
         seen, factor = torch.from_numpy(points[:, pool]), torch.from_numpy(worth[pool])
         total = torch.from_numpy(points) @ torch.from_numpy(shares)
-        told = total @ seen + noise**2 * torch.from_numpy(shares[pool])  # of all clients together, by each
+        covariance = total @ seen + noise**2 * torch.from_numpy(shares[pool])  # of all clients together, by each
         variance = seen.square().sum(0) + noise**2
-        given = torch.eye(len(points), dtype=torch.float64)  # covariance of the `dim` numbers behind all changes
+        remaining = torch.eye(len(points), dtype=torch.float64)  # covariance of the `dim` numbers behind all changes
         for _ in range(min(count, len(pool))):
-            tells = factor * told / variance.sqrt()
+            tells = factor * covariance / variance.sqrt()
             k = int(tells.argmax())
             places.append(k)
-            said.append(float(tells[k]))
-            along = given @ seen[:, k]
+            gains.append(float(tells[k]))
+            along = remaining @ seen[:, k]
             shared, own = along @ seen, float(variance[k])
-            told -= shared * (float(told[k]) / own)
+            covariance -= shared * (float(covariance[k]) / own)
             variance = (variance - shared.square() / own).clamp(min=noise**2)
-            given -= torch.outer(along, along) / own
-            factor[k], told[k] = 1.0, -torch.inf  # not again
-        scores: Numbers = (factor * told / variance.sqrt()).numpy()
-    scores[places] = said
+            remaining -= torch.outer(along, along) / own
+            factor[k], covariance[k] = 1.0, -torch.inf  # not again
+        scores: Numbers = (factor * covariance / variance.sqrt()).numpy()
+    scores[places] = gains
     return pool[np.array(places, np.int64)], scores

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TypedDict
+from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,8 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
     Cost: model down, two scalars up and an epoch of training for each candidate (`bytes_per_probe`), in every round.
     """
 
+    paced: ClassVar[bool] = True  # agents see how much of the run is over
+
     clients: int = 0
     history: int = 3
     score_weight: float = 1.0
@@ -108,11 +110,6 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
         require(min(self.hidden, default=1) >= 1, "FedMarl.hidden", "widths >= 1", self.hidden)
         require_options(self, "FedMarl", rate="> 0", gamma="in [0, 1)")
 
-    @property
-    def paced(self) -> bool:
-        """True: agents see how much of the run is over."""
-        return True
-
     def init(self, view: View) -> FedMarlState:
         """Return the first state: agents that have learnt nothing."""
         return {
@@ -126,8 +123,8 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
     def probe(self, state: FedMarlState, view: View, g: np.random.Generator) -> Probe | None:
         """Have candidates, drawn uniformly, try an epoch."""
         wanted = size(self.clients, view, "FedMarl.clients")
-        asked = probeable(list(islice(random_order(reachable(view), g, wanted), wanted)), view)
-        return Probe(asked, "train", epochs=1) if asked else None
+        candidates = probeable(list(islice(random_order(reachable(view), g, wanted), wanted)), view)
+        return Probe(candidates, "train", epochs=1) if candidates else None
 
     def select(self, state: FedMarlState, view: View, g: np.random.Generator) -> Selection:
         """Return the candidates whose agents say so, or the nearest to it; random clients where nobody tried."""
@@ -144,16 +141,16 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
         return Selection(affordable(going, view) or affordable(chain(stopping, others), view, most=1))
 
     def terms(self, state: FedMarlState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """Of each candidate its loss and seconds in the trial, and the value of training less that of stopping."""
+        """Loss and seconds of each trial, and the value of training less that of stopping, float64 [N]."""
         if not view.probed:
             return {}
         tried, seen = self._observed(state, view)
         names = {"probed loss": "loss", "seconds of the trial": "seconds"}
-        found = {name: np.full(view.clients, np.nan) for name in (*names, AGENT)}
+        terms = {name: np.full(view.clients, np.nan) for name in (*names, AGENT)}
         for name, key in names.items():
-            found[name][tried] = [view.probed[k][key] for k in tried.tolist()]
-        found[AGENT][tried] = self._gain(state, view, seen)
-        return found
+            terms[name][tried] = [view.probed[k][key] for k in tried.tolist()]
+        terms[AGENT][tried] = self._gain(state, view, seen)
+        return terms
 
     def update(self, state: FedMarlState, view: View, outcome: Outcome) -> FedMarlState:
         """Keep what was measured; learn from the round before, whose next one is known now."""
@@ -194,16 +191,13 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
         moved = view.bytes_per_client[list(outcome.selected)].sum() / view.bytes_per_client[tried].sum()
         return float(self.score_weight * rise - self.seconds_weight * seconds - self.bytes_weight * moved)
 
-    # --- inside ------------------------------------------------------------------------------------------------------
-
     def _agent(self, view: View) -> QLearning:
         return QLearning.of(self, 4 + 2 * self.history, actions=2, team=size(self.clients, view, "FedMarl.clients"))
 
     def _gain(self, state: FedMarlState, view: View, seen: Matrix) -> Matrix:
         """Return the value of training less that of stopping, float32 [n]; an agent trains where it is > 0."""
         values = self._agent(view).values(state["agent"], seen)
-        gain: Matrix = values[:, TRAIN] - values[:, STOP]
-        return gain
+        return values[:, TRAIN] - values[:, STOP]
 
     def _observed(self, state: FedMarlState, view: View) -> tuple[Indices, Matrix]:
         """Return who tried, int64 [n], and what their agents see, float32 [n, inputs]."""

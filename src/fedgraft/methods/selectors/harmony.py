@@ -1,5 +1,6 @@
 """Harmony-style: clients that together have balanced labels, and are fast."""
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypedDict
@@ -80,22 +81,21 @@ class Harmony(ExplainedSelector[HarmonyState]):
         return Selection(affordable(order, view))
 
     def terms(self, state: HarmonyState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """The score and its parts as a client was taken, of others as if they came next; nan of those never seen."""
+        """The score and its parts, float64 [N], as a client was taken, or as if it came next; nan if never seen."""
         return self._order(state, view)[1]
 
     def update(self, state: HarmonyState, view: View, outcome: Outcome) -> HarmonyState:
         """Histograms and seconds of those that answered."""
-        labels, known = state["labels"].copy(), state["known"].copy()
-        seconds, tries = state["seconds"].copy(), state["tries"].copy()
+        new = copy.deepcopy(state)
         for k in outcome.selected:
-            tries[k] += 1
+            new["tries"][k] += 1
         for k, report in outcome.reports.items():
             shares = np.array([report[name] for name in _LABELS])
-            labels[k] = np.where(np.isfinite(shares) & (shares > 0), shares, 0.0)
-            known[k] = True
+            new["labels"][k] = np.where(np.isfinite(shares) & (shares > 0), shares, 0.0)
+            new["known"][k] = True
         for k, measured in outcome.seconds.items():
-            seconds[k] = measured
-        return {"labels": labels, "seconds": seconds, "known": known, "tries": tries}
+            new["seconds"][k] = measured
+        return new
 
     def _order(self, state: HarmonyState, view: View) -> tuple[list[int], dict[str, NDArray[np.float64]]]:
         """The clients wanted, in the order in which they are taken, and what known ones scored."""

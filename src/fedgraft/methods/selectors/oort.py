@@ -1,5 +1,6 @@
 """Oort: prefer clients whose data is useful and who are fast."""
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,20 +96,12 @@ class Oort(ExplainedSelector[OortState]):
 
     def __post_init__(self) -> None:
         require_options(self, "Oort", clients=">= 0", epsilon="in [0, 1]", epsilon_decay="in (0, 1]")
-        require(
-            0 <= self.epsilon_min <= self.epsilon,
-            "Oort.epsilon_min",
-            f"in [0, {self.epsilon}], up to epsilon",
-            self.epsilon_min,
-        )
+        below = f"in [0, {self.epsilon}], up to epsilon"
+        require(0 <= self.epsilon_min <= self.epsilon, "Oort.epsilon_min", below, self.epsilon_min)
         require_options(self, "Oort", cutoff="in [0, 1]", alpha=">= 0", percentile="in (0, 100]", pacer_rounds=">= 1")
         require_options(self, "Oort", pacer_step="in [0, 100]", pacer_flat=">= 0")
-        require(
-            self.pacer_sharp > self.pacer_flat,
-            "Oort.pacer_sharp",
-            f"greater than pacer_flat, {self.pacer_flat}",
-            self.pacer_sharp,
-        )
+        above = f"greater than pacer_flat, {self.pacer_flat}"
+        require(self.pacer_sharp > self.pacer_flat, "Oort.pacer_sharp", above, self.pacer_sharp)
         require_options(self, "Oort", clip="in (0, 1]", staleness=">= 0", blacklist=">= 0")
         require_options(self, "Oort", blacklist_share="in [0, 1]", explore_window=">= 1")
 
@@ -142,7 +135,7 @@ class Oort(ExplainedSelector[OortState]):
         return Selection(affordable(order[:wanted], view))
 
     def terms(self, state: OortState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """What exploited clients are drawn by; of untried ones what they are explored by; nan of the blacklisted."""
+        """What exploited clients are drawn by, and untried ones explored by, float64 [N]; nan of the blacklisted."""
         tried, untried = self._parted(reachable(view), self._blacklisted(state), state)
         gain, bonus = self._gained(tried, state, view)
         speed = self._slowness(state, view)
@@ -153,34 +146,27 @@ class Oort(ExplainedSelector[OortState]):
             SCORE: (tried, (gain + bonus) * speed[tried]),
             "exploration weight": (untried, view.samples[untried] * speed[untried]),
         }
-        found = {name: np.full(view.clients, np.nan) for name in parts}
+        terms = {name: np.full(view.clients, np.nan) for name in parts}
         for name, (who, values) in parts.items():
-            found[name][who] = values
-        return found
+            terms[name][who] = values
+        return terms
 
     def update(self, state: OortState, view: View, outcome: Outcome) -> OortState:
         """Utilities and seconds of those that answered; every W rounds the pacer."""
-        utility, seconds = state["utility"].copy(), state["seconds"].copy()
-        last_round, picks = state["last_round"].copy(), state["picks"].copy()
+        new = copy.deepcopy(state)
         for k in outcome.selected:
-            last_round[k] = view.round
-            picks[k] += 1
+            new["last_round"][k] = view.round
+            new["picks"][k] += 1
         for k, report in outcome.reports.items():
             if math.isfinite(report["loss_sq"]):
-                utility[k] = view.samples[k] * math.sqrt(max(report["loss_sq"], 0.0))
+                new["utility"][k] = view.samples[k] * math.sqrt(max(report["loss_sq"], 0.0))
         for k, measured in outcome.seconds.items():
-            seconds[k] = measured
+            new["seconds"][k] = measured
         answered = list(outcome.reports)
-        gained = float(utility[answered].mean()) if answered else 0.0
-        history = np.append(state["history"][1:], gained)
-        return {
-            "utility": utility,
-            "seconds": seconds,
-            "last_round": last_round,
-            "picks": picks,
-            "history": history,
-            "percentile": self._pacer(state["percentile"], history, view.round),
-        }
+        gained = float(new["utility"][answered].mean()) if answered else 0.0
+        new["history"] = np.append(state["history"][1:], gained)
+        new["percentile"] = self._pacer(state["percentile"], new["history"], view.round)
+        return new
 
     def _parted(
         self, pool: NDArray[np.int64], excluded: NDArray[np.bool_], state: OortState

@@ -10,15 +10,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import ExplainedSelector, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require_one_of, require_options
-from fedgraft.methods.cohorts import (
-    affordable,
-    check_candidates,
-    probeable,
-    probed_losses,
-    reachable,
-    size,
-    weighted_order,
-)
+from fedgraft.methods import cohorts
 
 
 class PowerOfChoiceState(TypedDict):
@@ -63,7 +55,7 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[Power
 
     def init(self, view: View) -> PowerOfChoiceState:
         """Nobody has reported a loss."""
-        check_candidates(self.candidates, self._wanted(view), view, "PowerOfChoice.candidates")
+        cohorts.check_candidates(self.candidates, self._wanted(view), view, "PowerOfChoice.candidates")
         return {"loss": np.full(view.clients, np.inf)}
 
     def probe(self, state: PowerOfChoiceState, view: View, g: np.random.Generator) -> Probe | None:
@@ -71,8 +63,8 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[Power
         drawn = self._draw(view, g)
         if self.variant == "rpow-d" or len(drawn) <= self._wanted(view):
             return None
-        asked = probeable(drawn, view)
-        return Probe(asked) if asked else None
+        candidates = cohorts.probeable(drawn, view)
+        return Probe(candidates) if candidates else None
 
     def select(self, state: PowerOfChoiceState, view: View, g: np.random.Generator) -> Selection:
         """The candidates with the highest loss, weighted equally; ties at random."""
@@ -81,20 +73,24 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[Power
             drawn = self._draw(view, g)
             loss = {k: float(state["loss"][k]) for k in drawn}
         else:
-            drawn = g.permutation([k for k in reachable(view).tolist() if k in view.probed]).astype(np.int64).tolist()
+            drawn = (
+                g.permutation([k for k in cohorts.reachable(view).tolist() if k in view.probed])
+                .astype(np.int64)
+                .tolist()
+            )
             loss = {k: view.probed[k]["loss"] for k in drawn}
         if not drawn:
             drawn, loss = self._draw(view, g), {}
         order = sorted(drawn, key=lambda k: _rank(loss.get(k, 0.0)), reverse=True)
-        cohort = affordable(order[:wanted], view)
+        cohort = cohorts.affordable(order[:wanted], view)
         return Selection(cohort, tuple(1 / len(cohort) for _ in cohort))
 
     def terms(self, state: PowerOfChoiceState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """The losses that candidates were ranked by; with "rpow-d" of all clients. {} where nobody was asked."""
+        """The losses, float64 [N], that candidates, with "rpow-d" all, were ranked by; {} where nobody was asked."""
         if self.variant == "rpow-d":
             loss = np.where(np.isfinite(state["loss"]), state["loss"], np.nan)
             return {"last loss": loss, SCORE: loss}
-        return probed_losses(view)
+        return cohorts.probed_losses(view)
 
     def update(self, state: PowerOfChoiceState, view: View, outcome: Outcome) -> PowerOfChoiceState:
         """Return the state with the reported losses."""
@@ -104,12 +100,12 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[Power
         return {"loss": loss}
 
     def _wanted(self, view: View) -> int:
-        return size(self.clients, view, "PowerOfChoice.clients")
+        return cohorts.size(self.clients, view, "PowerOfChoice.clients")
 
     def _draw(self, view: View, g: np.random.Generator) -> list[int]:
-        pool = reachable(view)
+        pool = cohorts.reachable(view)
         wanted = self.candidates or min(view.clients, 2 * self._wanted(view))
-        return weighted_order(pool, view.samples[pool], g, wanted)
+        return cohorts.weighted_order(pool, view.samples[pool], g, wanted)
 
 
 def _rank(loss: float) -> float:

@@ -148,7 +148,7 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
         return Selection(filled(first, pool, wanted, view, g))
 
     def terms(self, state: RAFHGLState, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """What the agent ranks clients by, in two parts: what AFL's draw goes by, and what it learnt."""
+        """What the agent ranks clients by, float64 [N], in two parts: what AFL's draw goes by, and what it learnt."""
         worth, values = self.worth(state, view), self.values(state, view)
         return {"mean active score": state["worth"], "score and turn": worth, "learnt": values - worth, AGENT: values}
 
@@ -196,8 +196,8 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
     def values(self, state: RAFHGLState, view: View) -> NDArray[np.float64]:
         """Return what clients are ranked by: the agent's value of each, and `worth`, float64 [N]."""
         agent = self._agent(state, view.clients)
-        found = self.agent(view.clients).values(agent, state["quantiles"].reshape(1, -1))[0]
-        return np.asarray(found + self.worth(state, view), np.float64)
+        values = self.agent(view.clients).values(agent, state["quantiles"].reshape(1, -1))[0]
+        return np.asarray(values + self.worth(state, view), np.float64)
 
     def worth(self, state: RAFHGLState, view: View) -> NDArray[np.float64]:
         """Return prior * mean score + turn * age, float64 [N]; who never trained has the best score and a full age."""

@@ -15,21 +15,14 @@ from fedgraft.contracts import (
     StagedSharing,
     TrackingSharing,
     Trainer,
-    Update,
 )
 from fedgraft.errors import require_one_of, require_options
-from fedgraft.methods.one_model import moved
+from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays, Tree, digest
 
 CHANNELS = ("both", "global", "private")
 ANSWERS = ("hybrid", "both")
 CORRECTIONS = ("mean", "paper", "none")
-
-
-class State(TypedDict):
-    """The shared model, Theta: what clients made of what they were sent, or were merged since."""
-
-    model: Arrays
 
 
 class Memory(TypedDict):
@@ -45,7 +38,12 @@ class Memory(TypedDict):
 
 @dataclass(frozen=True)
 class CEFGL(
-    PartsSharing[State], PersonalSharing[State], SilentSharing[State], StagedSharing[State], TrackingSharing[State]
+    OneModel,
+    PartsSharing[ModelState],
+    PersonalSharing[ModelState],
+    SilentSharing[ModelState],
+    StagedSharing[ModelState],
+    TrackingSharing[ModelState],
 ):
     """CEFGL: a shared model, merged now and then, and a sparse private one on top of it at every client.
 
@@ -114,19 +112,11 @@ class CEFGL(
         """Models that answer together, if W is to have a say."""
         return frozenset({"ensemble"} if self._both_answer else ())
 
-    def init(self, model: Arrays, clients: int) -> State:
-        """Start from the drawn model."""
-        return {"model": model}
-
-    def collects(self, state: State, round: int, g: np.random.Generator) -> bool:
+    def collects(self, state: ModelState, round: int, g: np.random.Generator) -> bool:
         """Return the server's coin, j."""
         return bool(g.random() < self.probability)
 
-    def model(self, state: State, group: int = 0) -> Arrays:
-        """Return Theta, the shared model."""
-        return state["model"]
-
-    def broadcast(self, state: State, group: int, decoded: Arrays) -> State:
+    def broadcast(self, state: ModelState, group: int, decoded: Arrays) -> ModelState:
         """Eq. (9): Theta is what came of it on the way."""
         return {"model": decoded}
 
@@ -186,10 +176,6 @@ class CEFGL(
     def _both_answer(self) -> bool:
         return self.answers == "both" and self.channels == "both"
 
-    def merge(self, state: State, updates: Sequence[Update]) -> State:
-        """Eq. (9) without its codec: Theta moves by the mean difference."""
-        return {"model": moved(state["model"], updates)}
-
     def _remembered(self, received: Arrays, memory: Tree) -> Memory:
         """The memory, brought up to date with what the server sent."""
         base = digest(received)
@@ -221,14 +207,14 @@ class CEFGL(
         centre, known = _tensors(theta), _tensors(correction)
 
         def correct(parameters: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -> None:
-            found = [name for name in centre if name in gradients]
-            to = [gradients[name] for name in found]
-            now = [parameters[name].detach() for name in found]
+            names = [name for name in centre if name in gradients]
+            to = [gradients[name] for name in names]
+            now = [parameters[name].detach() for name in names]
             device = to[0].device
-            away = torch._foreach_sub(now, [centre[name].to(device) for name in found])
+            away = torch._foreach_sub(now, [centre[name].to(device) for name in names])
             torch._foreach_add_(to, away, alpha=self.pull)
             if self.correction != "none":
-                torch._foreach_sub_(to, [known[name].to(device) for name in found])
+                torch._foreach_sub_(to, [known[name].to(device) for name in names])
 
         before = trainer.steps
         trainer.load(start)

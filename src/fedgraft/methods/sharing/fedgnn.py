@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -49,6 +49,8 @@ class FedGNN(OneModel, PartsSharing[ModelState]):
     Cost: the model down and its difference up, per selected client.
     """
 
+    parts: ClassVar[frozenset[str]] = frozenset({"embeddings"})
+
     clip: float = 0.1
     noise: float = 0.2
     pseudo_items: int = 1000
@@ -57,11 +59,6 @@ class FedGNN(OneModel, PartsSharing[ModelState]):
         require(0 < self.clip < math.inf, "FedGNN.clip", "> 0", self.clip)
         require(0 <= self.noise < math.inf, "FedGNN.noise", ">= 0", self.noise)
         require(self.pseudo_items >= 0, "FedGNN.pseudo_items", ">= 0", self.pseudo_items)
-
-    @property
-    def parts(self) -> frozenset[str]:
-        """Tables of users and items."""
-        return frozenset({"embeddings"})
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Train; the update with pseudo rows, clipped and noised."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import ClassVar, TypedDict
 
 import numpy as np
 
@@ -64,15 +64,12 @@ class FedSagePlus(PartsSharing[State]):
         nodes of 128 numbers up and as many down.
     """
 
+    parts: ClassVar[frozenset[str]] = frozenset({"generator"})
+
     rounds: int = 20
 
     def __post_init__(self) -> None:
         require(self.rounds >= 1, "FedSagePlus.rounds", ">= 1", self.rounds)
-
-    @property
-    def parts(self) -> frozenset[str]:
-        """Name the part that the model needs: a generator."""
-        return frozenset({"generator"})
 
     def init(self, model: Arrays, clients: int) -> State:
         """Start from the drawn model."""

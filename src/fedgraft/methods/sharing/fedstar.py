@@ -1,6 +1,7 @@
 """FedStar: clients share what they learn of structure and keep what they learn of features."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedgraft.contracts import PartsSharing
 from fedgraft.errors import InputError
@@ -28,10 +29,7 @@ class FedStar(OneModel, PartsSharing[ModelState]):
     Cost: the channel down and its difference up, per selected client.
     """
 
-    @property
-    def parts(self) -> frozenset[str]:
-        """The channel of structure."""
-        return frozenset({"structure"})
+    parts: ClassVar[frozenset[str]] = frozenset({"structure"})
 
     def shares(self, name: str) -> bool:
         """Return whether it belongs to the channel of structure."""

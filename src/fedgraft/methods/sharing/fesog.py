@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -45,17 +46,14 @@ class FeSoG(OneModel, PartsSharing[ModelState]):
     Cost: the model down and its difference up, per selected client.
     """
 
+    parts: ClassVar[frozenset[str]] = frozenset({"embeddings", "relations"})
+
     clip: float = 0.3
     noise: float = 0.1
 
     def __post_init__(self) -> None:
         require(0 < self.clip < math.inf, "FeSoG.clip", "> 0", self.clip)
         require(0 <= self.noise < math.inf, "FeSoG.noise", ">= 0", self.noise)
-
-    @property
-    def parts(self) -> frozenset[str]:
-        """Tables of users and items, friends and pseudo-labels."""
-        return frozenset({"embeddings", "relations"})
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Train; the update, clipped and noised."""

@@ -127,11 +127,10 @@ class Prototypes(ExtendedSharing[State], HiddenSharing[State]):
 
 def nearest(prototypes: NDArray[np.float32], own: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the row that is nearest to a client's own prototype, Eq. (5), float32 [width]."""
-    found: NDArray[np.float32] = prototypes[np.square(prototypes - own).sum(1).argmin()]
-    return found
+    closest: NDArray[np.float32] = prototypes[np.square(prototypes - own).sum(1).argmin()]
+    return closest
 
 
 def prototype(hidden: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the mean of the rows, Eq. (3), float32 [width]; zeros of none."""
-    found: NDArray[np.float32] = hidden.mean(0) if len(hidden) else np.zeros(hidden.shape[1], np.float32)
-    return found
+    return hidden.mean(0) if len(hidden) else np.zeros(hidden.shape[1], np.float32)

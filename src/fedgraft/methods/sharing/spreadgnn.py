@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import ClassVar, Final, TypedDict
 
 import numpy as np
 import torch
@@ -77,6 +77,8 @@ class SpreadGNN(ExtendedSharing[State], GroupedSharing[State], PartsSharing[Stat
         down ("ring": 8 head_rows head_width if less).
     """
 
+    parts: ClassVar[frozenset[str]] = frozenset({"head"})
+
     topology: str = "complete"
     strength: float = 0.01
     decay: float = 1.0
@@ -89,11 +91,6 @@ class SpreadGNN(ExtendedSharing[State], GroupedSharing[State], PartsSharing[Stat
         require_options(self, "SpreadGNN", strength=">= 0", decay="in [0, 1]")
         require_one_of("SpreadGNN.relation", self.relation, RELATIONS)
         require_options(self, "SpreadGNN", head_rows=">= 1", head_width=">= 1")
-
-    @property
-    def parts(self) -> frozenset[str]:
-        """A head to compare."""
-        return frozenset({"head"})
 
     def shares(self, name: str) -> bool:
         """Return all but the head."""

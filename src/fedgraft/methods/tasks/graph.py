@@ -126,7 +126,7 @@ class Graph(
     def embed(
         self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard | None
     ) -> tuple[dict[str, Array], Array]:
-        """The head's hidden layer of graphs."""
+        """The head's hidden layer of graphs, float32 [graphs, hidden]."""
         graphs = shard.rows("test") if asked is None else np.arange(asked.graphs)
         source, device = asked or shard, device_of(model)
         with torch.no_grad():

@@ -73,6 +73,10 @@ class Link(
         sparse: whether features are sparse; taken from the data where `features` is 0.
     """
 
+    sums: ClassVar[tuple[str, ...]] = (*metrics.SUMS, "loss")
+    """Edges held out, and sums over them of AUC, average precision, hits@k and losses."""
+    classes: ClassVar[int] = 0  # none are read of one client's own tables
+    class_names: ClassVar[tuple[str, ...]] = ()
     metric: ClassVar[str] = "auc"
     better: ClassVar[str] = "higher"
     reads: ClassVar[str] = "node"
@@ -101,11 +105,6 @@ class Link(
         require(self.scale >= 0, "Link.scale", ">= 0 (0 = as they are)", self.scale)
 
     @property
-    def sums(self) -> tuple[str, ...]:
-        """Edges held out, and sums over them of AUC, average precision, hits@k and losses."""
-        return *metrics.SUMS, "loss"
-
-    @property
     def stochastic(self) -> bool:
         """True where there is dropout, or a stochastic convolution."""
         return self.dropout > 0 or self.encoder.stochastic
@@ -119,16 +118,6 @@ class Link(
     def layers(self) -> int:
         """Number of convolutions; a whole network is one."""
         return 1 if isinstance(self.encoder, NetworkEncoder) else max(1, self.encoder.depth)
-
-    @property
-    def classes(self) -> int:
-        """0: no classes are read of one client's own tables."""
-        return 0
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """None."""
-        return ()
 
     def derived(self, shard: NodeShard, g: np.random.Generator | None) -> LinkShard:
         """Return a client's part of a graph with some of its edges held out; without a generator none is."""
@@ -163,12 +152,12 @@ class Link(
         return LinkModel(nodes, self.width, self.decoder, self.likeness, g)
 
     def loss(self, model: nn.Module, data: LinkData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Cross-entropy of each edge, and the mean of those of the pairs that it learns against."""
+        """Each edge's cross-entropy and the mean of those of the pairs it learns against, float32 [edges]."""
         edges = data.edges[:, draw.examples]
-        others, found = data.without_edge(draw.examples, self.negatives, draw.seed)
+        others, drawn = data.without_edge(draw.examples, self.negatives, draw.seed)
         odds = data.log_odds(model, np.concatenate([edges, others], axis=1), self._most(draw), draw.seed)
         count = edges.shape[1]
-        against = nn.functional.softplus(odds[count:]) * torch.from_numpy(found).to(odds.device)
+        against = nn.functional.softplus(odds[count:]) * torch.from_numpy(drawn).to(odds.device)
         return nn.functional.softplus(-odds[:count]) + against.view(count, self.negatives).mean(1)
 
     def evaluate(self, model: nn.Module, data: LinkData) -> dict[str, Sums]:
@@ -198,7 +187,7 @@ class Link(
     def predict(
         self, model: nn.Module, shard: LinkShard, remembered: Mapping[str, Any], asked: AskedPairs
     ) -> dict[str, Array]:
-        """The score of each pair, from training edges and those of all new nodes."""
+        """The score of each pair, float64 [pairs], from training edges and those of all new nodes."""
         graph = shard.graph if asked.new is None else with_new_nodes(shard.graph, asked.new)
         data = LinkData.of(whole(graph), self.encoder, self.layers, self.scale, self.likeness)
         odds = data.scores(model, asked.pairs)
@@ -207,6 +196,6 @@ class Link(
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
-        if given := len(draw.neighbours):
-            require(given == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", given)
+        if layers := len(draw.neighbours):
+            require(layers == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", layers)
         return draw.neighbours or (self.neighbours,) * self.layers

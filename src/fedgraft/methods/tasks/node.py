@@ -187,7 +187,7 @@ class Node(
         return made
 
     def look(self, model: nn.Module, data: NodeData, seed: int, losses: bool) -> Array:
-        """Pass once over all own nodes and note their states; return losses of the training nodes among them."""
+        """Pass once over all own nodes and note their states; return losses of training nodes, float32 [examples]."""
         if self._mending is not None and (part := data.part) is not None:
             self._mending.note(generator_of(model), part, data.states, data.needed, self.neighbours, seed)
             if losses or learning(model, data) is None:
@@ -196,7 +196,7 @@ class Node(
         return super().look(model, data, seed, losses)
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Cross-entropies, and as long as a generator learns its losses."""
+        """Cross-entropies, float32 [examples], and as long as a generator learns its losses."""
         if (part := learning(model, data)) is not None and self._mending is not None:
             nodes, most = data.rows["train"][draw.examples], self._most(draw)
             return self._mending.losses(model, part, data.states, nodes, most, draw.seed)
@@ -209,7 +209,7 @@ class Node(
         return losses_with_back(model, *self._step(model, data, draw))
 
     def read(self, data: NodeData, draw: Draw) -> list[Indices]:
-        """Return halo nodes that are stored senders of each hidden layer; those whose embeddings train a generator."""
+        """Return halo nodes, int64 [n], that each hidden layer reads; those whose embeddings train a generator."""
         if self._mending is None:
             return super().read(data, draw)
         nodes = data.rows["train"][draw.examples if draw.ahead is None else draw.ahead]
@@ -226,7 +226,7 @@ class Node(
         return self.sums_of(data, self.scored(model, data))
 
     def scored(self, model: nn.Module, data: NodeData) -> Array:
-        """Return probabilities of all own nodes."""
+        """Return probabilities of all own nodes, float32 [own, classes]."""
         return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
 
     def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
@@ -241,7 +241,7 @@ class Node(
         return plain_nodes(model, self.encoder, widths, names, self.scale)
 
     def embeddings(self, model: nn.Module, data: NodeData) -> Array:
-        """Return the last hidden layer of all own nodes."""
+        """Return the last hidden layer of all own nodes, float32 [own, width]."""
         return data.mended(model, self._mending).hidden(model)[: data.own]
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 from fedgraft.contracts.labels import Labels
 from fedgraft.domains.labels.numbers import Numbers
@@ -45,21 +46,14 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], NodeTask):
         sparse: whether features are sparse; taken from the data where `features` is 0.
     """
 
+    classes: ClassVar[int] = 0
+    class_names: ClassVar[tuple[str, ...]] = ()
+
     huber: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.huber >= 0, "NodeRegression.huber", ">= 0 (0 = squared errors)", self.huber)
-
-    @property
-    def classes(self) -> int:
-        """0: nodes have numbers."""
-        return 0
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """None."""
-        return ()
 
     @cached_property
     def labels(self) -> Labels:
@@ -69,7 +63,7 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], NodeTask):
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """As of the task `node`, with numbers in the common unit; in the client's own where nothing is known of it."""
         unit = self.unit_of(shard, shared)
-        told = replace(shard, label=unit.told(shard.label))
-        data = super().prepare(told, {name: array for name, array in shared.items() if name != UNIT})
+        scaled = replace(shard, label=unit.told(shard.label))
+        data = super().prepare(scaled, {name: array for name, array in shared.items() if name != UNIT})
         data.unit = unit.around(self.labels.constant(unit.meant(data.label[data.rows["train"]])))
         return data

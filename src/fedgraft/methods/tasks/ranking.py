@@ -76,6 +76,9 @@ class Ranking(
         catalogue: fingerprint of the items' ids in their order; the data's, set by `fitted`.
     """
 
+    sums: ClassVar[tuple[str, ...]] = ("users", "auc", "ndcg", "recall")
+    """Users who have held-out items, and sums over them of AUC, NDCG@k and Recall@k."""
+    stochastic: ClassVar[bool] = False  # a step draws from its own seed
     metric: ClassVar[str] = "auc"
     better: ClassVar[str] = "higher"
     asks: ClassVar[tuple[str, ...]] = ("users",)
@@ -110,16 +113,6 @@ class Ranking(
         pairs = self.factors > 1 or self.decorrelation == 0
         require(pairs, "Ranking.factors", ">= 2 where they are decorrelated", self.factors)
 
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """Users who have held-out items, and sums over them of AUC, NDCG@k and Recall@k."""
-        return "users", "auc", "ndcg", "recall"
-
-    @property
-    def stochastic(self) -> bool:
-        """False: a step draws from its own seed."""
-        return False
-
     def fitted(self, shards: Sequence[RankingShard]) -> Self:
         """Return this task with the catalogue's size and modalities.
 
@@ -127,17 +120,17 @@ class Ranking(
         """
         shards = telling(shards)
         first = shards[0]
-        told = {name: values.shape[1] for name, values in first.features.items()}
+        widths = {name: values.shape[1] for name, values in first.features.items()}
         for shard in shards[1:]:
             if not np.array_equal(shard.item_ids, first.item_ids):
                 raise InputError(f"Clients {first.name!r} and {shard.name!r} must have one catalogue, in one order.")
         catalogue = fingerprint("\n".join(map(str, first.item_ids)).encode()).hex()
-        found = replace(
-            self, items=first.items, modalities=tuple(told), features=tuple(told.values()), catalogue=catalogue
+        fitted = replace(
+            self, items=first.items, modalities=tuple(widths), features=tuple(widths.values()), catalogue=catalogue
         )
         for shard in shards:
-            found._check(shard)
-        return found
+            fitted._check(shard)
+        return fitted
 
     def prepare(self, shard: RankingShard, shared: Arrays) -> RankingData:
         """Lists of what users have taken, and features of items."""
@@ -190,8 +183,8 @@ class Ranking(
             scores = self._scores(model, data, part)
             taken = lists_of(data.taken, part)
             for split, lists in data.held_out.items():
-                found = score_users(scores, taken, lists_of(lists, part), self.k).sums()
-                sums[split] = {name: sums[split][name] + found[name] for name in self.sums}
+                added = score_users(scores, taken, lists_of(lists, part), self.k).sums()
+                sums[split] = {name: sums[split][name] + added[name] for name in self.sums}
         return sums
 
     def score(self, sums: Sums) -> float:
@@ -210,14 +203,14 @@ class Ranking(
     def predict(
         self, model: nn.Module, shard: RankingShard, remembered: Mapping[str, Any], asked: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Return the best items that each user has in no split: rank from 1, original id, score, and title if known."""
+        """Return each user's best new items, columns [answers]: rank from 1, original id, score, and title if known."""
         data, users = self.prepare(shard, {}), asked["user"]
         distinct, place = np.unique(users, return_inverse=True)
         every = ItemLists.make(shard.user, shard.item, shard.users)
-        found = best_items(self._scores(model, data, distinct)[place], every, users, asked["count"])
-        item = found["item"]
+        best = best_items(self._scores(model, data, distinct)[place], every, users, asked["count"])
+        item = best["item"]
         titles = {"title": shard.titles[item]} if len(shard.titles) else {}
-        return {**found, "item": shard.item_ids[item], "score": found["score"].astype(np.float64), **titles}
+        return {**best, "item": shard.item_ids[item], "score": best["score"].astype(np.float64), **titles}
 
     def vocabulary(self, shard: RankingShard) -> Sequence[str]:
         """The catalogue's items."""
@@ -231,9 +224,9 @@ class Ranking(
         """Raise `InputError` for another catalogue than the model's, and for a user with nothing left to rank."""
         name = f"RankingShard({shard.name!r})"
         require(shard.items == self.items, f"{name}.item_ids", f"the {self.items:,} items of the model", shard.items)
-        told = {modality: values.shape[1] for modality, values in shard.features.items()}
+        widths = {modality: values.shape[1] for modality, values in shard.features.items()}
         wanted = dict(zip(self.modalities, self.features, strict=True))
-        require(told == wanted, f"{name}.features", f"of the model's modalities and widths, {wanted}", told)
+        require(widths == wanted, f"{name}.features", f"of the model's modalities and widths, {wanted}", widths)
         full = np.flatnonzero(np.bincount(shard.user, minlength=shard.users) == shard.items)
         if len(full):
             user = str(shard.user_ids[full[0]])

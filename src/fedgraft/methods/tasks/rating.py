@@ -87,6 +87,7 @@ class Rating(
         items: likewise of items.
     """
 
+    sums: ClassVar[tuple[str, ...]] = ("squared_error", "count")
     metric: ClassVar[str] = "rmse"
     better: ClassVar[str] = "lower"
     asks: ClassVar[tuple[str, ...]] = ("pairs",)
@@ -133,8 +134,8 @@ class Rating(
             return self
         names = ("users", "items")
         ends = [max(int(getattr(shard, name).max(initial=-1)) + 1 for shard in shards) for name in names]
-        for name, found in zip(names, ends, strict=True):
-            require(getattr(self, name) in (0, found), f"task.{name}", f"{found}, as many as ids", getattr(self, name))
+        for name, count in zip(names, ends, strict=True):
+            require(getattr(self, name) in (0, count), f"task.{name}", f"{count}, as many as ids", getattr(self, name))
         return replace(self, users=ends[0], items=ends[1])
 
     def check_shard(self, shard: RatingShard) -> None:
@@ -223,11 +224,11 @@ class Rating(
         return NODE_WIDTH + (self.share in CODES) * users_elsewhere.NODE_COLUMNS, edge_width(self.walk)
 
     def blocks(self, data: RatingData) -> Sequence[Indices]:
-        """The folds: only examples of one fold are seen from the same graph."""
+        """The folds, int64 [n] each: only examples of one fold are seen from the same graph."""
         return [np.flatnonzero(data.fold == number) for number in range(len(data.folds))]
 
     def encode(self, model: nn.Module, data: RatingData, block: Indices) -> Tensor:
-        """Embeddings of all nodes, from the graph that lacks the block's fold."""
+        """Embeddings of all nodes, float32 [nodes, width], from the graph that lacks the block's fold."""
         embeddings: Tensor = model.encoder(self._fold(model, data, block).view)  # type: ignore[operator]
         return embeddings
 
@@ -253,11 +254,6 @@ class Rating(
             sums[split] = {"squared_error": float((error**2).sum()), "count": float(len(error))}
         return sums
 
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """Squared error and number of ratings."""
-        return "squared_error", "count"
-
     def score(self, sums: Sums) -> float:
         """Return the RMSE; nan without ratings."""
         return root_mean_square(sums.get("squared_error", 0.0), sums.get("count", 0.0))
@@ -269,11 +265,11 @@ class Rating(
         """
         columns = {str(name): column.to_numpy() for name, column in tables["pairs"].items()}
         client = route_pairs(shards, columns)
-        found = {}
+        questions = {}
         for number in np.unique(client).tolist():
             rows = np.flatnonzero(client == number)
-            found[number] = Questions(rows, {name: values[rows] for name, values in columns.items()})
-        return found
+            questions[number] = Questions(rows, {name: values[rows] for name, values in columns.items()})
+        return questions
 
     def plain(self, model: nn.Module, shard: RatingShard | None, shared: Arrays) -> PlainModel:
         """The encoder and the head, and a client's graph and features of its pairs."""
@@ -296,7 +292,7 @@ class Rating(
     def predict(
         self, model: nn.Module, shard: RatingShard, remembered: Mapping[str, Any], asked: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Ratings of (user, item) pairs of original ids, and what they rest on: whether either end is new here."""
+        """Ratings, float64 [pairs], of pairs of original ids, and what they rest on: whether either end is new here."""
         if self.embeddings and "shared" not in remembered:
             raise InputError("A model with embeddings has rows for users and items of its run alone; --data fits none.")
         had = len(shard.users), len(shard.items)

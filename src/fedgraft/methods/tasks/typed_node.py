@@ -62,6 +62,7 @@ class TypedNode(
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
     """
 
+    offers: ClassVar[frozenset[str]] = frozenset({"head"})
     asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
     profile: ClassVar[frozenset[str]] = PROFILE
 
@@ -95,11 +96,6 @@ class TypedNode(
         """Width of an embedding."""
         return self.encoder.width
 
-    @property
-    def offers(self) -> frozenset[str]:
-        """A head, which is always there."""
-        return frozenset({"head"})
-
     def with_parts(self, parts: frozenset[str]) -> Self:
         """Return this task: it has its part."""
         return self
@@ -108,9 +104,9 @@ class TypedNode(
         """With the width of features, the classes and the metapaths; raises for a metapath that there is not."""
         first = shards[0]
         known: dict[str, Any] = {"features": first.width, "classes": len(first.classes), "class_names": first.classes}
-        for name, found in known.items():
-            if (said := getattr(self, name)) not in (0, (), found):
-                raise InputError(f"task.{name} = {said}, but the data have {found}.")
+        for name, value in known.items():
+            if (setting := getattr(self, name)) not in (0, (), value):
+                raise InputError(f"task.{name} = {setting}, but the data have {value}.")
         metapaths = self.metapaths or first.metapaths or shortest_metapaths(first.target, list(first.edges))
         for metapath in metapaths:
             metapath_types(metapath, first, "TypedNode.metapaths")
@@ -140,7 +136,7 @@ class TypedNode(
         return TypedModel(self.encoder, self.features or 1, count, self.labels.width, self.dropout, g)
 
     def loss(self, model: nn.Module, data: TypedData, draw: Draw, encoded: Tensor | None) -> Losses:
-        """Return the cross-entropy of each node of the draw, and their embeddings."""
+        """Return the cross-entropy of each node of the draw, [n], and their embeddings, [n, width]."""
         data = data.on(device_of(model))
         nodes = torch.from_numpy(data.rows["train"][draw.examples]).to(data.label.device)
         hidden = model.represent(data.features, data.graphs)[nodes]  # type: ignore[operator]
@@ -168,7 +164,7 @@ class TypedNode(
         return {split: self.labels.sums_of([(logits[of], label[of])], Unit()) for split, of in rows.items()}
 
     def represent(self, model: nn.Module, data: TypedData) -> tuple[Array, Array] | None:
-        """The embeddings of the test nodes, and their classes by number."""
+        """The embeddings of the test nodes, float32 [n, width], and their classes by number, int64 [n]."""
         there, nodes = data.on(device_of(model)), data.rows["test"]
         with torch.no_grad():
             hidden = model.represent(there.features, there.graphs)[nodes]  # type: ignore[operator]
@@ -181,7 +177,7 @@ class TypedNode(
     def predict(
         self, model: nn.Module, shard: TypedGraph, remembered: Mapping[str, Any], asked: Asked
     ) -> dict[str, Array]:
-        """The likeliest class of each node, and how likely the model takes it to be."""
+        """The likeliest class of each node, columns [nodes], and how likely the model takes it to be."""
         with torch.no_grad():
             graph, nodes = with_new_nodes(shard, asked)
             shares = self._logits(model, self.prepare(graph, {}))[nodes].softmax(1).numpy()
@@ -199,7 +195,7 @@ class TypedNode(
     def embed(
         self, model: nn.Module, shard: TypedGraph, remembered: Mapping[str, Any], asked: Asked | None
     ) -> tuple[dict[str, Array], Array]:
-        """The embeddings of target nodes."""
+        """The embeddings of target nodes, float32 [nodes, width]."""
         graph, nodes = (shard, shard.rows("test")) if asked is None else with_new_nodes(shard, asked)
         there = self.prepare(graph, {}).on(device_of(model))
         with torch.no_grad():

@@ -38,5 +38,4 @@ def _scores(shard: LinkShard) -> Scores:
     joined = sparse.csr_matrix(entries, shape=(graph.own, graph.own))
     weight = 1 / np.log(np.maximum(graph.degree, 2))  # whom two nodes have in common has two neighbours at least
     one, other = (joined[end] for end in shard.pairs)
-    found: Scores = np.asarray(one.multiply(other) @ weight).ravel()
-    return found
+    return np.asarray(one.multiply(other) @ weight).ravel()

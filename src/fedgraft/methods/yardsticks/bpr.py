@@ -110,5 +110,5 @@ class _Pairs:
     def _has(self, user: Ids, item: Ids) -> NDArray[np.bool_]:
         pair = user * self._items + item
         place = np.minimum(np.searchsorted(self._pairs, pair), len(self._pairs) - 1)
-        found: NDArray[np.bool_] = self._pairs[place] == pair
-        return found
+        present: NDArray[np.bool_] = self._pairs[place] == pair
+        return present

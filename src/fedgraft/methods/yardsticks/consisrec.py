@@ -99,8 +99,8 @@ class ConsisRec(Yardstick[RatingShard]):
             for part in np.array_split(g.permutation(len(target)), steps):
                 rows = torch.from_numpy(part)
                 optimizer.zero_grad()
-                told = model(user[rows], item[rows], candidates, noise)
-                ((told - target[rows]) ** 2).mean().backward()
+                predicted = model(user[rows], item[rows], candidates, noise)
+                ((predicted - target[rows]) ** 2).mean().backward()
                 optimizer.step()
             scores = self._judge(model, pooled, candidates)
             best, since = (scores, 0) if scores["validation"] < best["validation"] else (best, since + 1)
@@ -112,13 +112,13 @@ class ConsisRec(Yardstick[RatingShard]):
         """Score with the most probable candidates."""
 
         def predict(user: Ids, item: Ids) -> Factors:
-            told = np.empty(len(user), np.float32)
+            predicted = np.empty(len(user), np.float32)
             with torch.no_grad():
                 for first in range(0, len(user), self.batch_size):
                     part = slice(first, first + self.batch_size)
                     ends = torch.from_numpy(user[part]), torch.from_numpy(item[part] + pooled.users)
-                    told[part] = model(*ends, candidates, None).numpy()
-            return told
+                    predicted[part] = model(*ends, candidates, None).numpy()
+            return predicted
 
         return pooled.scores(predict)
 
@@ -190,8 +190,8 @@ class ConsisRecModel(nn.Module):
             senders = self.nodes.index_select(0, node.flatten()).view(*node.shape, -1)
             relations = candidates.relation.index_select(0, ask)
             states.append(side(own, other, senders, self.relations, relations, known, noise))
-        told: Tensor = (states[0] * states[1]).sum(1)
-        return told
+        predicted: Tensor = (states[0] * states[1]).sum(1)
+        return predicted
 
 
 class Side(nn.Module):
@@ -220,8 +220,7 @@ class Side(nn.Module):
         scores = senders @ self.attention[0] + (relation_states @ self.attention[1])[relations]
         weights = torch.softmax(scores.masked_fill(~drawn, -1e9), 1) * drawn
         received = (weights[:, :, None] * senders).sum(1)
-        state: Tensor = torch.relu(self.mix(torch.cat([own, received], 1)))
-        return state
+        return torch.relu(self.mix(torch.cat([own, received], 1)))
 
     def _drawn(self, query: Tensor, senders: Tensor, known: Tensor, noise: torch.Generator | None) -> Tensor:
         """Return which are drawn, bool [pairs, candidates], by Gumbel's trick: those with the largest log p + noise."""

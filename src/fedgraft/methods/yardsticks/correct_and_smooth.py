@@ -58,24 +58,24 @@ class CorrectAndSmooth(Yardstick[NodeShard]):
 
     def predict(self, graph: NodeShard) -> Indices:
         """Return the predicted class of every node, int64 [nodes]; of equally good settings the first."""
-        said, chosen_on = Perceptron().probabilities(graph), judges(graph)
-        best, best_right = likeliest(said), int((likeliest(said) == graph.label)[chosen_on].sum())
+        probabilities, chosen_on = Perceptron().probabilities(graph), judges(graph)
+        best, best_right = likeliest(probabilities), int((likeliest(probabilities) == graph.label)[chosen_on].sum())
         for correct in self.alphas:
-            errors = self._spread(graph, _errors(graph, said), correct)
+            errors = self._spread(graph, _errors(graph, probabilities), correct)
             for scale, smooth in product(self.scales, self.alphas):
-                found = self._spread(graph, _labelled(graph, said + scale * errors), smooth)
-                right = int((likeliest(found) == graph.label)[chosen_on].sum())
+                smoothed = self._spread(graph, _labelled(graph, probabilities + scale * errors), smooth)
+                right = int((likeliest(smoothed) == graph.label)[chosen_on].sum())
                 if right > best_right:
-                    best, best_right = likeliest(found), right
+                    best, best_right = likeliest(smoothed), right
         return best
 
     def _spread(self, graph: NodeShard, start: Floats, alpha: float) -> Floats:
-        found = start
+        values = start
         if alpha:
             matrix = alpha * _normalised(graph)
             for _ in range(self.steps):
-                found = matrix @ found + (1 - alpha) * start
-        return found
+                values = matrix @ values + (1 - alpha) * start
+        return values
 
 
 def _normalised(graph: NodeShard) -> sparse.csr_matrix:
@@ -84,17 +84,17 @@ def _normalised(graph: NodeShard) -> sparse.csr_matrix:
     return sparse.csr_matrix((weights, graph.senders, graph.pointers), shape=(graph.own, graph.own))
 
 
-def _errors(graph: NodeShard, said: Floats) -> Floats:
+def _errors(graph: NodeShard, probabilities: Floats) -> Floats:
     """What answers lack of the labels of training nodes, [nodes, classes]; 0 elsewhere."""
-    errors, train = np.zeros_like(said), graph.rows("train")
-    errors[train] = -said[train]
+    errors, train = np.zeros_like(probabilities), graph.rows("train")
+    errors[train] = -probabilities[train]
     errors[train, graph.label[train]] += 1
     return errors
 
 
 def _labelled(graph: NodeShard, answers: Floats) -> Floats:
     """The answers, with the labels of training nodes in their place."""
-    found, train = answers.copy(), graph.rows("train")
-    found[train] = 0
-    found[train, graph.label[train]] = 1
-    return found
+    labelled, train = answers.copy(), graph.rows("train")
+    labelled[train] = 0
+    labelled[train, graph.label[train]] = 1
+    return labelled

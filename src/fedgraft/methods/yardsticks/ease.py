@@ -44,8 +44,8 @@ class Ease(Yardstick[RankingShard]):
         matrix = pooled.matrix
         shared = (matrix.T @ matrix).toarray().astype(np.float64)
         weights = (item_weights(shared, penalty) for penalty in self.penalties)
-        found = [pooled.score(partial(_scores, matrix, each)) for each in weights]
-        return max(found, key=lambda scores: np.nan_to_num(scores["validation"]))
+        candidates = [pooled.score(partial(_scores, matrix, each)) for each in weights]
+        return max(candidates, key=lambda scores: np.nan_to_num(scores["validation"]))
 
 
 def item_weights(shared: NDArray[np.float64], penalty: float) -> NDArray[np.float32]:

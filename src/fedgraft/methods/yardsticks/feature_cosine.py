@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.examples import scaled
-from fedgraft.domains.links.metrics import Scores, held_against
+from fedgraft.domains.links.metrics import held_against
 from fedgraft.domains.links.shards import LinkShard
 from fedgraft.domains.nodes.base.features import inner_products
 
@@ -26,8 +26,4 @@ class FeatureCosine(Yardstick[LinkShard]):
 
     def score(self, shards: Sequence[LinkShard]) -> dict[str, float]:
         """Mean AUC over all clients' edges."""
-        return held_against(shards, _scores)
-
-
-def _scores(shard: LinkShard) -> Scores:
-    return inner_products(scaled(shard.graph.features, 1.0), shard.pairs)
+        return held_against(shards, lambda shard: inner_products(scaled(shard.graph.features, 1.0), shard.pairs))

@@ -55,14 +55,14 @@ class GraphRidge(Yardstick[GraphShard]):
         """Return the predicted number of every graph of a client, float64 [graphs]."""
         parts = Parts(shard.rows("train"), shard.rows("validation"))
         plain = sparse.csr_matrix(_composition(shard, parts))
-        told = [ridge(plain, shard.label, parts, self.penalties)]
+        predictions = [ridge(plain, shard.label, parts, self.penalties)]
         for hops in range(self.hops + 1):
             counts = subtree_counts(shard, hops, self.buckets, root=True) * np.sqrt(shard.sizes.mean())
             rows = sparse.csr_matrix(sparse.hstack([plain, counts], format="csr"))
-            told.append(ridge(rows, shard.label, parts, self.penalties))
+            predictions.append(ridge(rows, shard.label, parts, self.penalties))
         judges = parts.judges if len(parts.judges) else parts.train
-        errors = [np.square(each[judges] - shard.label[judges]).mean() for each in told]
-        return told[int(np.argmin(errors))]
+        errors = [np.square(each[judges] - shard.label[judges]).mean() for each in predictions]
+        return predictions[int(np.argmin(errors))]
 
 
 def _composition(shard: GraphShard, parts: Parts) -> Floats:
@@ -76,5 +76,5 @@ def _composition(shard: GraphShard, parts: Parts) -> Floats:
     rows = np.hstack([sums / shard.sizes[:, None], kinds / shard.sizes[:, None], shard.sizes[:, None], edges])
     rows = rows - rows[parts.train].mean(axis=0)
     spread = rows[parts.train].std(axis=0)
-    found: Floats = rows / np.where(spread > 0, spread, 1.0)
-    return found
+    scaled: Floats = rows / np.where(spread > 0, spread, 1.0)
+    return scaled

@@ -54,12 +54,12 @@ class NodeRidge(Yardstick[NodeShard]):
         shares = np.repeat(1.0 / np.maximum(graph.degree, 1), graph.degree)
         means = sparse.csr_matrix((shares, graph.senders, graph.pointers), (graph.own, graph.own))
         columns: list[Any] = [graph.features]
-        told: list[Floats] = []
+        predictions: list[Floats] = []
         for hop in range(self.hops + 1):
             if hop:
                 columns.append(means @ columns[-1])
             dense = isinstance(graph.features, np.ndarray)
             rows = np.hstack(columns) if dense else sparse.csr_matrix(sparse.hstack(columns, format="csr"))
-            told.append(ridge(rows, graph.label, parts, self.penalties))
-        errors = [np.square(each[chosen] - graph.label[chosen]).mean() for each in told]
-        return told[int(np.argmin(errors))]
+            predictions.append(ridge(rows, graph.label, parts, self.penalties))
+        errors = [np.square(each[chosen] - graph.label[chosen]).mean() for each in predictions]
+        return predictions[int(np.argmin(errors))]

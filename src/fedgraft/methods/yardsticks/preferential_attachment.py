@@ -31,5 +31,5 @@ class PreferentialAttachment(Yardstick[LinkShard]):
 
 def _scores(shard: LinkShard) -> Scores:
     one, other = shard.graph.degree[shard.pairs]
-    found: Scores = (one * other).astype(float)
-    return found
+    scores: Scores = (one * other).astype(float)
+    return scores

@@ -123,6 +123,6 @@ class _Fit:
     def minimise(self, start: Floats, penalty: float, iterations: int) -> Floats:
         """Return the best weights."""
         options = {"maxiter": iterations}
-        found = optimize.minimize(self.loss, start, (penalty,), jac=True, method="L-BFGS-B", options=options)
-        weights: Floats = found.x
+        result = optimize.minimize(self.loss, start, (penalty,), jac=True, method="L-BFGS-B", options=options)
+        weights: Floats = result.x
         return weights

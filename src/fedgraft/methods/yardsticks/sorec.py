@@ -110,12 +110,10 @@ def trust_values(pooled: PooledRatings) -> tuple[Links, Factors]:
 
 
 def _logistic(x: Factors) -> Factors:
-    told: Factors = (1 / (1 + np.exp(-x))).astype(np.float32, copy=False)
-    return told
+    return (1 / (1 + np.exp(-x))).astype(np.float32, copy=False)
 
 
 def _slope(x: Factors, target: Factors) -> Factors:
     """The derivative of (target - g(x))^2."""
-    told = _logistic(x)
-    slope: Factors = 2 * (told - target) * told * (1 - told)
-    return slope
+    probability = _logistic(x)
+    return 2 * (probability - target) * probability * (1 - probability)

@@ -99,8 +99,8 @@ class SoReg(Yardstick[RatingShard]):
             return [errors @ items + decay * users + towards, errors.T @ users + decay * items]
 
         def predict(user: Ids, item: Ids) -> Factors:
-            told: Factors = np.einsum("nk,nk->n", users[user], items[item]) + mean
-            return told
+            predicted: Factors = np.einsum("nk,nk->n", users[user], items[item]) + mean
+            return predicted
 
         parameters = [users, items]
         return descend(parameters, gradients, lambda: pooled.scores(predict), self.rate, self.steps, self.patience)
@@ -114,15 +114,15 @@ def similarities(pooled: PooledRatings) -> scipy.sparse.csr_matrix:
     centred = rated.matrix(pooled.target - means[rated.row])
     squares, ones = centred.multiply(centred).tocsr(), rated.matrix(np.ones_like(pooled.target))
     source, target = pooled.shard.trust
-    found = np.empty(len(source), np.float32)
+    similarity = np.empty(len(source), np.float32)
     for first in range(0, len(source), CHUNK):
         one, other = source[first : first + CHUNK], target[first : first + CHUNK]
         together = _row_sums(centred[one], centred[other])
         lengths = _row_sums(squares[one], ones[other]) * _row_sums(ones[one], squares[other])
         known = (_row_sums(ones[one], ones[other]) >= 2) & (lengths > 1e-12)
         correlation = np.divide(together, np.sqrt(lengths), out=np.zeros_like(together), where=known)
-        found[first : first + CHUNK] = (np.clip(correlation, -1, 1) + 1) / 2
-    return scipy.sparse.csr_matrix((found, (source, target)), shape=(pooled.users, pooled.users))
+        similarity[first : first + CHUNK] = (np.clip(correlation, -1, 1) + 1) / 2
+    return scipy.sparse.csr_matrix((similarity, (source, target)), shape=(pooled.users, pooled.users))
 
 
 def pull_towards_trusted(similar: scipy.sparse.csr_matrix, form: str) -> scipy.sparse.csr_matrix:
@@ -139,5 +139,4 @@ def pull_towards_trusted(similar: scipy.sparse.csr_matrix, form: str) -> scipy.s
 
 
 def _row_sums(one: scipy.sparse.csr_matrix, other: scipy.sparse.csr_matrix) -> Factors:
-    sums: Factors = np.asarray(one.multiply(other).sum(axis=1), np.float32).ravel()
-    return sums
+    return np.asarray(one.multiply(other).sum(axis=1), np.float32).ravel()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedgraft.errors import InputError
+from fedgraft.experiment.storage import disk
 from fedgraft.reports.advising.asking import Asking
 from fedgraft.reports.advising.cells import Cells
 from fedgraft.reports.advising.page import markdown, notes_of
@@ -15,15 +16,7 @@ from fedgraft.reports.pages.html_report import write_report
 
 @dataclass(frozen=True)
 class Advice:
-    """What was found.
-
-    Args:
-        verdict: what to do.
-        missing: names of jobs for which there was no time.
-        notes: what is said beside the table.
-        ran: jobs that were not done before.
-        written: files that say it.
-    """
+    """The verdict, names of jobs for which there was no time, notes, how many jobs were newly done, and files."""
 
     verdict: Verdict
     missing: list[str]
@@ -56,11 +49,11 @@ def advise(question: Question, folder: Path, minutes: float, say: Callable[[str]
     notes = notes_of(verdict, missing)
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / "advice.md"]
-    _replace(written[0], markdown(question, verdict, notes))
+    disk.swap(written[0], markdown(question, verdict, notes))
     recipe = folder / "recipe.toml"
     if verdict.best is not None and verdict.advice == FEDERATE:
         made = question.experiment(verdict.best.candidate, question.seeds[0], yardsticks=True)
-        _replace(recipe, made.to_toml())
+        disk.swap(recipe, made.to_toml())
         written.append(recipe)
     else:
         recipe.unlink(missing_ok=True)  # of earlier advice
@@ -68,9 +61,3 @@ def advise(question: Question, folder: Path, minutes: float, say: Callable[[str]
     if kept := [run for run in runs if run is not None]:
         written.append(write_report(kept, folder / "report.html", title=f"Advice on {question.data['name']}"))
     return Advice(verdict, missing, notes, asking.ran, written)
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

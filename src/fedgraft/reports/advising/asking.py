@@ -15,16 +15,10 @@ from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, T
 
 @dataclass
 class Asking:
-    """Asks a question: does its jobs, the most telling first.
+    """Asks a question: does its jobs, the most telling first, the last one to end within `seconds`.
 
     With two seeds the first recipe and its model trained alone, then the other recipes, the best one's model trained
     alone, and what one place could do; then the same with the other seeds, the best recipe first.
-
-    Args:
-        question: to be asked.
-        cells: where results are.
-        seconds: in which the last job is to end.
-        say: hears a line per job.
     """
 
     question: Question
@@ -61,8 +55,8 @@ class Asking:
         return max(known, key=lambda each: sign * mean(known[each][seed] for seed in shared or known[each]))
 
     def _scores(self, candidate: Candidate) -> dict[int, float]:
-        found = {job.seed: cell for job, cell in self.cells.done.items() if job.row == (TOGETHER, candidate.name)}
-        return {seed: cell["validation"] for seed, cell in found.items() if "refused" not in cell}
+        cells = {job.seed: cell for job, cell in self.cells.done.items() if job.row == (TOGETHER, candidate.name)}
+        return {seed: cell["validation"] for seed, cell in cells.items() if "refused" not in cell}
 
     def _jobs(self) -> Iterator[Job]:
         seeds, any_model = self.question.seeds, self.question.choice.recipes[0]
@@ -100,8 +94,8 @@ class Asking:
 
     def _trained_alone(self, candidate: Candidate, seeds: tuple[int, ...]) -> Iterator[Job]:
         """The candidate's model trained by each client alone; where another's is the same, that one's."""
-        asked = Job(ALONE, f"{candidate.name}'s model", seeds[0], LOCAL, candidate)
-        wanted = self.question.settings(asked)["sections"]
+        own = Job(ALONE, f"{candidate.name}'s model", seeds[0], LOCAL, candidate)
+        wanted = self.question.settings(own)["sections"]
         for other in self.question.choice.recipes:
             job = Job(ALONE, f"{other.name}'s model", seeds[0], LOCAL, other)
             if self.question.settings(job)["sections"] == wanted:
@@ -126,9 +120,9 @@ class Asking:
             error.args = (f"{self._called(job)}: {error}", *error.args[1:])
             raise
         self.ran += 1
-        said = cell.get("refused") or f"{cell['validation']:.4f} on validation"
+        outcome = cell.get("refused") or f"{cell['validation']:.4f} on validation"
         left = self._until - time.monotonic()
-        self.say(f"{self._called(job)}: {said}, in {human_seconds(cell['job_seconds'])}; {_left(left)}")
+        self.say(f"{self._called(job)}: {outcome}, in {human_seconds(cell['job_seconds'])}; {_left(left)}")
 
     def _expected(self, job: Job) -> float:
         """Return about how many seconds a job takes, by those that were done; 0 where nothing is known."""

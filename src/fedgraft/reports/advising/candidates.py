@@ -13,14 +13,9 @@ LOCAL = "model alone"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A recipe to try.
+    """A recipe of ours to try: its name in the table, why it is on the list, and overrides of it.
 
-    Args:
-        name: as the table has it.
-        recipe: of ours.
-        why: it is on the list.
-        changes: overrides of the recipe.
-        marked: what a user must agree to before it is tried; "" for nothing.
+    `marked` is what a user must agree to before it is tried; "" for nothing.
     """
 
     name: str

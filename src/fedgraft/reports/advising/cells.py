@@ -1,7 +1,6 @@
 """Finished jobs: each is a small JSON file, so that advice that is asked for again runs only what is missing."""
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.runner import execute
+from fedgraft.experiment.storage import disk
 from fedgraft.reports.advising.candidates import LOCAL
 from fedgraft.reports.advising.following import Following, TooSlowError
 from fedgraft.reports.advising.questions import Job, Question, key_of
@@ -27,13 +27,7 @@ KEPT = ("metric", "better", "clients", "rounds", "bytes", "seconds", "selections
 
 @dataclass(frozen=True)
 class Cells:
-    """Finished jobs of a question, in a folder.
-
-    Args:
-        question: whose jobs these are.
-        folder: `cells/` and `runs/` are in it.
-        done: {job: its result} of those that were found or run.
-    """
+    """Finished jobs of a question, in `cells/` and `runs/` of a folder; `done` has those that were found or run."""
 
     question: Question
     folder: Path
@@ -72,9 +66,7 @@ class Cells:
         cell = {**made, "job_seconds": round(time.monotonic() - began, 2), "settings": settings}
         path = self._path(job, settings)
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.new")
-        temporary.write_text(json.dumps(cell) + "\n")
-        temporary.replace(path)
+        disk.swap(path, json.dumps(cell) + "\n")
         self.done[job] = cell
         return cell
 
@@ -120,11 +112,11 @@ class Cells:
         try:
             if job.yardstick == LOCAL:
                 return trained_alone(experiment, shards, experiment.plan.task.metric, allowed)
-            found = baselines.scores(experiment, shards, [job.yardstick]).get(job.yardstick)
+            scores = baselines.scores(experiment, shards, [job.yardstick]).get(job.yardstick)
         except TooSlowError:
             raise
         except FedgraftError as error:
             return {"refused": str(error)}
-        if found is None:
+        if scores is None:
             return {"refused": "a sample of clients has no such score"}
-        return {split: found[split] for split in SCORED_SPLITS}
+        return {split: scores[split] for split in SCORED_SPLITS}

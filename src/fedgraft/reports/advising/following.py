@@ -13,11 +13,7 @@ SURE_ROUNDS, SURE_SECONDS = 3, 3.0
 
 
 class TooSlowError(FedgraftError):
-    """A run would not end in time.
-
-    Args:
-        seconds: that it would take.
-    """
+    """A run would not end in time: it would take so many seconds."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"would take {seconds:.0f} s")
@@ -25,12 +21,7 @@ class TooSlowError(FedgraftError):
 
 
 class Following:
-    """Follows a run.
-
-    Args:
-        stopping: limits of the run.
-        allowed: seconds that it may take.
-    """
+    """Follows a run."""
 
     def __init__(self, stopping: Stopping, allowed: float) -> None:
         self._stopping, self._allowed = stopping, allowed

@@ -31,14 +31,10 @@ LEAST_SEEDS = 2
 
 @dataclass(frozen=True)
 class Job:
-    """A score to find, with one seed.
+    """A score to find, with one seed of data and training, for the row of this kind and name.
 
-    Args:
-        kind: of its row.
-        name: of its row.
-        seed: of data and training.
-        yardstick: that is computed; "" for a federated run.
-        candidate: whose experiment it is, or whose model is trained.
+    `yardstick` is what is computed, "" for a federated run, and `candidate` whose experiment it is or whose model is
+    trained.
     """
 
     kind: str
@@ -75,14 +71,14 @@ class Question:
     _clients: dict[int, int] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, data: str, budget: str, given: Mapping[str, Any], seeds: int, agreed: bool) -> "Question":
+    def of(cls, data: str, budget: str, overrides: Mapping[str, Any], seeds: int, agreed: bool) -> "Question":
         """Return the question that a command line asks. Raises `InputError` for whatever is wrong with it."""
         require(seeds >= LEAST_SEEDS, "--seeds", f"at least {LEAST_SEEDS}", seeds)
-        options = {key.removeprefix("data."): value for key, value in given.items() if key.startswith("data.")}
-        rest = {key: value for key, value in given.items() if not key.startswith("data.")}
-        first, said = rest.pop("seed", 1), rest.pop("budget.bytes", 0)
+        options = {key.removeprefix("data."): value for key, value in overrides.items() if key.startswith("data.")}
+        rest = {key: value for key, value in overrides.items() if not key.startswith("data.")}
+        first, limit = rest.pop("seed", 1), rest.pop("budget.bytes", 0)
         require(isinstance(first, int) and first >= 0, "seed", "a whole number >= 0", first)
-        size = parse_bytes(budget or said, "BUDGET")
+        size = parse_bytes(budget or limit, "BUDGET")
         return cls(section_of(data, options), rest, size, tuple(range(first, first + seeds)), agreed)
 
     @cached_property

@@ -31,8 +31,8 @@ class Shape:
     def columns(self, options: Mapping[str, Any]) -> dict[str, str]:
         """Return {role: column}, as options say or by default; the client's too; none for a role that is not read."""
         usual = {each.name: each.default for each in fields(discovery.find("data", self.data))}
-        found = {role: str(options.get(role, usual[role])) for role in (*self.roles, "client")}
-        return {role: column for role, column in found.items() if column}
+        columns = {role: str(options.get(role, usual[role])) for role in (*self.roles, "client")}
+        return {role: column for role, column in columns.items() if column}
 
 
 SHAPES = (
@@ -70,22 +70,22 @@ def section_of(data: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def _of_file(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     one = _one_file(path)
     try:
-        found = header(one)
+        present = header(one)
     except (ValueError, OSError) as error:  # parsers' errors of pandas and Arrow are ValueErrors
-        said = " ".join(str(error).split())
-        raise InputError(f"{one} cannot be read as {one.suffix.lower()[1:]} ({said}).") from error
+        reason = " ".join(str(error).split())
+        raise InputError(f"{one} cannot be read as {one.suffix.lower()[1:]} ({reason}).") from error
     shapes = [shape for shape in SHAPES if options.get("name", shape.data) == shape.data]
     for shape in shapes:
         columns = shape.columns(options)
-        if all(columns[role] in found for role in shape.roles if role in columns):
-            return {**_named(shape, path, columns.get("client") in found, options), **_beside(shape, path, options)}
+        if all(columns[role] in present for role in shape.roles if role in columns):
+            return {**_named(shape, path, columns.get("client") in present, options), **_beside(shape, path, options)}
     allowed = "; ".join(
         f"{', '.join(columns[role] for role in shape.roles if role in columns)} ({shape.data})"
         for shape in shapes
         for columns in [shape.columns(options)]
     )
     raise InputError(
-        f"{one} has the columns {', '.join(found)}. Needed are: {allowed or 'those of another data set'}. "
+        f"{one} has the columns {', '.join(present)}. Needed are: {allowed or 'those of another data set'}. "
         f"Columns of other names are told as data.{shapes[0].roles[0] if shapes else 'user'}=NAME."
     )
 
@@ -104,24 +104,24 @@ def _one_file(path: Path) -> Path:
 
 def _named(shape: Shape, path: Path, has_client: bool, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data set with the main table; who names no partition has clients as the data name them."""
-    said = {"partition", "clients"} & options.keys()
-    named = shape.named if shape.named and not said and (has_client or path.is_dir()) else {}
+    dealt = {"partition", "clients"} & options.keys()
+    named = shape.named if shape.named and not dealt and (has_client or path.is_dir()) else {}
     return {**options, "name": shape.data, shape.table: str(path.resolve()), **named}
 
 
 def _beside(shape: Shape, path: Path, options: Mapping[str, Any]) -> dict[str, str]:
     """Return the further tables: as said, or as files of their names next to the main one."""
-    found = {}
+    tables = {}
     for table in shape.beside:
         places = [path.parent / f"{table}{suffix}" for suffix in (path.suffix.lower(), *SUFFIXES)]
         near = next((place for place in places if place.is_file()), None)
         if table in options:
-            found[table] = str(Path(str(options[table])).resolve())
+            tables[table] = str(Path(str(options[table])).resolve())
         elif near is not None:
-            found[table] = str(near.resolve())
+            tables[table] = str(near.resolve())
         else:
             raise InputError(
                 f"{path} has the columns of the data set {shape.data!r}, which needs a table of {table} too: give "
                 f"data.{table}=FILE, or put {table}{path.suffix or SUFFIXES[0]} next to it."
             )
-    return found
+    return tables

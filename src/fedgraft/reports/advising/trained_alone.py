@@ -8,7 +8,6 @@ that are chosen alike, so here the round is the same for all, as of a federated 
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from fedgraft.contracts.task_abilities import PooledTask
@@ -19,8 +18,8 @@ from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.discovery import find
+from fedgraft.experiment.running.baselines import local_runtime, sending_nothing
 from fedgraft.reports.advising.following import TooSlowError, pooled
-from fedgraft.runtimes.processes import Processes
 
 Scored = list[dict[str, float]]
 """A client's scores by split, a round each."""
@@ -61,23 +60,20 @@ def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, al
 
 def _rounds(experiment: Experiment, shard: Any) -> Scored:
     """A client's scores in every round that is scored; those of smoothed answers alone where they are smoothed."""
-    identity = find("codecs", "identity")()
-    plan = replace(experiment.plan, reports=frozenset(), uplink=identity, downlink=identity, rows=identity)
+    plan = sending_nothing(experiment.plan)
     rounds = experiment.stopping.rounds
     every = rounds if plan.smoothing is not None else experiment.evaluation.every
     scoring = Evaluation(averaging=experiment.evaluation.averaging, every=every)
-    options = experiment.runtime
-    local = Processes(options.threads, options.device, portable=options.portable, workers=0)
-    runtime, found = local.start(plan, [shard]), []
+    runtime, by_round = local_runtime(experiment.runtime).start(plan, [shard]), []
     try:
         loop = Loop(plan, find("selectors", "all")(), runtime, Clock(), Stopping(rounds=rounds), scoring)
         state = loop.run(
-            loop.start(), lambda state, row: found.append(state.scores["0"]) if row.validation is not None else None
+            loop.start(), lambda state, row: by_round.append(state.scores["0"]) if row.validation is not None else None
         )
         loop.smooth(state)
     finally:
         runtime.close()
-    return [state.scores["0"]] if plan.smoothing is not None else found
+    return [state.scores["0"]] if plan.smoothing is not None else by_round
 
 
 def _over_clients(

@@ -120,17 +120,17 @@ class Verdict:
 def rows_of(question: Question, results: Mapping[Job, Cell], slow: Mapping[str, float]) -> list[Row]:
     """Return a row for each recipe and each yardstick that has results or was refused."""
     figures = {alone.name: alone.figure for alone in question.choice.alone}
-    found: dict[tuple[str, str], dict[Job, Cell]] = {}
+    by_row: dict[tuple[str, str], dict[Job, Cell]] = {}
     for job, cell in results.items():
-        found.setdefault(job.row, {})[job] = cell
+        by_row.setdefault(job.row, {})[job] = cell
     rows = []
-    for (kind, name), cells in found.items():
+    for (kind, name), cells in by_row.items():
         job = next(iter(cells))
         refused = next((str(cell["refused"]) for cell in cells.values() if "refused" in cell), "")
         kept = {} if refused else {each.seed: cell for each, cell in sorted(cells.items(), key=lambda c: c[0].seed)}
         figure = "pooled" if job.yardstick == LOCAL else figures.get(name, "validation")
         rows.append(Row(kind, name, kept, figure, job.candidate, refused))
-    late = [each for each in question.choice.recipes if each.name in slow and (TOGETHER, each.name) not in found]
+    late = [each for each in question.choice.recipes if each.name in slow and (TOGETHER, each.name) not in by_row]
     rows += [Row(TOGETHER, each.name, {}, "", each, f"would take {slow[each.name]:.0f} s a run") for each in late]
     return sorted(rows, key=lambda row: (TOGETHER, ALONE, ONE_PLACE).index(row.kind))
 
@@ -148,8 +148,8 @@ def judge(question: Question, rows: list[Row], missing: Sequence[Job]) -> Verdic
     rivals = {row.name: _rival(row, alone, sign) for row in federated}
     gains = {name: gain for name, (gain, _) in rivals.items() if gain is not None}
 
-    def verdict(advice: Answer, said: str, best: Row | None) -> Verdict:
-        return Verdict(advice, said, rows, best, gains, metric, better)
+    def verdict(advice: Answer, sentence: str, best: Row | None) -> Verdict:
+        return Verdict(advice, sentence, rows, best, gains, metric, better)
 
     if not federated:
         return verdict(KEEP_APART, _none_ran(question, rows, missing), None)
@@ -158,11 +158,11 @@ def judge(question: Question, rows: list[Row], missing: Sequence[Job]) -> Verdic
     gain, rival = rivals[best.name]
     trained = any(row.name.endswith("'s model") and row.kind == ALONE for row in rows)
     if gain is None or rival is None or (not trained and any(job.yardstick == LOCAL for job in missing)):
-        said = (
+        sentence = (
             f"Do not federate yet: {best.name} has {metric} {best.mean('validation'):.4f} on validation, but there was "
             "no time to train its model at each client alone; give more --minutes, or fewer rounds=N."
         )
-        return verdict(KEEP_APART, said, best)
+        return verdict(KEEP_APART, sentence, best)
     return verdict(FEDERATE if gain.above else KEEP_APART, _compared(best, gain, rival, metric), best)
 
 

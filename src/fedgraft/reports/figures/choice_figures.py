@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
@@ -49,7 +50,7 @@ def why_chosen(run: StoredRun) -> go.Figure:
     place = {client: lane for lane, client in enumerate(lanes)}
     values = _cells(rows, place, shown)
     x = np.array([row["round"] for row in rows])
-    figure = go.Figure(_bars(values, x, shown, names, _told(rows, lanes, names)))
+    figure = go.Figure(_bars(values, x, shown, names, _texts(rows, lanes, names)))
     height = int(np.clip(LANE * len(lanes), LEAST_HEIGHT, MOST_HEIGHT))
     figure.add_traces(_marks(rows, place, x, height / len(lanes)))
     title = f"{_title(shown)} of each client, and who was chosen: {style.run_name(run)}"
@@ -63,7 +64,7 @@ def why_chosen(run: StoredRun) -> go.Figure:
     return figure
 
 
-def _bars(values: Cells, x: NDArray[np.int64], shown: str, names: Sequence[str], told: NDArray[np.object_]) -> go.Bar:
+def _bars(values: Cells, x: NDArray[np.int64], shown: str, names: Sequence[str], texts: NDArray[np.object_]) -> go.Bar:
     """Return a cell for each value, from half way to the round before to half way to the next; none where none is."""
     lanes, columns = np.nonzero(np.isfinite(values))
     middles = (x[1:] + x[:-1]) / 2
@@ -83,7 +84,7 @@ def _bars(values: Cells, x: NDArray[np.int64], shown: str, names: Sequence[str],
             "colorbar": {"title": {"text": _title(shown), "side": "right"}, "thickness": 14, "outlinewidth": 0},
         },
         showlegend=False,
-        customdata=told[lanes, columns],
+        customdata=texts[lanes, columns],
         hovertemplate=_template(names),
     )
 
@@ -108,12 +109,8 @@ def _cells(rows: Sequence[Any], place: Mapping[int, int], name: str) -> Cells:
 
 def _ranks(values: Cells) -> Cells:
     """Return ranks within each round, from 0 to 1 for the highest; equal values have their mean rank."""
-    ranks = np.full(values.shape, np.nan)
-    for column, each in enumerate(values.T):
-        known = np.flatnonzero(np.isfinite(each))
-        below = (each[known, None] > each[known]).sum(1) + ((each[known, None] == each[known]).sum(1) - 1) / 2
-        ranks[known, column] = below / max(1, len(known) - 1)
-    return ranks
+    ranks = pd.DataFrame(values).rank()
+    return ((ranks - 1) / (ranks.count() - 1).clip(lower=1)).to_numpy()
 
 
 def _range(values: Cells) -> dict[str, float]:
@@ -141,7 +138,7 @@ def _marks(rows: Sequence[Any], place: Mapping[int, int], x: NDArray[np.int64], 
     ]
 
 
-def _told(rows: Sequence[Any], lanes: Sequence[int], names: Sequence[str]) -> NDArray[np.object_]:
+def _texts(rows: Sequence[Any], lanes: Sequence[int], names: Sequence[str]) -> NDArray[np.object_]:
     """Return texts of each cell, object [clients, rounds, 3 + terms]: client, round, whether chosen, every term."""
     columns = []
     for row in rows:

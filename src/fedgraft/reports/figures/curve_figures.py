@@ -81,11 +81,11 @@ def training_loss(runs: Sequence[StoredRun]) -> go.Figure:
     figure = go.Figure()
     for index, run in enumerate(runs):
         for one in (*run.seeds, run):
-            told, thin = one.rounds.dropna(subset=["loss"]), one is not run
+            known, thin = one.rounds.dropna(subset=["loss"]), one is not run
             figure.add_trace(
                 go.Scatter(
-                    x=told["round"],
-                    y=told["loss"],
+                    x=known["round"],
+                    y=known["loss"],
                     mode="lines" if thin else "lines+markers",
                     line={"color": style.run_colour(index), "width": THIN if thin else 2.2},
                     opacity=FAINT if thin else 1,

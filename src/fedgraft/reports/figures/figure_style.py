@@ -42,14 +42,9 @@ def check_drawable(runs: Sequence[StoredRun], same_metric: bool = True) -> None:
 def grid(
     titles: Sequence[str], columns: int, panel: int, gap: int, apart: float
 ) -> tuple[go.Figure, int, list[dict[str, int]]]:
-    """Make a figure of a panel per title, line by line.
+    """Make a figure of a panel per title, line by line; "" is a panel without one.
 
-    Args:
-        titles: of the panels; "" for none.
-        columns: panels in a line.
-        panel: height of each, in pixels.
-        gap: between two lines, in pixels.
-        apart: between two columns, as a share of the width.
+    Height of a panel and the gap between lines are in pixels; columns are apart by a share of the width.
 
     Returns:
         The figure, its height in pixels, and the row and the column of each panel.
@@ -218,15 +213,9 @@ def lay_out(figure: go.Figure, title: str, note: str, height: int, right: int, t
 def name_lanes(
     figure: go.Figure, lanes: Sequence[int], title: str, most: int | None = None, top: float = -0.5, **place: int
 ) -> None:
-    """Name lanes by their clients, the first at the top; of more than `most` some, evenly spaced.
+    """Name lanes by their clients, the first at the top; of more than there is room for some, evenly spaced.
 
-    Args:
-        figure: whose axis they are along, or the panel at `place`.
-        lanes: the client of each.
-        title: of the axis.
-        most: how many there is room for.
-        top: where the axis ends above the first lane.
-        place: row and column of a panel.
+    The axis ends at `top` above the first lane; `place` is the row and the column of a panel, if there are any.
     """
     named = list(range(0, len(lanes), 1 if most is None else -(-len(lanes) // most)))
     texts, span = [str(lanes[lane]) for lane in named], [len(lanes) - 0.5, top]

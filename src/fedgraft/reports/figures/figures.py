@@ -122,8 +122,8 @@ def bytes_by_purpose(runs: Sequence[StoredRun]) -> go.Figure:
                 )
             )
     totals = [float(sizes.get(direction, pd.Series(dtype=float)).sum()) for _, direction, sizes in bars]
-    told = [f" {human_bytes(total)}" for total in totals]
-    figure.add_trace(style.beside_bars([total / size for total in totals], places, told))
+    labels = [f" {human_bytes(total)}" for total in totals]
+    figure.add_trace(style.beside_bars([total / size for total in totals], places, labels))
     height = style.TOP + style.BOTTOM + 2 * style.BAR_HEIGHT * max(len(runs), 1)
     style.lay_out(
         figure, "bytes by purpose and direction", "down: server to client; up: client to server", height, right=24

@@ -12,12 +12,7 @@ SECONDS_TO_DRAW = 120
 
 
 def draw(figure: go.Figure, path: Path, width: int) -> str:
-    """Write a figure as a PNG; as a page beside it where no browser is installed, or where it fails.
-
-    Args:
-        figure: with a height.
-        path: of the picture.
-        width: in pixels.
+    """Write a figure as a PNG, `width` pixels wide; as a page beside it where no browser is there, or where it fails.
 
     Returns:
         What was done, for people.

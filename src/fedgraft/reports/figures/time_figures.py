@@ -86,8 +86,7 @@ def waiting(runs: Sequence[StoredRun]) -> go.Figure:
 
 
 def _check(runs: Sequence[StoredRun]) -> None:
-    if not runs:
-        raise InputError("A figure needs at least one run.")
+    style.check_drawable(runs, same_metric=False)
     for run in runs:
         if not is_timed(run):
             raise InputError(f"{run.path} has no simulated seconds of its clients: an earlier version made it.")
@@ -233,5 +232,5 @@ def _add_sums(figure: go.Figure, table: pd.DataFrame, row: int, col: int) -> Non
             row=row,
             col=col,
         )
-    told = [f" {human_seconds(seconds)}" if seconds else " 0" for seconds in table[WAITING]]
-    figure.add_trace(style.beside_bars(table.sum(axis=1), lanes, told, textfont={"size": 12}), row=row, col=col)
+    labels = [f" {human_seconds(seconds)}" if seconds else " 0" for seconds in table[WAITING]]
+    figure.add_trace(style.beside_bars(table.sum(axis=1), lanes, labels, textfont={"size": 12}), row=row, col=col)

@@ -19,15 +19,9 @@ PERPLEXITY: Final = 30.0
 
 
 def embed(
-    store: RunFolder, seed: int = 0, data_root: Path | None = None, allow_changed_data: bool = False
+    run_folder: RunFolder, seed: int = 0, data_root: Path | None = None, allow_changed_data: bool = False
 ) -> pd.DataFrame:
-    """t-SNE of the last hidden layer over each client's test examples.
-
-    Args:
-        store: a run's folder, opened; the run's data are loaded again.
-        seed: of t-SNE.
-        data_root: where the data are now; None = where they were.
-        allow_changed_data: whether they may be others than the run began with.
+    """t-SNE of the last hidden layer over each client's test examples; the data are loaded again, as by `load_run`.
 
     Returns:
         Columns channel ("own model", and "shared alone" where clients add something private to what is shared), client,
@@ -35,7 +29,7 @@ def embed(
     """
     from sklearn.manifold import TSNE
 
-    run = load_run(store, data_root, allow_changed_data)
+    run = load_run(run_folder, data_root, allow_changed_data)
     channels = {"own model": False, **({"shared alone": True} if run.plan.owned else {})}
     parts = []
     for client, name in enumerate(run.names):
@@ -49,15 +43,15 @@ def embed(
                 pd.DataFrame({"channel": channel, "client": name, "class": label, "x": places[:, 0], "y": places[:, 1]})
             )
     if not parts:
-        raise InputError(f"{store.folder}: no client has {FEWEST} test examples, too few to show.")
+        raise InputError(f"{run_folder.folder}: no client has {FEWEST} test examples, too few to show.")
     return pd.concat(parts, ignore_index=True)
 
 
 def _hidden(run: FinishedRun, client: int, shared_alone: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     task = run.plan.task
-    found = None
+    hidden = None
     if isinstance(task, PredictingTask):
-        found = task.represent(run.client_model(client, shared_alone), run.prepared(client))
-    if found is None:
+        hidden = task.represent(run.client_model(client, shared_alone), run.prepared(client))
+    if hidden is None:
         raise InputError(f"task {run.experiment.task_name!r} has no hidden layer to show.")
-    return found
+    return hidden

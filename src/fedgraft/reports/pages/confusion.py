@@ -59,9 +59,9 @@ class Confusion:
     @property
     def scores(self) -> list[ClassScore]:
         """One for each class."""
-        hit, true, told = np.diag(self.counts), self.counts.sum(1), self.counts.sum(0)
+        hit, true, predicted = np.diag(self.counts), self.counts.sum(1), self.counts.sum(0)
         with np.errstate(invalid="ignore"):
-            measures = (hit / told, hit / true, 2 * hit / (true + told))
+            measures = (hit / predicted, hit / true, 2 * hit / (true + predicted))
         columns = zip(self.classes, true.tolist(), *(each.tolist() for each in measures), strict=True)
         return [ClassScore(*each) for each in columns]
 
@@ -81,27 +81,26 @@ def added(parts: Sequence[Confusion]) -> Confusion:
     return Confusion(names, counts)
 
 
-def confusion_of(store: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False) -> Confusion | None:
+def confusion_of(
+    run_folder: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False
+) -> Confusion | None:
     """Return the counts of all clients' test examples, as the run's model answers now; its data are loaded again.
 
-    Args:
-        store: a run's folder, opened.
-        data_root: where the data are now; None = where they were.
-        allow_changed_data: whether they may be others than the run began with.
+    Where the data are, and whether they may have changed, is said as to `load_run`.
 
     Returns:
         None for a task that tells no classes. Raises `InputError` where the data are not here or have changed.
     """
-    run = load_run(store, data_root, allow_changed_data)
+    run = load_run(run_folder, data_root, allow_changed_data)
     task = run.plan.task
     if not isinstance(task, ClassifyingTask):
         return None
     parts = []
     for client, shard in enumerate(run.shards):
-        found = task.classified(run.client_model(client), shard, run.prepared(client), run.memory(client))
-        counts = np.zeros((len(found.classes), len(found.classes)), np.int64)
-        np.add.at(counts, (found.label, found.answer), 1)
-        parts.append(Confusion(tuple(map(str, found.classes)), counts))
+        answers = task.classified(run.client_model(client), shard, run.prepared(client), run.memory(client))
+        counts = np.zeros((len(answers.classes), len(answers.classes)), np.int64)
+        np.add.at(counts, (answers.label, answers.answer), 1)
+        parts.append(Confusion(tuple(map(str, answers.classes)), counts))
     if not parts:
-        raise InputError(f"{store.folder}: there are no clients whose data could be loaded.")
+        raise InputError(f"{run_folder.folder}: there are no clients whose data could be loaded.")
     return added(parts)

@@ -25,18 +25,18 @@ def group_outcome(groups: Sequence[Group]) -> str:
     if not scored:
         return NOTHING
     sign = 1 if groups[0].runs[0].better == "lower" else -1
-    (told, best), *behind = sorted(scored, key=lambda pair: sign * pair[0][SCORE])
+    (mean, best), *behind = sorted(scored, key=lambda pair: sign * pair[0][SCORE])
     others = [group for _, group in behind]
     seeds = f"Over {len(best.seeds)} seeds {best.name}" if len(best.seeds) > 1 else f"{best.name}, with one seed,"
     score = shown_over(best.score, "{:.4f}".format)
-    reached = f"{metric_of(told)} {score} on test at best validation, for {human_bytes(told['bytes']['total'])} a run"
+    reached = f"{metric_of(mean)} {score} on test at best validation, for {human_bytes(mean['bytes']['total'])} a run"
     if not others:
         first = f"{seeds} reaches {reached}."
     else:
         doubtful = [other for other in others if not _is_ahead(best, other)]
         place = "has the best mean, but is not shown to be first" if doubtful else "is first"
         first = f"{seeds} {place}: {reached}. {_lead(best, doubtful or others, sign)}"
-    return f"{first} {beside(told)}".rstrip()
+    return f"{first} {beside(mean)}".rstrip()
 
 
 def _is_ahead(best: Group, other: Group) -> bool:

@@ -1,7 +1,6 @@
 """A report of stored runs: one HTML file that opens offline, with table, figures and every setting."""
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files
@@ -12,7 +11,7 @@ import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedgraft.engine.server.choosing import MOST_EXPLAINED
-from fedgraft.errors import InputError
+from fedgraft.experiment.storage import disk
 from fedgraft.reports.figures import client_figures, figures
 from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.figures.figure_style import run_colour
@@ -87,13 +86,9 @@ def write_report(
     """
     runs = open_named(folders, labels)
     page = render(runs, target, title, representations, against, data_root, allow_changed_data, classes)
-    temporary = out.with_name(out.name + ".new")
-    try:
+    with disk.written(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(page, encoding="utf-8")
-        os.replace(temporary, out)
-    except OSError as error:
-        raise InputError(f"{out} cannot be written: {error.strerror or error}.") from error
+        disk.swap(out, page)
     return out
 
 
@@ -114,14 +109,14 @@ def render(
     drawn = figures.every(shown, tables.target, against)
     wide = [drawn[0], *(figure for figure in drawn if figure.layout.meta["title"].startswith(WIDE))]
     if representations:
-        places = [embed(run.store, 0, data_root, allow_changed_data) for run in firsts]
+        places = [embed(run.run_folder, 0, data_root, allow_changed_data) for run in firsts]
         apart = [client_figures.representations(run, each) for run, each in zip(firsts, places, strict=True)]
         drawn, wide = drawn + apart, wide + apart
     return _TEMPLATES.get_template("report.html.j2").render(
         title=title,
         plotly=plotly_basic(),
         outcome=_outcome(groups),
-        facts=_facts(runs),
+        heading=_heading(runs),
         made_with=_made_with(runs),
         warnings=warnings(runs),
         score_columns=SCORE_COLUMNS,
@@ -166,11 +161,11 @@ def warnings(runs: Sequence[StoredRun]) -> list[str]:
         if len(values) > 1:
             listed = ", ".join(map(str, sorted(values)))
             texts.append(f"The runs do not have the same {what} ({listed}). {why}")
-    told = {run.label: comparison.failures_text(run.summary.get("failures")) for run in runs}
-    return texts + [f"{label}: {text}" for label, text in told.items() if text]
+    failures = {run.label: comparison.failures_text(run.summary.get("failures")) for run in runs}
+    return texts + [f"{label}: {text}" for label, text in failures.items() if text]
 
 
-def _facts(runs: Sequence[StoredRun]) -> dict[str, str]:
+def _heading(runs: Sequence[StoredRun]) -> dict[str, str]:
     """{name: value} of the line under the title."""
     return {
         "Data": _distinct(run.summary["dataset"] for run in runs),
@@ -211,7 +206,7 @@ def _listed(clients: Sequence[int]) -> str:
 
 def _figure(figure: go.Figure, name: str) -> dict[str, Any]:
     """Return a figure as a page has it: {"drawn", "title", "note"}, the last two as HTML that is safe already."""
-    said, buttons = figure.layout.meta, figure.layout.updatemenus
+    texts, buttons = figure.layout.meta, figure.layout.updatemenus
     top = BUTTONS_TOP if buttons else FIGURE_TOP
     page_figure = go.Figure(figure)
     page_figure.update_layout(title=None, height=figure.layout.height - figure.layout.margin.t + top, margin={"t": top})
@@ -224,7 +219,7 @@ def _figure(figure: go.Figure, name: str) -> dict[str, Any]:
         default_height=f"{page_figure.layout.height}px",
         config=_FIGURE_OPTIONS,
     )
-    return {"drawn": drawn, "title": said["title"], "note": said["note"]}
+    return {"drawn": drawn, "title": texts["title"], "note": texts["note"]}
 
 
 def _distinct(values: Iterable[object]) -> str:

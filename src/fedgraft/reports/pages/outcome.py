@@ -19,9 +19,7 @@ Summary = Mapping[str, Any]
 def outcome(summaries: Sequence[Summary], labels: Sequence[str]) -> str:
     """Say which run is best, by how much and for how many bytes, against yardsticks and against sending all data once.
 
-    Args:
-        summaries: of runs with one metric, at least one.
-        labels: what each is called.
+    There is at least one run; all have one metric.
     """
     if len({summary["dataset"] for summary in summaries}) > 1:
         return DIFFERENT
@@ -71,8 +69,8 @@ def _against_yardsticks(best: Summary) -> str:
     named = {name: f"{name} ({known[name]:.4f}){', for no bytes,' if _is_local(best, name) else ''}" for name in ranked}
     if not ahead:
         behind = abs(known[ranked[0]] - best[SCORE])
-        said = "as good as" if not behind else f"better by {behind:.4f} than"
-        return f"That is {said} the best yardstick, {named[ranked[0]].removesuffix(',')}."
+        relation = "as good as" if not behind else f"better by {behind:.4f} than"
+        return f"That is {relation} the best yardstick, {named[ranked[0]].removesuffix(',')}."
     text = f"The yardstick {named[ahead[0]]} is better by {abs(known[ahead[0]] - best[SCORE]):.4f}"
     free = next((name for name in ahead if _is_local(best, name)), ahead[0])
     return f"{text}." if free == ahead[0] else f"{text}, and {named[free]} is better too."

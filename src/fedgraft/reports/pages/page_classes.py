@@ -29,12 +29,9 @@ _GONE = "its data are not here as the run had them"
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """A row of the matrix.
+    """A row of the matrix: what examples are, and (count, share of the row in [0, 1]) of what they are taken for.
 
-    Args:
-        name: what examples are.
-        cells: (count, share of the row in [0, 1]) of what they are taken for, in the same order; the share of `OTHERS`
-            taken for each other is 0.
+    The share of `OTHERS` taken for each other is 0.
     """
 
     name: str
@@ -43,14 +40,9 @@ class MatrixRow:
 
 @dataclass(frozen=True)
 class ClassPart:
-    """The classes of one run, or of the runs of a group together.
+    """The classes of one run, or of the runs of a group together, with a sentence or two; or why they are missing.
 
-    Args:
-        name: of the run or group.
-        missing: why they are not shown; "" where they are.
-        text: what is shown, in a sentence or two.
-        scores: of each class.
-        matrix: a row for each class, and `OTHERS`.
+    The matrix has a row for each class, and one for `OTHERS`.
     """
 
     name: str
@@ -61,42 +53,36 @@ class ClassPart:
 
 
 def class_parts(
-    groups: Sequence[Group], asked: bool | None, data_root: Path | None = None, allow_changed_data: bool = False
+    groups: Sequence[Group], wanted: bool | None, data_root: Path | None = None, allow_changed_data: bool = False
 ) -> list[ClassPart]:
-    """Return the classes of each run or group whose task tells any.
+    """Return the classes of each run or group whose task tells any; the data are loaded as by `load_run`.
 
-    Args:
-        groups: which.
-        asked: whether they are wanted; None = where that takes less than `MOST_SECONDS` for all of them, and the data
-            are here.
-        data_root: where the data are now; None = where they were.
-        allow_changed_data: whether they may be others than the runs began with.
-
-    Raises `InputError` where they were asked for and the data are gone.
+    Where it is not said whether they are `wanted`, they are shown if that takes less than `MOST_SECONDS` for all of
+    them, and the data are here. Raises `InputError` where they are wanted and the data are gone.
     """
-    if asked is False:
+    if wanted is False:
         return []
-    found, spent = [], 0.0
+    shown, spent = [], 0.0
     for group in groups:
         if not any(map(_has_classes, group.runs)):
             continue
         cost = sum(map(_seconds, group.runs))
-        if asked is None and spent + cost > MOST_SECONDS:
-            found.append(ClassPart(group.label, f"{_LONG}; --classes shows them"))
+        if wanted is None and spent + cost > MOST_SECONDS:
+            shown.append(ClassPart(group.label, f"{_LONG}; --classes shows them"))
             continue
         spent += cost
         try:
             with without_notes():
-                parts = [confusion_of(run.store, data_root, allow_changed_data) for run in group.runs]
+                parts = [confusion_of(run.run_folder, data_root, allow_changed_data) for run in group.runs]
         except (FedgraftError, OSError) as error:
-            if asked:
+            if wanted:
                 raise
             LOG.info("%s: %s", group.label, error)
-            found.append(ClassPart(group.label, f"{_GONE}; --classes says why"))
+            shown.append(ClassPart(group.label, f"{_GONE}; --classes says why"))
             continue
         if known := [part for part in parts if part is not None]:
-            found.append(_part(group, added(known)))
-    return found
+            shown.append(_part(group, added(known)))
+    return shown
 
 
 def _has_classes(run: StoredRun) -> bool:

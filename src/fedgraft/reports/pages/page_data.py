@@ -15,14 +15,7 @@ MOST_CLIENTS = 100
 
 @dataclass(frozen=True)
 class Share:
-    """The part of a client's examples that is of a class.
-
-    Args:
-        name: of the class.
-        count: examples of it.
-        percent: what part of the client's examples that is, in [0, 100].
-        colour: of the class, at every client.
-    """
+    """A client's examples of a class: how many, what part of its examples in [0, 100], the colour of the class."""
 
     name: str
     count: int
@@ -52,16 +45,16 @@ class DataPart:
 
 def data_parts(runs: Sequence[StoredRun]) -> list[DataPart]:
     """Return the data of each run that tells them, runs with the same data together; none of earlier versions."""
-    found: list[tuple[dict[str, Any], list[str]]] = []
+    by_data: list[tuple[dict[str, Any], list[str]]] = []
     for run in runs:
         if (data := run.summary.get("data")) is None or not data["clients"]:
             continue
-        labels = next((labels for other, labels in found if other == data), None)
+        labels = next((labels for other, labels in by_data if other == data), None)
         if labels is None:
-            found.append((data, [run.label]))
+            by_data.append((data, [run.label]))
         else:
             labels.append(run.label)
-    return [_part(data, labels) for data, labels in found]
+    return [_part(data, labels) for data, labels in by_data]
 
 
 def _part(data: dict[str, Any], labels: Sequence[str]) -> DataPart:

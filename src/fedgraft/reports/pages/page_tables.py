@@ -104,8 +104,8 @@ def _of_groups(rows: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     if not rows:
         return {}
     differences = [shown_difference(row) for row in rows]
-    told = {f"difference to {rows[0]['group']}": differences} if any(differences) else {}
-    return {**told, "seeds": [", ".join(map(str, row["seeds"])) for row in rows]}
+    columns = {f"difference to {rows[0]['group']}": differences} if any(differences) else {}
+    return {**columns, "seeds": [", ".join(map(str, row["seeds"])) for row in rows]}
 
 
 def _measures(groups: Sequence[Group]) -> dict[str, list[str]]:

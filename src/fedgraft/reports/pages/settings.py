@@ -30,10 +30,10 @@ def _all_names(tables: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"a.b": value} of nested tables."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in table.items():
-        found.update(flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value})
-    return found
+        values.update(flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value})
+    return values
 
 
 def written(value: Any) -> str:
@@ -57,7 +57,7 @@ def _nested(value: Any) -> str:
 
 def without_folders(toml: str) -> str:
     """Return a file's text in which absolute paths are their last parts: a page may be mailed out."""
-    return _QUOTED.sub(lambda found: f"{found[1]}{_last_part(found[2])}{found[1]}", toml)
+    return _QUOTED.sub(lambda match: f"{match[1]}{_last_part(match[2])}{match[1]}", toml)
 
 
 def _last_part(text: str) -> str:

@@ -135,14 +135,14 @@ def term_means(run: StoredRun) -> list[TermMeans]:
 def agent_choices(run: StoredRun) -> AgentChoices | None:
     """Return how cohorts compare with the agent's own choice; None for a run without an agent."""
     whole = run.clients <= MOST_EXPLAINED
-    found = []
+    rounds = []
     for row in explained_rounds(run):
         if values := row["terms"].get(AGENT):
             chosen = set(row["selected"])
             order = sorted(values, key=lambda client: (-values[client], client not in chosen, client))
             top = tuple(sorted(order[: len(chosen)]))
-            found.append(AgentRound(row["round"], row["selected"], top, len(values) if whole else run.clients))
-    return AgentChoices(tuple(found)) if found else None
+            rounds.append(AgentRound(row["round"], row["selected"], top, len(values) if whole else run.clients))
+    return AgentChoices(tuple(rounds)) if rounds else None
 
 
 def _means(name: str, rows: Iterable[Mapping[str, Any]], whole: bool) -> TermMeans:

@@ -43,27 +43,26 @@ _HEADINGS = {
 }
 
 
-def parse_target(text: str, metric: str, parameter: str = "--target") -> float:
+def parse_target(text: str, metric: str) -> float:
     """The score of a target such as "rmse=0.95".
 
     Args:
         text: what the user gave.
         metric: what the runs are scored by; the target must name it.
-        parameter: where the text comes from, as the error names it.
     """
     name, equals, number = text.partition("=")
     name = name.strip()
     if not equals:
-        raise InputError(f"{parameter} must be METRIC=SCORE, such as {metric}=0.95; got {text!r}.")
+        raise InputError(f"--target must be METRIC=SCORE, such as {metric}=0.95; got {text!r}.")
     if name != metric:
-        require_one_of(f"{parameter}: the metric", name, sorted({*METRICS, metric}))
-        raise InputError(f"{parameter} names {name!r}, but these runs are scored by {metric!r}; got {text!r}.")
+        require_one_of("--target: the metric", name, sorted({*METRICS, metric}))
+        raise InputError(f"--target names {name!r}, but these runs are scored by {metric!r}; got {text!r}.")
     try:
         score = float(number)
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        raise InputError(f"{parameter}: the score must be a number, such as {metric}=0.95; got {text!r}.")
+        raise InputError(f"--target: the score must be a number, such as {metric}=0.95; got {text!r}.")
     return score
 
 
@@ -182,6 +181,11 @@ def shown(name: str, value: Any) -> str:
     return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
+def shown_score(value: float | None) -> str:
+    """A score as a person reads it; "-" where there is none."""
+    return "-" if value is None or math.isnan(value) else f"{value:.4f}"
+
+
 def _costs(against: str | None) -> list[str]:
     """Return which costs to the target a table shows, in their order."""
     usual = ["bytes", "rounds", "simulated_seconds"]
@@ -191,21 +195,21 @@ def _costs(against: str | None) -> list[str]:
 
 def _row(run: StoredRun, target: float) -> dict[str, Any]:
     point = None if math.isnan(target) else run.reaching(target)
-    said = run.summary
+    summary = run.summary
     return {
         "run": run.label,
         "folder": str(run.path),
         "data": run.data,
-        **{name: said[name] for name in ("recipe", "dataset", "clients", "seed", "metric", "better")},
-        **{name: said[name] for name in ("rounds", "selections", *_SCORES)},
-        "bytes": said["bytes"]["total"],
-        "bytes_down": said["bytes"]["down"],
-        "bytes_up": said["bytes"]["up"],
-        "flops": said.get("flops"),
-        "scored": said.get("scored", 0),
-        "failures": said.get("failures"),
-        **{name: said[name] for name in ("seconds", "simulated_seconds", "digest", "yardsticks")},
-        **{name: said.get(name) for name in ("raw_data_bytes", "client_alone")},
+        **{name: summary[name] for name in ("recipe", "dataset", "clients", "seed", "metric", "better")},
+        **{name: summary[name] for name in ("rounds", "selections", *_SCORES)},
+        "bytes": summary["bytes"]["total"],
+        "bytes_down": summary["bytes"]["down"],
+        "bytes_up": summary["bytes"]["up"],
+        "flops": summary.get("flops"),
+        "scored": summary.get("scored", 0),
+        "failures": summary.get("failures"),
+        **{name: summary[name] for name in ("seconds", "simulated_seconds", "digest", "yardsticks")},
+        **{name: summary.get(name) for name in ("raw_data_bytes", "client_alone")},
         "target": None if math.isnan(target) else target,
         "bytes_to_target": None if point is None else round(point["bytes"]),
         "rounds_to_target": None if point is None else round(point["round"]),

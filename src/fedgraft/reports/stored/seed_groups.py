@@ -28,11 +28,7 @@ _UNLIKE = ("seed", "description")
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but the seed.
-
-    Args:
-        runs: at least one, in the order in which they were given, each seed once.
-    """
+    """Runs that differ in nothing but the seed: at least one, in the order in which they were given, each seed once."""
 
     runs: tuple[StoredRun, ...]
 
@@ -66,11 +62,6 @@ class Group:
         one, two = _by_seed(self.runs), _by_seed(other.runs)
         seeds = sorted(one.keys() & two.keys())
         return seeds, interval([one[seed] - two[seed] for seed in seeds])
-
-
-def seed_folder(folder: Path, seed: int) -> Path:
-    """Return where the run of a seed is, in the folder of runs with several."""
-    return folder / f"seed-{seed}"
 
 
 def runs_in(folder: Path) -> list[Path]:
@@ -109,18 +100,20 @@ def open_named(folders: Sequence[Path], labels: Sequence[str] = ()) -> list[Stor
 
 def grouped(runs: Sequence[StoredRun]) -> list[Group]:
     """Return groups of runs, in the order of their first ones; a run that repeats a seed begins another group."""
-    found: list[tuple[Any, list[StoredRun]]] = []
+    by_settings: list[tuple[Any, list[StoredRun]]] = []
     for run in runs:
         settings = {key: value for key, value in run.experiment.items() if key not in _UNLIKE}
         seed = run.summary["seed"]
         alike = (
-            kept for known, kept in found if known == settings and seed not in [each.summary["seed"] for each in kept]
+            kept
+            for other, kept in by_settings
+            if other == settings and seed not in [each.summary["seed"] for each in kept]
         )
         if (group := next(alike, None)) is None:
-            found.append((settings, [run]))
+            by_settings.append((settings, [run]))
         else:
             group.append(run)
-    return [Group(tuple(kept)) for _, kept in found]
+    return [Group(tuple(kept)) for _, kept in by_settings]
 
 
 def group_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
@@ -134,13 +127,13 @@ def group_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
     """
     if all(len(group.runs) == 1 for group in groups):
         return []
-    found = [_row(group) for group in groups]
-    for row, group in zip(found[1:], groups[1:], strict=True):
+    rows = [_row(group) for group in groups]
+    for row, group in zip(rows[1:], groups[1:], strict=True):
         seeds, difference = group.minus(groups[0])
         if len(seeds) > 1:
-            told = {"mean": difference.middle, "half_width": difference.half}
-            row["difference"] = {"to": groups[0].name, "seeds": seeds, **told}
-    return found
+            numbers = {"mean": difference.middle, "half_width": difference.half}
+            row["difference"] = {"to": groups[0].name, "seeds": seeds, **numbers}
+    return rows
 
 
 def over(values: Sequence[float | None]) -> dict[str, float | None] | None:

@@ -22,9 +22,6 @@ class SeedMean(StoredRun):
     """The mean over seeds: of the summary's numbers, and of curves and rounds as far as all seeds came.
 
     Path, settings and environment are those of the first run. What not all runs know is not known.
-
-    Args:
-        group: of several runs.
     """
 
     def __init__(self, group: Group) -> None:

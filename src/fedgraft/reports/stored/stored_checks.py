@@ -6,8 +6,8 @@ from typing import Any
 
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
 from fedgraft.engine.server.ledger import DIRECTIONS, LATER, PURPOSES
+from fedgraft.experiment.running.summary import CURVE
 
-CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")
 LEAST_CURVE = 6
 """Numbers in a point of the earliest versions, which had no simulated seconds."""
 MOST = 2**63 - 1

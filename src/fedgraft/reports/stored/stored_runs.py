@@ -16,11 +16,12 @@ from fedgraft.engine.server.ledger import DIRECTIONS, LOCAL, PURPOSES, TRAINING,
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, printable
 from fedgraft.experiment.running.stopped import best_so_far, stopped_summary
+from fedgraft.experiment.running.summary import CURVE
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, MODEL, ROWS, RUN, SUMMARY
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.experiment.storage.run_folder import RunFolder
-from fedgraft.reports.stored.stored_checks import CURVE, MOST, ROUND, Check, checks
+from fedgraft.reports.stored.stored_checks import MOST, ROUND, Check, checks
 
 COSTS = {
     "rounds": "round",
@@ -62,18 +63,18 @@ class StoredRun:
         self.label = printable(label or path.resolve().name)
         if not path.is_dir():
             raise InputError(f"{path} is not a run's folder: there is no such folder.")
-        self.store = RunFolder.open(path)
+        self.run_folder = RunFolder.open(path)
         try:
-            self.experiment: dict[str, Any] = tomllib.loads(self.store.experiment_toml())
+            self.experiment: dict[str, Any] = tomllib.loads(self.run_folder.experiment_toml())
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path / EXPERIMENT} is damaged: {error}.") from error
         if not self.experiment:
             raise InputError(f"{path / EXPERIMENT} is damaged: it is empty.")
-        come_to = stopped_summary(self.store) if so_far and not (path / SUMMARY).is_file() else None
+        come_to = stopped_summary(self.run_folder) if so_far and not (path / SUMMARY).is_file() else None
         self._stopped = come_to is not None
-        self.summary = _checked(path / SUMMARY, come_to or self.store.summary())
+        self.summary = _checked(path / SUMMARY, come_to or self.run_folder.summary())
         if not self._stopped:  # else rows may have come after the checkpoint
-            self.store.check_rows()
+            self.run_folder.check_rows()
 
     def __repr__(self) -> str:
         return f"StoredRun({str(self.path)!r}, {self.label!r})"
@@ -89,7 +90,7 @@ class StoredRun:
     @cached_property
     def data(self) -> str | None:
         """Fingerprint of all clients' data with their splits; None where that is not known, or is known to nodes."""
-        began = self.store.origin()
+        began = self.run_folder.origin()
         if not began.get("clients") or RUN in self.environment:
             return None
         return digest_of([*began["clients"].items(), *began.get("made", {}).items()])
@@ -107,8 +108,8 @@ class StoredRun:
     @property
     def measures(self) -> dict[str, float | None]:
         """{measure: value on test} of the model that was best on validation, beside the score; {} where none is."""
-        told = self.summary.get("measures", {}).get("test", {})  # earlier versions have none
-        return {name: value for name, value in told.items() if name != self.metric}
+        measures = self.summary.get("measures", {}).get("test", {})  # earlier versions have none
+        return {name: value for name, value in measures.items() if name != self.metric}
 
     @property
     def clients(self) -> int:
@@ -132,7 +133,7 @@ class StoredRun:
     def rounds(self) -> pd.DataFrame:
         """One row a round, with the fields of `terms.Row`."""
         path = self.path / ROWS[0]
-        rows = list(_numbered(path, self.store.rows(), Row, ROUND))
+        rows = list(_numbered(path, self.run_folder.rows(), Row, ROUND))
         rows = rows[: self.summary["rounds"]] if self._stopped else rows
         if len(rows) != self.summary["rounds"]:
             raise InputError(f"{path} is damaged: it has {len(rows)} rounds, {SUMMARY} {self.summary['rounds']}.")
@@ -150,7 +151,7 @@ class StoredRun:
         """One row an entry: round, client, direction, purpose, bytes, flops. Bytes sum to what the summary says."""
         path = self.path / ROWS[1]
         names = [field.name for field in fields(Entry)]
-        frame = pd.DataFrame(list(_numbered(path, self.store.entries(), Entry, {})), columns=names)
+        frame = pd.DataFrame(list(_numbered(path, self.run_folder.entries(), Entry, {})), columns=names)
         for column, known in (("direction", (*DIRECTIONS, LOCAL)), ("purpose", (*PURPOSES, TRAINING))):
             strange = [value for value in frame[column] if value not in known]
             if strange:
@@ -160,9 +161,9 @@ class StoredRun:
                 raise InputError(f"{path} is damaged: {column} is not a whole number >= 0 in every line.")
         frame = frame.astype({"round": "int64", "client": "int64", "bytes": "int64", "flops": "int64"})
         frame = frame[frame["round"] <= self.summary["rounds"]] if self._stopped else frame
-        total, said = int(frame["bytes"].sum()), self.summary["bytes"]["total"]
-        if total != said:
-            raise InputError(f"{path} is damaged: its entries sum to {total} bytes, {SUMMARY} says {said}.")
+        total, counted = int(frame["bytes"].sum()), self.summary["bytes"]["total"]
+        if total != counted:
+            raise InputError(f"{path} is damaged: its entries sum to {total} bytes, {SUMMARY} says {counted}.")
         return frame
 
     @property
@@ -173,13 +174,13 @@ class StoredRun:
     @cached_property
     def environment(self) -> dict[str, Any]:
         """dict, versions and machine."""
-        return self.store.environment()
+        return self.run_folder.environment()
 
     @cached_property
     def shared_bytes(self) -> float:
         """float, bytes of the shared parameters in 32 bits each; the mean over groups of clients."""
         path = self.path / MODEL
-        arrays = best_so_far(self.store) if self._stopped else disk.read_model(path)
+        arrays = best_so_far(self.run_folder) if self._stopped else disk.read_model(path)
         groups = {name.partition("/")[0] for name in arrays if "/" in name}
         return sum(array.nbytes for array in arrays.values()) / max(1, len(groups))
 
@@ -252,8 +253,7 @@ def default_target(runs: Sequence[StoredRun]) -> float:
 def joined_yardsticks(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
     """(name, score on test) of every yardstick: its mean over the runs of a data set, named if there are several.
 
-    Args:
-        tables: summaries, or anything else with "dataset", "yardsticks" and "client_alone".
+    Tables are summaries, or anything else with "dataset", "yardsticks" and "client_alone".
     """
     return _joined(tables, yardsticks_of)
 
@@ -261,8 +261,7 @@ def joined_yardsticks(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, fl
 def joined_raw_data(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
     """(`ALL_DATA`, bytes): the mean over the runs of a data set that know it, named if there are several.
 
-    Args:
-        tables: summaries, or anything else with "dataset" and "raw_data_bytes".
+    Tables are summaries, or anything else with "dataset" and "raw_data_bytes".
     """
     return _joined(tables, lambda table: {ALL_DATA: table.get("raw_data_bytes")})
 
@@ -270,22 +269,22 @@ def joined_raw_data(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, floa
 def yardsticks_of(summary: Mapping[str, Any]) -> dict[str, float | None]:
     """{yardstick: score on test} of a run, and `ALONE` where that is known and none of them: `local_only` is it."""
     alone = summary.get("client_alone")  # earlier versions have none
-    told = {} if alone is None or "local_only" in summary["yardsticks"] else {ALONE: alone["test"]}
-    return {**summary["yardsticks"], **told}
+    own = {} if alone is None or "local_only" in summary["yardsticks"] else {ALONE: alone["test"]}
+    return {**summary["yardsticks"], **own}
 
 
 def _joined(
     tables: Sequence[Mapping[str, Any]], of: Callable[[Mapping[str, Any]], Mapping[str, float | None]]
 ) -> list[tuple[str, float]]:
     """(name, mean over the runs of a data set) of what each run has, where it is known."""
-    found: dict[tuple[str, str], list[float]] = {}
+    by_name: dict[tuple[str, str], list[float]] = {}
     for table in tables:
         for name, score in of(table).items():
             if score is not None:
-                found.setdefault((table["dataset"], name), []).append(score)
+                by_name.setdefault((table["dataset"], name), []).append(score)
     several = len({table["dataset"] for table in tables}) > 1
     joined = []
-    for (dataset, name), scores in found.items():
+    for (dataset, name), scores in by_name.items():
         spread = f" (mean of {len(scores)})" if max(scores) > min(scores) else ""
         text = f"{dataset}: {name}{spread}" if several else f"{name}{spread}"
         joined.append((printable(text), sum(scores) / len(scores)))
@@ -297,11 +296,7 @@ def _numbered(
 ) -> Iterator[dict[str, Any]]:
     """The rows of a file of JSON lines, each with all fields of a dataclass; a row that is not is named by its line.
 
-    Args:
-        path: the file.
-        rows: what it holds.
-        kind: the dataclass; earlier versions knew nothing of fields that have a default.
-        checks: {name: whether a value is one of that field}.
+    Earlier versions knew nothing of fields that have a default. `checks` are {field: whether a value is one of it}.
     """
     if not path.is_file():
         raise InputError(f"{path} is missing.")

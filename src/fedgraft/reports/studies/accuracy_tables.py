@@ -17,13 +17,13 @@ def _accuracies(panel: PanelRuns) -> str:
     for model, method in map(tuple, panel.panel["runs"]):
         cells = []
         for setting in panel.settings:
-            found = panel.by_setting.get((model, method, setting), [])
+            runs = panel.by_setting.get((model, method, setting), [])
             printed = panel.printed(setting).get(f"{model}-{method}")
             scores = [
-                100 * run["test_at_best_validation"] for run in found if run["test_at_best_validation"] is not None
+                100 * run["test_at_best_validation"] for run in runs if run["test_at_best_validation"] is not None
             ]
-            text = spread(scores) if scores else "no score" if found else ""
-            plain = [100 * run["test_plain_mean"] for run in found if run.get("test_plain_mean") is not None]
+            text = spread(scores) if scores else "no score" if runs else ""
+            plain = [100 * run["test_plain_mean"] for run in runs if run.get("test_plain_mean") is not None]
             text += f" ({spread(plain)})" if plain else ""
             cells.append(text + (f" [{printed}]" if printed is not None else ""))
         rows.append((f"{panel.label(method)}, {model}", *cells))
@@ -32,11 +32,11 @@ def _accuracies(panel: PanelRuns) -> str:
 
 def _yardsticks(panel: PanelRuns) -> str:
     """Each yardstick in each setting, weighted by graphs."""
-    told = [
+    lines = [
         f"{setting}: " + ", ".join(f"{name} {spread(values)}" for name, values in by_name.items())
         for setting, by_name in panel.yardsticks.items()
     ]
-    return f"Yardsticks on the same splits, %: {'; '.join(told) or 'none'}.\n"
+    return f"Yardsticks on the same splits, %: {'; '.join(lines) or 'none'}.\n"
 
 
 def _costs(panel: PanelRuns) -> str:
@@ -45,13 +45,13 @@ def _costs(panel: PanelRuns) -> str:
     for model, method in map(tuple, panel.panel["runs"]):
         cells, most = [], 0
         for setting in panel.settings:
-            found = runs.get((model, method, setting), [])
+            own_runs = runs.get((model, method, setting), [])
             against = runs.get((model, panel.study.reference, setting), [])
-            most = max(most, len(found))
-            if not found:
+            most = max(most, len(own_runs))
+            if not own_runs:
                 cells.append("")
                 continue
-            own = mean(run["bytes"]["total"] for run in found)
+            own = mean(run["bytes"]["total"] for run in own_runs)
             share = f" ({mean(run['bytes']['total'] for run in against) / own:.3g}x)" if against and own else ""
             cells.append(f"{own / 1e6:.3g}{share}")
         rows.append((f"{panel.label(method)}, {model}", *cells, str(most)))

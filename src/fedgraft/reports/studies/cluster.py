@@ -11,16 +11,13 @@ from fedgraft.reports.studies.processes import Call, Write
 def on_cluster(calls: Sequence[Call], on: str, jobs: int, write: Write) -> Iterator[Call]:
     """Yield each call as it ends, each a task of a Ray cluster; what they find is written here.
 
-    Args:
-        calls: to make.
-        on: "ray:ADDRESS" of a cluster, or "ray" for a Ray on this machine.
-        jobs: calls at a time on this machine; a cluster makes as many as it has CPUs.
-        write: a file of the study's folder.
+    `on` is "ray:ADDRESS" of a cluster, which makes as many calls at a time as it has CPUs, or "ray" for a Ray on this
+    machine, which makes `jobs`.
     """
     with missing_extra("ray", by="--on ray"):
         from fedgraft.runtimes.ray_cluster.tasks import results
-    for index, found in results([partial(_collected, call.run) for call in calls], address_of(on), jobs, "--on ray:"):
-        for name, content in found.items():
+    for index, files in results([partial(_collected, call.run) for call in calls], address_of(on), jobs, "--on ray:"):
+        for name, content in files.items():
             write(name, content)
         yield calls[index]
 
@@ -34,6 +31,6 @@ def address_of(on: str) -> str:
 
 def _collected(run: Callable[[Write], None]) -> dict[str, Mapping[str, Any]]:
     """Return {name: content} of all files that a call writes."""
-    found: dict[str, Mapping[str, Any]] = {}
-    run(found.__setitem__)
-    return found
+    files: dict[str, Mapping[str, Any]] = {}
+    run(files.__setitem__)
+    return files

@@ -52,26 +52,21 @@ def figure(
 ) -> go.Figure:
     """Test scores against two costs, both on logarithmic axes: those of the study's layout.
 
-    It is what a run that ended there would have: that of the round best on validation so far.
-
-    Args:
-        study: whose methods' labels are shown.
-        split: the setting's name.
-        runs: {(model, method): its runs, one a seed}.
-        yardsticks: {name: scores in percent, one a seed}.
+    A score is what a run that ended there would have: that of the round best on validation so far. Yardsticks are
+    {name: scores in percent, one a seed}.
     """
     made = make_subplots(rows=1, cols=2, shared_yaxes=True, horizontal_spacing=0.03)
     bests, seeds = [], max(map(len, runs.values()))
-    for number, ((_, method), found) in enumerate(runs.items()):
-        points = [point for point in curve([kept(run) for run in found]) if point[0]]
-        metric = found[0].get("metric", "accuracy")
+    for number, ((_, method), own) in enumerate(runs.items()):
+        points = [point for point in curve([kept(run) for run in own]) if point[0]]
+        metric = own[0].get("metric", "accuracy")
         bests.append(max(100 * point[3] for point in points))
         for column, (_, place, unit) in enumerate(COSTS[study.layout], 1):
             trace = go.Scatter(
                 x=[point[place] / unit for point in points],
                 y=[100 * point[3] for point in points],
                 name=style.plain_label(study.methods[method]["label"])
-                + (f" (seeds: {len(found)})" if len(found) < seeds else ""),
+                + (f" (seeds: {len(own)})" if len(own) < seeds else ""),
                 mode="lines+markers",
                 line={"color": style.run_colour(number), "width": 1.8},
                 marker={"symbol": style.RUN_MARKERS[number % len(style.RUN_MARKERS)], "size": 7, "maxdisplayed": MARKS},

@@ -4,9 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fedgraft.contracts.scores import first_reaching
 from fedgraft.reports.studies.markdown import spread, table
-from fedgraft.reports.studies.panel_runs import PanelRuns
+from fedgraft.reports.studies.panel_runs import PanelRuns, points_of, spent_to
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
 """{(model, method): {seed: its result}}."""
@@ -55,7 +54,7 @@ def _main_table(panel: PanelRuns) -> str:
                 gains.append(biases - _score(run))
             if seed in against:
                 target = _best(against[seed]) * (1 + TOLERANCE)
-                full, own = _bytes_to(against[seed], target), _bytes_to(run, target)
+                full, own = (spent_to(each, target, "bytes") for each in (against[seed], run))
                 costs.append(own / 1e6)
                 shares.append(own / full)
         printed = paper.get(f"{model}-{method}", [])
@@ -72,11 +71,11 @@ def _main_table(panel: PanelRuns) -> str:
 
 def _yardsticks(runs: Runs) -> str:
     first = next(iter(runs.values()))
-    found = [
+    texts = [
         f"{name} {spread([run['yardsticks'][name]['test'] for run in first.values() if name in run['yardsticks']], 4)}"
         for name in next(iter(first.values()))["yardsticks"]
     ]
-    return f"Yardsticks, test RMSE on the same splits: {'; '.join(found) or 'none'}. Seeds: {len(first)}.\n"
+    return f"Yardsticks, test RMSE on the same splits: {'; '.join(texts) or 'none'}. Seeds: {len(first)}.\n"
 
 
 def _by_column(
@@ -114,26 +113,15 @@ def _score(run: Mapping[str, Any]) -> float:
     return math.nan if score is None else float(score)
 
 
-def _points(run: Mapping[str, Any]) -> list[dict[str, float]]:
-    """The rounds in which all clients were scored."""
-    names = ("round", "bytes", "validation", "test")
-    return [dict(zip(names, point, strict=False)) for point in run["curve"] if point[2] is not None]
-
-
 def _best(run: Mapping[str, Any]) -> float:
-    return min((point["validation"] for point in _points(run)), default=math.nan)
-
-
-def _bytes_to(run: Mapping[str, Any], target: float) -> float:
-    point = first_reaching(_points(run), target, run["better"])
-    return math.nan if point is None else float(point["bytes"])
+    return min((point["validation"] for point in points_of(run)), default=math.nan)
 
 
 def _at_budget(run: Mapping[str, Any], against: Mapping[str, Any], share: float) -> float:
     """Test score of the round that is best on validation among those within the budget."""
-    within = [point for point in _points(run) if point["bytes"] <= share * against["bytes"]["total"]]
+    within = [point for point in points_of(run) if point["bytes"] <= share * against["bytes"]["total"]]
     return float(min(within, key=lambda point: point["validation"])["test"]) if within else math.nan
 
 
 def _to_level(run: Mapping[str, Any], against: Mapping[str, Any], level: float) -> float:
-    return _bytes_to(run, _best(against) * (1 + level)) / 1e6
+    return spent_to(run, _best(against) * (1 + level), "bytes") / 1e6

@@ -29,19 +29,14 @@ START, END = "<!-- tables: written by fedgraft study -->", "<!-- /tables -->"
 
 
 def write_page(study: Study, results: Results, seeds: int, page: Path, pictures: Path | None = None) -> None:
-    """Put the tables between the page's two marks; a page that does not exist is made.
+    """Put the tables between the page's two marks; a Markdown page that does not exist is made.
 
-    Args:
-        study: whose tables.
-        results: of its cells.
-        seeds: how many of them.
-        page: a Markdown file.
-        pictures: a folder; those in it that are named as a table's heading are shown below that, once.
+    Pictures in a folder that are named as a table's heading are shown below that, once.
     """
     text = page.read_text() if page.is_file() else f"# {study.title}\n\n{START}\n{END}\n"
-    head, found, rest = text.partition(START)
-    _, closed, tail = rest.partition(END)
-    if not found or not closed:
+    head, start, rest = text.partition(START)
+    _, end, tail = rest.partition(END)
+    if not start or not end:
         raise InputError(f"{page} lacks the marks {START} and {END}, between which the tables go.")
     page.parent.mkdir(parents=True, exist_ok=True)
     written = tables(study, results, seeds)
@@ -69,5 +64,5 @@ def tables(study: Study, results: Results, seeds: int) -> str:
 
 def _written(panel: PanelRuns) -> list[str]:
     """Return what a panel has in the study's layout, and what failed in its runs."""
-    found = LAYOUTS[panel.study.layout](panel)
-    return [*found, *filter(None, [panel.failures])] if found else ["Not run yet.\n"]
+    parts = LAYOUTS[panel.study.layout](panel)
+    return [*parts, *filter(None, [panel.failures])] if parts else ["Not run yet.\n"]

@@ -46,12 +46,12 @@ def ends_at(curve: Sequence[Sequence[Any]]) -> float:
 
 def _scores(panel: PanelRuns) -> dict[str, dict[Key, dict[int, float]]]:
     """{setting: {(model, method): {seed: test accuracy of the round best on validation, in percent}}}."""
-    found: dict[str, dict[Key, dict[int, float]]] = {}
+    by_run: dict[str, dict[Key, dict[int, float]]] = {}
     for cell, run in panel.runs.items():
         if (score := run.get("test_at_best_validation")) is not None:
-            by_seed = found.setdefault(cell.split.key, {}).setdefault((cell.model, cell.method), {})
+            by_seed = by_run.setdefault(cell.split.key, {}).setdefault((cell.model, cell.method), {})
             by_seed[cell.split.seed] = 100 * score
-    return found
+    return by_run
 
 
 def _accuracies(panel: PanelRuns, scores: Scores) -> str:
@@ -60,9 +60,9 @@ def _accuracies(panel: PanelRuns, scores: Scores) -> str:
     for model, method in map(tuple, panel.panel["runs"]):
         cells = []
         for setting in settings:
-            found = scores.get(setting, {}).get((model, method), {})
+            by_seed = scores.get(setting, {}).get((model, method), {})
             printed = panel.printed(setting).get(method)
-            cells.append(spread(list(found.values())) + (f" [{printed}]" if printed is not None else ""))
+            cells.append(spread(list(by_seed.values())) + (f" [{printed}]" if printed is not None else ""))
         counts = [len(scores.get(setting, {}).get((model, method), {})) for setting in settings]
         rows.append((_label(panel, model, method), *cells, str(min(counts))))
     return table(("accuracy, %", *settings, "seeds"), rows)
@@ -85,11 +85,11 @@ def _differences(panel: PanelRuns, scores: Scores) -> str:
             cells.append(text.strip())
         rows.append((_label(panel, model, method), *cells, str(_overall(panel, scores, (model, method)))))
     head = f"points more than {panel.label(reference)}"
-    said = (
+    note = (
         "Paired differences with 95 % intervals. *First*: the highest mean of the column. *With the first*: the "
         "interval of the difference from it holds 0.\n"
     )
-    return said + "\n" + table((head, *settings, "mean of the columns"), rows)
+    return note + "\n" + table((head, *settings, "mean of the columns"), rows)
 
 
 def _overall(panel: PanelRuns, scores: Scores, run: Key) -> Interval:
@@ -117,19 +117,19 @@ def _rounds(panel: PanelRuns) -> str:
             cells.append((str(needed) if needed else "never" if own else "") + ratio)
         rows.append((_label(panel, model, method), *cells))
     head = f"rounds to where {panel.label(panel.study.reference)} ends"
-    said = f"Where it ends is the mean of its last {LAST} scored rounds on validation, over the seeds.\n"
-    return said + "\n" + table((head, *settings), rows)
+    note = f"Where it ends is the mean of its last {LAST} scored rounds on validation, over the seeds.\n"
+    return note + "\n" + table((head, *settings), rows)
 
 
 def _mean_curves(panel: PanelRuns, setting: str) -> dict[Key, list[tuple[float, ...]]]:
     """{(model, method): its mean curve over the seeds}."""
-    found: dict[Key, list[tuple[float, ...]]] = {}
+    curves: dict[Key, list[tuple[float, ...]]] = {}
     for (model, method, where), each in panel.by_setting.items():
         if where != setting:
             continue
         points = zip(*(run["curve"] for run in each), strict=False)
-        found[model, method] = [(group[0][0], group[0][1], _mean([point[2] for point in group])) for group in points]
-    return found
+        curves[model, method] = [(group[0][0], group[0][1], _mean([point[2] for point in group])) for group in points]
+    return curves
 
 
 def _mean(values: Sequence[float | None]) -> float:
@@ -139,12 +139,12 @@ def _mean(values: Sequence[float | None]) -> float:
 
 def _yardsticks(panel: PanelRuns) -> str:
     """Each yardstick in each setting."""
-    found = panel.yardsticks
-    names = list(dict.fromkeys(name for by_name in found.values() for name in by_name))
+    yardsticks = panel.yardsticks
+    names = list(dict.fromkeys(name for by_name in yardsticks.values() for name in by_name))
     if not names:
         return ""
     settings = panel.settings
-    rows = [(name, *(spread(found.get(setting, {}).get(name, [])) for setting in settings)) for name in names]
+    rows = [(name, *(spread(yardsticks.get(setting, {}).get(name, [])) for setting in settings)) for name in names]
     return "\n" + table(("yardsticks, %", *settings), rows)
 
 

@@ -1,31 +1,28 @@
 """What a panel's cells have found, by what its tables have in rows and columns."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import mean
 from typing import Any, TypeAlias
 
+from fedgraft.contracts.scores import first_reaching
 from fedgraft.experiment.recipes.units import human_failures
 from fedgraft.reports.studies.markdown import figures
 from fedgraft.reports.studies.study import Cell, Study, panel_cells
 
 Run: TypeAlias = Mapping[str, Any]
 """What a page needs of a run's summary."""
+POINT = ("round", "bytes", "validation", "test", "flops", "simulated_seconds")
+"""What a point of a cell's curve holds."""
 Results: TypeAlias = Mapping[Cell, Run]
 """{cell: its run}, of the cells that have run."""
 
 
 @dataclass(frozen=True, eq=False)
 class PanelRuns:
-    """A panel of a study, and the runs of its cells.
-
-    Args:
-        study: whose panel it is.
-        panel: as the study has it, or for one of its settings alone.
-        results: of all cells that have run.
-        seeds: how many count.
-    """
+    """A panel of a study, or one of its settings alone, and the runs of its cells, of which so many seeds count."""
 
     study: Study
     panel: Mapping[str, Any]
@@ -45,18 +42,18 @@ class PanelRuns:
     @cached_property
     def by_setting(self) -> dict[tuple[str, str, str], list[Run]]:
         """{(model, method, setting): its runs, one a seed}."""
-        found: dict[tuple[str, str, str], list[Run]] = {}
+        runs: dict[tuple[str, str, str], list[Run]] = {}
         for cell, run in self.runs.items():
-            found.setdefault((cell.model, cell.method, cell.split.key), []).append(run)
-        return found
+            runs.setdefault((cell.model, cell.method, cell.split.key), []).append(run)
+        return runs
 
     @cached_property
     def by_model(self) -> dict[tuple[str, str], dict[int, Run]]:
         """{(model, method): {seed: its run}}, of a panel with one setting."""
-        found: dict[tuple[str, str], dict[int, Run]] = {}
+        runs: dict[tuple[str, str], dict[int, Run]] = {}
         for cell, run in self.runs.items():
-            found.setdefault((cell.model, cell.method), {})[cell.split.seed] = run
-        return found
+            runs.setdefault((cell.model, cell.method), {})[cell.split.seed] = run
+        return runs
 
     @property
     def of_models(self) -> dict[tuple[str, str], list[Run]]:
@@ -66,19 +63,19 @@ class PanelRuns:
     @cached_property
     def by_method(self) -> dict[str, dict[int, Run]]:
         """{method: {seed: its run}}, of a panel with one setting and one model."""
-        found: dict[str, dict[int, Run]] = {}
+        runs: dict[str, dict[int, Run]] = {}
         for (_, method), by_seed in self.by_model.items():
-            found.setdefault(method, {}).update(by_seed)
-        return found
+            runs.setdefault(method, {}).update(by_seed)
+        return runs
 
     @cached_property
     def yardsticks(self) -> dict[str, dict[str, list[float]]]:
         """{setting: {yardstick: its scores in percent, one a seed}}."""
-        found: dict[str, dict[str, dict[int, float]]] = {}
+        known: dict[str, dict[str, dict[int, float]]] = {}
         for cell, run in self.runs.items():
             for name, scores in run.get("yardsticks", {}).items():
-                found.setdefault(cell.split.key, {}).setdefault(name, {})[cell.split.seed] = 100 * scores["test"]
-        return {setting: {name: [*each.values()] for name, each in names.items()} for setting, names in found.items()}
+                known.setdefault(cell.split.key, {}).setdefault(name, {})[cell.split.seed] = 100 * scores["test"]
+        return {setting: {name: [*each.values()] for name, each in names.items()} for setting, names in known.items()}
 
     @property
     def raw_data(self) -> str:
@@ -88,13 +85,13 @@ class PanelRuns:
     @property
     def failures(self) -> str:
         """A line on the runs in which clients failed, and at what; "" where none did."""
-        told = [
+        lines = [
             f"{self.label(cell.method)}, {cell.model}, {cell.split.key}, seed {cell.split.seed}: {failures}"
             for cell, run in self.runs.items()
             if (failures := human_failures(run.get("failures")))
         ]
         what = "Clients failed, so that these are not the figures of the methods alone"
-        return f"{what}: {'; '.join(told)}.\n" if told else ""
+        return f"{what}: {'; '.join(lines)}.\n" if lines else ""
 
     def label(self, method: str) -> str:
         """Return what a method is called."""
@@ -102,8 +99,19 @@ class PanelRuns:
 
     def printed(self, setting: str) -> Mapping[str, Any]:
         """Return the paper's numbers in a setting; {} without any."""
-        found: Mapping[str, Any] = self.panel["paper"].get(setting, {})
-        return found
+        numbers: Mapping[str, Any] = self.panel["paper"].get(setting, {})
+        return numbers
+
+
+def points_of(run: Run) -> list[dict[str, Any]]:
+    """Return the points of a cell's curve in which all clients were scored."""
+    return [dict(zip(POINT, point, strict=False)) for point in run["curve"] if point[2] is not None]
+
+
+def spent_to(run: Run, target: float, cost: str) -> float:
+    """Return a cost, of `POINT`, until the validation score first was as good as a target; nan if it never was."""
+    point = first_reaching(points_of(run), target, run["better"])
+    return math.nan if point is None else float(point[cost])
 
 
 def raw_data_text(runs: Iterable[Run]) -> str:

@@ -21,12 +21,9 @@ Write: TypeAlias = Callable[[str, Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class Call:
-    """The work of one process.
+    """The work of one process, so many experiments; its name is for errors.
 
-    Args:
-        run: does it, and hands what it finds to a function that writes it; it can be sent to a process.
-        name: of what it does, for errors.
-        cells: how many experiments that is.
+    It hands what it finds to a function that writes it, and can be sent to a process.
     """
 
     run: Callable[[Write], None]

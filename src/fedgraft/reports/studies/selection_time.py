@@ -23,8 +23,8 @@ def timed(experiment: Experiment, seconds: list[float]) -> Experiment:
 def _noting(call: Callable[..., Any], seconds: list[float]) -> Callable[..., Any]:
     def noted(*arguments: Any) -> Any:
         began = time.perf_counter()
-        found = call(*arguments)
+        result = call(*arguments)
         seconds.append(time.perf_counter() - began)
-        return found
+        return result
 
     return noted

@@ -1,6 +1,6 @@
 """Tables of a study of selectors: what each reaches, and what it takes in bytes, simulated seconds and choosing."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from statistics import mean
 from typing import TypeAlias
 
@@ -34,10 +34,10 @@ def _row(label: str, by_seed: BySeed, reference: BySeed) -> tuple[str, ...]:
         label,
         spread([_score(run) for run in runs], digits),
         f"{interval(better):.{digits}}" if runs != list(reference.values()) else "",
-        figures(_mean(runs, lambda run: run["selections"] / run["rounds"])),
-        figures(_mean(runs, lambda run: run["bytes"]["total"] / MEGA)),
-        figures(_mean(runs, lambda run: run["simulated_seconds"])),
-        figures(_mean(runs, lambda run: MILLI * run["selection_seconds"] / run["rounds"])),
+        figures(mean(run["selections"] / run["rounds"] for run in runs)),
+        figures(mean(run["bytes"]["total"] / MEGA for run in runs)),
+        figures(mean(run["simulated_seconds"] for run in runs)),
+        figures(mean(MILLI * run["selection_seconds"] / run["rounds"] for run in runs)),
         str(len(runs)),
     )
 
@@ -49,7 +49,3 @@ def _score(run: Run) -> float:
 
 def _unit(run: Run) -> float:
     return 100.0 if run["better"] == "higher" else 1.0
-
-
-def _mean(runs: Sequence[Run], of: Callable[[Run], float]) -> float:
-    return mean(map(of, runs))

@@ -6,7 +6,6 @@ lines, which is small and the same bytes for the same results. Both may be there
 
 import json
 import lzma
-import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -25,11 +24,7 @@ Content: TypeAlias = dict[str, Any]
 
 
 class StoredResults:
-    """The results in a study's folder, by the names of their files within it, such as "cells/NAME.json".
-
-    Args:
-        folder: of the study.
-    """
+    """The results in a study's folder, by the names of their files within it, such as "cells/NAME.json"."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / PACKED
@@ -62,10 +57,7 @@ class StoredResults:
 
 def write_result(folder: Path, name: str, content: Mapping[str, Any]) -> None:
     """Write a result to a file of its own, in one stroke."""
-    path = folder / name
-    temporary = path.with_suffix(f".{os.getpid()}.new")
-    temporary.write_text(json.dumps(content) + "\n")
-    temporary.replace(path)
+    disk.swap(folder / name, json.dumps(content) + "\n")
 
 
 def packed(results: Mapping[str, Content]) -> bytes:

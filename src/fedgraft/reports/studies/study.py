@@ -115,8 +115,8 @@ class Study:
     @property
     def read(self) -> list[str]:
         """The data sets that are read from a folder of their own."""
-        found = dict.fromkeys(data for panel in self.panels for data in panel["data"])
-        return [data for data in found if self.root(Path(), data) is not None]
+        names = dict.fromkeys(data for panel in self.panels for data in panel["data"])
+        return [data for data in names if self.root(Path(), data) is not None]
 
     def common_to(self, split: Split) -> dict[str, Any]:
         """Overrides of every experiment on a split; where its data are is left to `root`."""
@@ -155,10 +155,10 @@ class Study:
 
     def cells(self, seeds: int) -> list[Cell]:
         """Every experiment once, panel by panel."""
-        found: dict[Cell, None] = {}
+        cells: dict[Cell, None] = {}
         for panel in self.panels:
-            found.update(dict.fromkeys(panel_cells(panel, seeds)))
-        return list(found)
+            cells.update(dict.fromkeys(panel_cells(panel, seeds)))
+        return list(cells)
 
     def yardsticks(self, split: Split) -> tuple[str, ...]:
         """The yardsticks asked for on a split, by any panel."""
@@ -245,10 +245,10 @@ def run(
 def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]]:
     """{cell: its result, with the yardsticks of its split} of the cells that are done."""
     stored = StoredResults(folder)
-    found = {cell: _result(study, stored, cell) for cell in study.cells(seeds)}
+    by_cell = {cell: _result(study, stored, cell) for cell in study.cells(seeds)}
     return {
         cell: {**result, "yardsticks": _kept(stored, cell.split)}
-        for cell, result in found.items()
+        for cell, result in by_cell.items()
         if result is not None
     }
 
@@ -258,12 +258,12 @@ def _calls(
 ) -> list[Call]:
     """All that is to do on a split: in one process, which prepares the data once, or spread over a cluster."""
     kept, name = _kept(stored, split), f"{split.key}, seed {split.seed}"
-    asked = tuple(yardstick for yardstick in study.yardsticks(split) if yardstick not in kept)
+    missing = tuple(yardstick for yardstick in study.yardsticks(split) if yardstick not in kept)
     if not on:
-        return [Call(partial(_run_split, study, split, cells, asked, kept, data_root), name, len(cells))]
+        return [Call(partial(_run_split, study, split, cells, missing, kept, data_root), name, len(cells))]
     calls = [Call(partial(_run_split, study, split, [cell], (), kept, data_root), cell.key, 1) for cell in cells]
-    if asked:
-        calls.append(Call(partial(_run_split, study, split, [], asked, kept, data_root), f"yardsticks of {name}", 0))
+    if missing:
+        calls.append(Call(partial(_run_split, study, split, [], missing, kept, data_root), f"yardsticks of {name}", 0))
     return calls
 
 

@@ -68,17 +68,17 @@ def parts(panel: PanelRuns) -> list[str]:
     reference = runs.get((model, study.reference), [])
     goal = target(reference, study.margin) if reference else math.nan
     known = not math.isnan(goal)
-    said = f" Target: {100 * goal:.2f} on validation." if known else ""
+    aim = f" Target: {100 * goal:.2f} on validation." if known else ""
     base = spent(reference, goal) if known else None
     rows = []
     for each in map(tuple, panel.panel["runs"]):
-        if found := runs.get(each, []):
+        if own := runs.get(each, []):
             paper = str(printed.get(f"{each[0]}-{each[1]}", ""))
-            rows.append(_row(panel.label(each[1]), found, paper, goal if known else None, base))
+            rows.append(_row(panel.label(each[1]), own, paper, goal if known else None, base))
     yardsticks = panel.yardsticks.get(panel.settings[0], {})
     scores = ", ".join(f"{name} {spread(scores)}" for name, scores in yardsticks.items())
     return [
-        f"Test accuracy of the round best on validation; all that was spent; what was spent to the target.{said}\n",
+        f"Test accuracy of the round best on validation; all that was spent; what was spent to the target.{aim}\n",
         table(_HEAD, rows),
         *_also(panel, first, model, runs),
         f"Yardsticks on the same splits, %: {scores or 'none'}.\n",

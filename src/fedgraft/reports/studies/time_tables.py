@@ -5,26 +5,21 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from fedgraft.contracts.scores import first_reaching
 from fedgraft.reports.stored.intervals import half_width
 from fedgraft.reports.studies.markdown import spread, table
-from fedgraft.reports.studies.panel_runs import PanelRuns, Run
+from fedgraft.reports.studies.panel_runs import PanelRuns, Run, spent_to
 
 MEGA = 1e6
-POINT = ("round", "bytes", "validation", "test", "flops", "simulated_seconds")
-"""What a point of a cell's curve holds."""
 
 BySeed = Mapping[int, Run]
 
 
 def seconds_to(run: Run, target: float) -> float:
     """Return the simulated seconds until the validation score first was as good as a target; nan if it never was."""
-    points = [dict(zip(POINT, point, strict=True)) for point in run["curve"] if point[2] is not None]
-    point = first_reaching(points, target, run["better"])
-    return math.nan if point is None else float(point["simulated_seconds"])
+    return spent_to(run, target, "simulated_seconds")
 
 
-def interval(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
+def interval(values: Sequence[float], digits: int = 1) -> str:
     """Return a mean with its 95 % interval by Student's t.
 
     A single value stands alone. "never" where all are nan, "not on every seed" where some are; "" where there is none.
@@ -37,9 +32,9 @@ def interval(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
         return lacking if values else ""
     middle = mean(values)
     if len(values) < 2:
-        return f"{middle:.{digits}f}{unit}"
+        return f"{middle:.{digits}f}"
     half = half_width(values)
-    return f"{middle:.{digits}f}{unit} [{middle - half:.{digits}f}, {middle + half:.{digits}f}]"
+    return f"{middle:.{digits}f} [{middle - half:.{digits}f}, {middle + half:.{digits}f}]"
 
 
 def parts(panel: PanelRuns) -> list[str]:
@@ -52,13 +47,13 @@ def parts(panel: PanelRuns) -> list[str]:
     costs = [_costs(panel, *each) for each in panel.by_method.items()]
     quality = [_quality(panel, *each, names) for each in panel.by_method.items()]
     above = f"{names[0]} above {panel.label(panel.study.reference)}, points"
-    found = [
+    sections = [
         _filled(("method", *to, "s in all", "MB", "paper: s", "seeds"), costs),
         _filled(("method", *names, "paper", above), quality),
         _yardsticks(panel, names),
         panel.raw_data,
     ]
-    return [*filter(None, found)]
+    return [*filter(None, sections)]
 
 
 def _costs(panel: PanelRuns, method: str, by_seed: BySeed) -> tuple[str, ...]:
@@ -99,23 +94,23 @@ def _quality(panel: PanelRuns, method: str, by_seed: BySeed, names: Sequence[str
 
 def _printed(panel: PanelRuns, method: str) -> Mapping[str, Any]:
     """Return the paper's numbers of a method."""
-    found: Mapping[str, Any] = panel.printed(panel.settings[0]).get(method, {})
-    return found
+    numbers: Mapping[str, Any] = panel.printed(panel.settings[0]).get(method, {})
+    return numbers
 
 
 def _yardsticks(panel: PanelRuns, names: Sequence[str]) -> str:
     """Yardsticks on the same splits: the score, and what else they tell."""
-    asked = panel.panel["yardsticks"]
-    found: dict[str, dict[int, Mapping[str, float]]] = {}
+    wanted = panel.panel["yardsticks"]
+    by_name: dict[str, dict[int, Mapping[str, float]]] = {}
     for cell, run in panel.runs.items():
         for name, scores in run.get("yardsticks", {}).items():
-            if name in asked:
-                found.setdefault(name, {})[cell.split.seed] = scores
+            if name in wanted:
+                by_name.setdefault(name, {})[cell.split.seed] = scores
     rows = [
         (name, *(_spread_of(by_seed.values(), key) for key in ("test", *names[1:])), str(len(by_seed)))
-        for name, by_seed in found.items()
+        for name, by_seed in by_name.items()
     ]
-    lacking = "No yardsticks yet.\n" if asked else ""
+    lacking = "No yardsticks yet.\n" if wanted else ""
     return table(("yardstick", *names, "seeds"), rows) if rows else lacking
 
 

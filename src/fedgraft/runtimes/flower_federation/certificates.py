@@ -21,14 +21,14 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedgraft.runtimes.flower_federation.child import HERE
+
 AUTHORITY_DAYS: Final = 3653
 """How long the authority's certificate is valid: ten years."""
 SERVER_DAYS: Final = 731
 """How long the server's certificate is valid: two years."""
 RENEWED_DAYS: Final = 90
 """How long before its end a server that starts has a new one."""
-HERE: Final = ("localhost", "127.0.0.1", "::1")
-"""Names of the server for its own processes."""
 
 
 class Pair(NamedTuple):
@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 def authority() -> tuple[Pair, "Authority"]:
     """Return a new authority, and what signs with it."""
     key = generate_private_key(SECP384R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedgraft federation")])
+    name = _common_name("fedgraft federation")
     usage = x509.KeyUsage(
         digital_signature=False,
         content_commitment=False,
@@ -69,12 +69,7 @@ def authority() -> tuple[Pair, "Authority"]:
 
 
 class Authority:
-    """Signs certificates.
-
-    Args:
-        key: its own.
-        certificate: its own.
-    """
+    """Signs certificates."""
 
     def __init__(self, key: EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
         self._key, self._certificate = key, certificate
@@ -86,11 +81,7 @@ class Authority:
         return cls(key, x509.load_pem_x509_certificate(pair.public))
 
     def server(self, host: str) -> Pair:
-        """Return a server's key and certificate.
-
-        Args:
-            host: name or address by which sites reach it; this machine's own names are added.
-        """
+        """Return a server's key and certificate, for the host by which sites reach it and this machine's own names."""
         key = generate_private_key(SECP256R1())
         names = [_general_name(each) for each in dict.fromkeys([host, *HERE])]
         signer = self._certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
@@ -113,11 +104,7 @@ def ends_soon(certificate: bytes) -> bool:
 
 
 def node_key(name: str) -> Pair:
-    """Return a node's key, on the curve P-384 as Flower wants it.
-
-    Args:
-        name: of the node, a comment in the public key.
-    """
+    """Return a node's key, on the curve P-384 as Flower wants it; its name is a comment in the public one."""
     key = generate_private_key(SECP384R1())
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     return Pair(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()), public + f" {name}\n".encode())
@@ -137,9 +124,9 @@ def _begun(name: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, day
     )
 
 
-def _common_name(host: str) -> x509.Name:
+def _common_name(name: str) -> x509.Name:
     """Return a name; X.509 has room for 64 characters of it, and clients look at the alternative names alone."""
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:64])])
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
 
 
 def _general_name(host: str) -> x509.GeneralName:

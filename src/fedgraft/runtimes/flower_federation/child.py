@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Final
 
 HERE: Final = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine for its own processes."""
 ENVIRONMENT: Final = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -24,13 +25,7 @@ ENVIRONMENT: Final = {
 
 
 class Child:
-    """A child process in a group of its own, that ends with this process however that ends.
-
-    Args:
-        command: with its arguments.
-        environment: of it.
-        log: where its output goes.
-    """
+    """A child process in a group of its own, that ends with this process however that ends."""
 
     ENDING_SECONDS: Final = 5.0
 
@@ -88,8 +83,12 @@ def no_proxy() -> dict[str, str]:
 
 
 def last_line(path: Path) -> str:
-    """Return the last line of a log."""
+    """Return the last line of a log's file."""
     with suppress(OSError):
-        lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1] if lines else "no word"
+        return last_of(path.read_text(errors="replace"))
     return "no word"
+
+
+def last_of(log: str) -> str:
+    """Return the last line of a log."""
+    return next((line for line in reversed(log.splitlines()) if line.strip()), "no word")

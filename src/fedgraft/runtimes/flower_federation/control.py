@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from fedgraft.errors import InputError, MachineError
-from fedgraft.runtimes.flower_federation.child import environment, programs
+from fedgraft.runtimes.flower_federation.child import environment, last_of, programs
 from fedgraft.runtimes.flower_federation.folders import SUPERLINK, FederationFolder
 
 CALL_SECONDS: Final = 120.0
@@ -19,12 +19,9 @@ KNOWN_KEY: Final = "Public key already in use"
 
 
 class Standing(NamedTuple):
-    """What the SuperLink knows of a node or of a run.
+    """What the SuperLink knows of a node or of a run: its id at Flower and its status, since a time in UTC.
 
-    Args:
-        id: at Flower.
-        status: such as "online", or "finished:failed".
-        since: when it came to be so, in UTC.
+    A status is such as "online", or "finished:failed".
     """
 
     id: str
@@ -35,8 +32,7 @@ class Standing(NamedTuple):
 def register(folder: FederationFolder, name: str) -> int:
     """Make a node's public key known to the SuperLink; return the node's id."""
     with _asking(folder) as api:
-        node: int = api.registered(folder, name)
-        return node
+        return int(api.registered(folder, name))
 
 
 def nodes(folder: FederationFolder) -> dict[int, Standing]:
@@ -65,14 +61,13 @@ def status_of(folder: FederationFolder, run: str) -> str:
 
 def submit(folder: FederationFolder, config: Mapping[str, str]) -> str:
     """Have the federation's app run; return the id of the run at Flower."""
-    given = " ".join(f"{key}={json.dumps(value)}" for key, value in config.items())
-    return str(_json(folder, "run", str(folder.app), SUPERLINK, "--run-config", given)["run-id"])
+    settings = " ".join(f"{key}={json.dumps(value)}" for key, value in config.items())
+    return str(_json(folder, "run", str(folder.app), SUPERLINK, "--run-config", settings)["run-id"])
 
 
 def log_of(folder: FederationFolder, run: str) -> str:
     """Return the last line of a run's log."""
-    lines = [line for line in _call(folder, "log", run, SUPERLINK, "--show").splitlines() if line.strip()]
-    return lines[-1] if lines else "no word"
+    return last_of(_call(folder, "log", run, SUPERLINK, "--show"))
 
 
 @contextmanager
@@ -89,15 +84,15 @@ def _asking(folder: FederationFolder) -> Iterator[Any]:
 
 
 def _json(folder: FederationFolder, *arguments: str) -> dict[str, Any]:
-    said = _call(folder, *arguments, "--format", "json")
+    output = _call(folder, *arguments, "--format", "json")
     try:
-        found: dict[str, Any] = json.loads(said[said.index("{") :])
+        response: dict[str, Any] = json.loads(output[output.index("{") :])
     except ValueError as error:
-        raise MachineError(f"'flwr {arguments[0]}' said something unexpected: {said.strip()[:200]!r}.") from error
-    if found.get("success") is False:
+        raise MachineError(f"'flwr {arguments[0]}' said something unexpected: {output.strip()[:200]!r}.") from error
+    if response.get("success") is False:
         # what it was about to do, an empty line, and what went wrong
-        raise _failed(folder, " ".join(str(found.get("error-message", "")).partition("\n\n")[2].split()))
-    return found
+        raise _failed(folder, " ".join(str(response.get("error-message", "")).partition("\n\n")[2].split()))
+    return response
 
 
 def _call(folder: FederationFolder, *arguments: str) -> str:
@@ -118,9 +113,8 @@ def _call(folder: FederationFolder, *arguments: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise MachineError(f"The SuperLink at {folder.address} does not answer.") from error
     if done.returncode and "{" not in done.stdout:
-        said = [line.strip(" │╭╰─╮╯") for line in (done.stderr or done.stdout).splitlines()]
-        lines = [line for line in said if line and line != "Error"] or ["no word"]
-        raise _failed(folder, lines[-1])
+        stripped = [line.strip(" │╭╰─╮╯") for line in (done.stderr or done.stdout).splitlines()]
+        raise _failed(folder, next((line for line in reversed(stripped) if line and line != "Error"), "no word"))
     return done.stdout
 
 

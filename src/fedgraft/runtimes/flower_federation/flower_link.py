@@ -16,11 +16,7 @@ DAY_SECONDS: Final = 86400.0
 
 
 class FlowerLink(Link):
-    """Orders to Flower's nodes.
-
-    Args:
-        grid: of a ServerApp.
-    """
+    """Orders to Flower's nodes over the grid of a ServerApp."""
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid

@@ -22,16 +22,21 @@ FEDERATION: Final = "federation.toml"
 NODE: Final = "node.toml"
 
 
+class _Below:
+    """A path below the folder that has it as an attribute."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __get__(self, folder: "FederationFolder | NodeFolder", cls: object = None) -> Path:
+        return folder.path / self._place
+
+
 @dataclass(frozen=True)
 class FederationFolder:
-    """The server's folder.
+    """The server's folder; `clients` are names, in the order of their numbers.
 
-    Args:
-        path: where it is.
-        host: of the server, as sites reach it.
-        port: of the server.
-        clients: names, in the order of their numbers.
-        insecure: whether there is neither TLS nor authentication of nodes.
+    An insecure federation has neither TLS nor authentication of nodes. Sites reach the server at host and port.
     """
 
     path: Path
@@ -40,67 +45,38 @@ class FederationFolder:
     clients: Sequence[str]
     insecure: bool = False
 
+    recipe = _Below(RECIPE)
+    """File of the recipe with the federation's data and task."""
+    server = _Below("server")
+    """Folder of what only the server has."""
+    app = _Below("server/app")
+    """Folder of the Flower app."""
+    home = _Below("server/flwr")
+    """Flower's own folder."""
+    authority = _Below("server/ca.crt")
+    """File of the certificate of the federation's own authority, which nodes have too."""
+    authority_key = _Below("server/ca.key")
+    """File of the authority's private key."""
+    certificate = _Below("server/server.crt")
+    """File of the server's certificate."""
+    key = _Below("server/server.key")
+    """File of the server's private key."""
+    state = _Below("server/state.db")
+    """File of what Flower remembers: nodes and runs."""
+    log = _Below("server/superlink.log")
+    """File of what the SuperLink says; that of its last start is beside it."""
+
     @classmethod
     def read(cls, path: Path) -> "FederationFolder":
         """Return what is in a folder. Raises `InputError` where it is none of a federation."""
         hint = f"make it with 'fedgraft federation init {path}'"
-        found = _table(path / FEDERATION, {"host": str, "port": int, "clients": list, "insecure": bool}, hint)
-        return cls(path.resolve(), found["host"], found["port"], tuple(map(str, found["clients"])), found["insecure"])
+        table = _table(path / FEDERATION, {"host": str, "port": int, "clients": list, "insecure": bool}, hint)
+        return cls(path.resolve(), table["host"], table["port"], tuple(map(str, table["clients"])), table["insecure"])
 
     @property
     def address(self) -> str:
         """str, "host:port"."""
         return address(self.host, self.port)
-
-    @property
-    def recipe(self) -> Path:
-        """File of the recipe with the federation's data and task."""
-        return self.path / RECIPE
-
-    @property
-    def server(self) -> Path:
-        """Folder of what only the server has."""
-        return self.path / "server"
-
-    @property
-    def app(self) -> Path:
-        """Folder of the Flower app."""
-        return self.server / "app"
-
-    @property
-    def home(self) -> Path:
-        """Flower's own folder."""
-        return self.server / "flwr"
-
-    @property
-    def authority(self) -> Path:
-        """File of the certificate of the federation's own authority, which nodes have too."""
-        return self.server / "ca.crt"
-
-    @property
-    def authority_key(self) -> Path:
-        """File of the authority's private key."""
-        return self.server / "ca.key"
-
-    @property
-    def certificate(self) -> Path:
-        """File of the server's certificate."""
-        return self.server / "server.crt"
-
-    @property
-    def key(self) -> Path:
-        """File of the server's private key."""
-        return self.server / "server.key"
-
-    @property
-    def state(self) -> Path:
-        """File of what Flower remembers: nodes and runs."""
-        return self.server / "state.db"
-
-    @property
-    def log(self) -> Path:
-        """File of what the SuperLink says; that of its last start is beside it."""
-        return self.server / "superlink.log"
 
     @property
     def own_host(self) -> str:
@@ -135,10 +111,10 @@ class FederationFolder:
     def node_ids(self) -> dict[str, int]:
         """Return {name: id of its node at Flower}, of those that are registered."""
         try:
-            found: dict[str, int] = json.loads((self.server / "nodes.json").read_text())
+            ids: dict[str, int] = json.loads((self.server / "nodes.json").read_text())
         except FileNotFoundError:
             return {}
-        return found
+        return ids
 
     def note_node_ids(self, ids: Mapping[str, int]) -> None:
         """Store the ids of nodes."""
@@ -149,16 +125,7 @@ class FederationFolder:
 
 @dataclass(frozen=True)
 class NodeFolder:
-    """A site's folder; it may be moved and copied.
-
-    Args:
-        path: where it is.
-        client: the client's number.
-        name: the client's name.
-        host: of the server.
-        port: of the server.
-        insecure: whether there is neither TLS nor authentication.
-    """
+    """A site's folder, which may be moved and copied: the client's number and name, and where the server is."""
 
     path: Path
     client: int
@@ -166,6 +133,13 @@ class NodeFolder:
     host: str
     port: int
     insecure: bool = False
+
+    recipe = _Below(RECIPE)
+    """File of the recipe with the federation's data and task."""
+    certificate = _Below("ca.crt")
+    """File of the certificate by which the server is known."""
+    key = _Below("node.key")
+    """File of the private key by which the server knows this node."""
 
     @classmethod
     def read(cls, path: Path) -> "NodeFolder":
@@ -182,21 +156,6 @@ class NodeFolder:
     def address(self) -> str:
         """str, "host:port" of the server."""
         return address(self.host, self.port)
-
-    @property
-    def recipe(self) -> Path:
-        """File of the recipe with the federation's data and task."""
-        return self.path / RECIPE
-
-    @property
-    def certificate(self) -> Path:
-        """File of the certificate by which the server is known."""
-        return self.path / "ca.crt"
-
-    @property
-    def key(self) -> Path:
-        """File of the private key by which the server knows this node."""
-        return self.path / "node.key"
 
     def write(self) -> None:
         """Write the folder's own file."""
@@ -235,12 +194,12 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 def _table(path: Path, fields: Mapping[str, type], hint: str) -> dict[str, Any]:
     """Read a TOML file with these fields. Raises `InputError` for anything else."""
     try:
-        found = tomllib.loads(path.read_text())
+        table = tomllib.loads(path.read_text())
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{path.parent} has no {path.name}: {hint}.") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}.") from error
     for name, kind in fields.items():
-        if type(found.get(name)) is not kind:
-            raise InputError(f"{path}: {name} must be of type {kind.__name__}; got {found.get(name)!r}.")
-    return {name: found[name] for name in fields}
+        if type(table.get(name)) is not kind:
+            raise InputError(f"{path}: {name} must be of type {kind.__name__}; got {table.get(name)!r}.")
+    return {name: table[name] for name in fields}

@@ -6,13 +6,7 @@ from typing import NamedTuple
 
 
 class Arrived(NamedTuple):
-    """What came back for a message.
-
-    Args:
-        message: its id.
-        node: who sent it.
-        content: the answer; None where there is none and none will come.
-    """
+    """What came back for a message of this id; the content is None where there is no answer and none will come."""
 
     message: str
     node: int

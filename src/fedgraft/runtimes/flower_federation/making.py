@@ -133,13 +133,7 @@ def _write_pair(folder: FederationFolder, pair: "Pair") -> None:
 
 
 def names_of(path: Path, count: int | None, names: str | None) -> Sequence[str]:
-    """Return the names of clients: as given, else those of 'fedgraft shard'.
-
-    Args:
-        path: the federation's folder.
-        count: of clients, which are then called site0, site1, ...
-        names: with commas between them.
-    """
+    """Return names of clients: site0, site1, ... by a count, those given with commas, or those of 'fedgraft shard'."""
     if count is not None and names is not None:
         raise InputError("--clients and --names cannot be given together; --names says how many there are.")
     if count is not None:
@@ -152,12 +146,12 @@ def names_of(path: Path, count: int | None, names: str | None) -> Sequence[str]:
             f"{path} has no {CLIENTS}: make it with 'fedgraft shard RECIPE -o {path}', or give --clients N or --names."
         )
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8")).get("names")
+        listed = tomllib.loads(file.read_text(encoding="utf-8")).get("names")
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{file} is not valid TOML: {error}.") from error
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise InputError(f"{file}: names must be a list of texts; got {found!r}.")
-    return found
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        raise InputError(f"{file}: names must be a list of texts; got {listed!r}.")
+    return listed
 
 
 def check_names(names: Sequence[str]) -> None:

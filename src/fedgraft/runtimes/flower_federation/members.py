@@ -10,16 +10,7 @@ from fedgraft.runtimes.flower_federation.link import Link
 
 
 class Members:
-    """The nodes of a run.
-
-    Args:
-        link: the way to them.
-        run: its name.
-        count: of clients.
-        recipe: what is run, told to each node that joins.
-        known: {node: client} of those that may take part; None asks each node and believes it.
-        note: says something to the user.
-    """
+    """The nodes of a run; arguments as of `NodesRuntime`."""
 
     def __init__(
         self,
@@ -32,7 +23,7 @@ class Members:
     ) -> None:
         self._link, self._run, self._count, self._recipe = link, run, count, recipe
         self._known, self._note = known, note
-        self._asked: dict[str, int] = {}  # {id of a message: node}
+        self._joining: dict[str, int] = {}  # {id of a message: node}
         self._nodes: dict[int, int] = {}  # {client: node}
         self._strangers: set[int] = set()
         self.about: dict[int, Mapping[str, Any]] = {}
@@ -44,17 +35,17 @@ class Members:
         return self._nodes
 
     @property
-    def asked(self) -> Mapping[str, int]:
+    def joining(self) -> Mapping[str, int]:
         """{message: node} of those that were asked to join and have not answered."""
-        return self._asked
+        return self._joining
 
     def refresh(self) -> None:
         """Look who is connected; ask those to join who have not."""
         connected = set(self._link.nodes())
         self._nodes = {client: node for client, node in self._nodes.items() if node in connected}
-        self._asked = {message: node for message, node in self._asked.items() if node in connected}
+        self._joining = {message: node for message, node in self._joining.items() if node in connected}
         self._strangers &= connected
-        waiting = {*self._asked.values(), *self._nodes.values(), *self._strangers}
+        waiting = {*self._joining.values(), *self._nodes.values(), *self._strangers}
         for node in sorted(connected - waiting):
             if self._known is None or node in self._known:
                 self.ask(node)
@@ -66,7 +57,7 @@ class Members:
         """Tell a node what is run and ask who it is."""
         message = self._link.send(node, packed(Order("join", self._run, bytes(16), request=self._recipe)))
         if message is not None:
-            self._asked[message] = node
+            self._joining[message] = node
 
     def rejoin(self, node: int) -> None:
         """Ask a node to join again that has joined before, and has lost it."""
@@ -78,7 +69,7 @@ class Members:
 
         Where two nodes are the same client, the one that joined last is.
         """
-        self._asked.pop(message, None)
+        self._joining.pop(message, None)
         if answer is None:
             return None
         client = answer.client

@@ -36,8 +36,8 @@ class MemoryStore:
         if not name:
             return b""
         with suppress(OSError):
-            found = self._path(name).read_bytes()
-            return found if fingerprint(found) == name else None
+            content = self._path(name).read_bytes()
+            return content if fingerprint(content) == name else None
         return None
 
     def keep(self, content: bytes) -> bytes:

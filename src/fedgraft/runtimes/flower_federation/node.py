@@ -78,24 +78,24 @@ class Node:
             return envelope.packed(self._answered(order))
         except (FedgraftError, OSError) as error:
             LOG.warning("Order %r could not be served: %s", order.kind, printable(str(error)))
-            said = str(error) if order.kind == "join" else UNABLE  # of its data and its disk nobody else is told
-            return envelope.packed(self._said(order, envelope.REFUSED, said.encode()[:_REASON_BYTES]))
+            reason = str(error) if order.kind == "join" else UNABLE  # of its data and its disk nobody else is told
+            return envelope.packed(self._response(order, envelope.REFUSED, reason.encode()[:_REASON_BYTES]))
         except Exception as error:
             if not (lacked := memory_shortage(error)):
                 raise
             LOG.warning("Order %r could not be served: %s", order.kind, lacked)
-            return envelope.packed(self._said(order, envelope.REFUSED, UNABLE.encode()))
+            return envelope.packed(self._response(order, envelope.REFUSED, UNABLE.encode()))
 
     def _answered(self, order: envelope.Order) -> envelope.Answer:
         if order.kind == "join":
             self._runs = {order.run: self._joined(order)}
-            return self._said(order, envelope.SERVED, wire.pack({**self.about}))
+            return self._response(order, envelope.SERVED, wire.pack({**self.about}))
         if order.client != self.number:
-            return self._said(
+            return self._response(
                 order, envelope.REFUSED, f"this node is client {self.number}, not {order.client}".encode()
             )
         if order.run not in self._runs:
-            return self._said(order, envelope.STRANGE)
+            return self._response(order, envelope.STRANGE)
         if order.kind == "model":
             return self._taken(self._runs[order.run], order)
         return self._served(self._runs[order.run], order)
@@ -111,24 +111,22 @@ class Node:
         """Keep the model that a run leaves, with what the client remembers."""
         memory, set_up = joined.store.load(order.memory), order.set_up_message or joined.store.load(order.set_up)
         if memory is None:
-            return self._said(order, envelope.LOST)
+            return self._response(order, envelope.LOST)
         if set_up is None:
-            return self._said(order, envelope.UNSET)
+            return self._response(order, envelope.UNSET)
         if self.take_model is not None:
             self.take_model(order.run, joined.recipe, order.request, memory, set_up)
-        return self._said(order, envelope.SERVED)
+        return self._response(order, envelope.SERVED)
 
     def _served(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:
-        store, memory, set_up = joined.store, joined.store.load(order.memory), order.set_up_message
+        store, memory = joined.store, joined.store.load(order.memory)
         if memory is None:
-            return self._said(order, envelope.LOST)
-        if set_up:
+            return self._response(order, envelope.LOST)
+        set_up = order.set_up_message or store.load(order.set_up)
+        if set_up is None:
+            return self._response(order, envelope.UNSET)
+        if order.set_up_message:
             store.keep(set_up)
-        else:
-            found = store.load(order.set_up)
-            if found is None:
-                return self._said(order, envelope.UNSET)
-            set_up = found
         served = self._serve(joined, order, memory, set_up)
         kept = memory if served.memory is memory else packed_memory(served.memory)
         name = store.keep(kept) if kept else b""
@@ -170,5 +168,5 @@ class Node:
             joined.client.serve(self.number, each, memory, b"", set_up)
             joined.store.note(each)
 
-    def _said(self, order: envelope.Order, status: str, reply: bytes = b"") -> envelope.Answer:
+    def _response(self, order: envelope.Order, status: str, reply: bytes = b"") -> envelope.Answer:
         return envelope.Answer(order.id, order.run, self.number, status, reply, order.memory, order.set_up)

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.contracts.runtime import fingerprint
@@ -15,7 +15,7 @@ from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.link import Arrived, Link
 from fedgraft.runtimes.flower_federation.members import Members
 from fedgraft.runtimes.workers.pool import LATE
-from fedgraft.runtimes.workers.remembering import too_long
+from fedgraft.runtimes.workers.remembering import accepted, too_long
 
 POLL_SECONDS: Final = (0.05, 0.3)
 """Seconds between two looks for answers: at first, and at most."""
@@ -94,7 +94,7 @@ class NodesRuntime(Runtime):
 
         Raises `InputError` where a node refuses to take part.
         """
-        began, said = time.monotonic(), -1
+        began, last_count = time.monotonic(), -1
         while len(self.members.here) < self._count:
             if seconds and time.monotonic() - began > seconds:
                 return
@@ -102,10 +102,10 @@ class NodesRuntime(Runtime):
             self._take_arrived({})
             for client, why in self.members.refusals.items():
                 raise InputError(f"The node of client {client} refuses this run: {why}")
-            if (here := len(self.members.here)) != said and here < self._count:
+            if (here := len(self.members.here)) != last_count and here < self._count:
                 lacking = next(client for client in self.clients() if client not in self.members.here)
                 self._note(f"{here} of {self._count} nodes have joined; waiting for client {lacking}.")
-                said = here
+                last_count = here
             time.sleep(POLL_SECONDS[1])
 
     def exchange(
@@ -113,18 +113,13 @@ class NodesRuntime(Runtime):
     ) -> dict[int, bytes | ClientFailed]:
         """Have every request served; a reply beyond its limit or a deadline passed fails that client."""
         orders = {c: self._order("serve", c, request=request) for c, request in requests.items()}
-        replies: dict[int, bytes | ClientFailed] = {}
-        for client, answer in self._delivered(orders, limits, deadline_seconds).items():
-            if isinstance(answer, ClientFailed):
-                replies[client] = answer
-            elif len(answer.reply) > limits[client]:
-                replies[client] = too_long(len(answer.reply), limits[client])
-            else:
-                replies[client] = answer.reply
-                self._remember(client, answer, requests[client])
-                if answer.flops:
-                    self._flops[client] = self._flops.get(client, 0) + answer.flops
-        return replies
+
+        def take(client: int, answer: envelope.Answer) -> None:
+            self._remember(client, answer, requests[client])
+            if answer.flops:
+                self._flops[client] = self._flops.get(client, 0) + answer.flops
+
+        return accepted(self._delivered(orders, limits, deadline_seconds), limits, take)
 
     def measure(
         self, requests: Mapping[int, bytes], models: Mapping[int, bytes], deadline_seconds: float | None
@@ -134,14 +129,13 @@ class NodesRuntime(Runtime):
             c: self._order("measure", c, request=request, scored=bytes(models.get(c, b"")))
             for c, request in requests.items()
         }
-        replies: dict[int, bytes | ClientFailed] = {}
-        for client, answer in self._delivered(orders, {}, deadline_seconds).items():
-            if isinstance(answer, envelope.Answer):
-                self._remember(client, answer, requests[client])
-                self.outside["down"] += len(orders[client].request) + len(orders[client].scored)
-                self.outside["up"] += len(answer.reply)
-            replies[client] = answer if isinstance(answer, ClientFailed) else answer.reply
-        return replies
+
+        def take(client: int, answer: envelope.Answer) -> None:
+            self._remember(client, answer, requests[client])
+            self.outside["down"] += len(orders[client].request) + len(orders[client].scored)
+            self.outside["up"] += len(answer.reply)
+
+        return accepted(self._delivered(orders, {}, deadline_seconds), {}, take)
 
     def hand_over(self, models: Mapping[int, bytes], deadline_seconds: float) -> list[int]:
         """Give clients' nodes what a run leaves them; return the clients that could not be reached."""
@@ -181,14 +175,11 @@ class NodesRuntime(Runtime):
 
     def _order(self, kind: str, client: int, **content: bytes) -> envelope.Order:
         kept = {memories[client] for memories in self._checkpoints if client in memories}
+        memory, set_up = (known.get(client, b"") for known in (self._memories, self._set_ups))
+        set_up = fingerprint(set_up) if set_up else b""
         return envelope.Order(
-            kind, self._run, os.urandom(16), client, keep=b"".join(sorted(kept)), **self._state(client), **content
+            kind, self._run, os.urandom(16), client, memory, set_up, keep=b"".join(sorted(kept)), **content
         )
-
-    def _state(self, client: int) -> dict[str, Any]:
-        """Return the fingerprints of what a client goes on from."""
-        set_up = self._set_ups.get(client, b"")
-        return {"memory": self._memories.get(client, b""), "set_up": fingerprint(set_up) if set_up else b""}
 
     def _remember(self, client: int, answer: envelope.Answer, request: bytes) -> None:
         if answer.memory != self._memories.get(client, b""):
@@ -242,7 +233,7 @@ class NodesRuntime(Runtime):
         for client, task in waiting.items():
             if task.message and self.members.here.get(client) != task.node:
                 task.message = ""
-            elif task.message and now - task.probed > PROBE_SECONDS and task.node not in self.members.asked.values():
+            elif task.message and now - task.probed > PROBE_SECONDS and task.node not in self.members.joining.values():
                 task.probed = now
                 self.members.ask(task.node)
 
@@ -258,7 +249,7 @@ class NodesRuntime(Runtime):
         self, sent: Mapping[str, _Task], limits: Mapping[int, int] | None = None
     ) -> dict[int, envelope.Answer | ClientFailed]:
         """Take what has come back: return {client: its answer, or why it has failed}."""
-        expected = [*sent, *self.members.asked]
+        expected = [*sent, *self.members.joining]
         done: dict[int, envelope.Answer | ClientFailed] = {}
         for arrived in self._link.receive(expected) if expected else ():
             task = sent.get(arrived.message)

@@ -11,11 +11,7 @@ from fedgraft.runtimes.flower_federation.link import Link
 
 
 def server_app(run: Callable[[Link, Mapping[str, Any]], None]) -> ServerApp:
-    """Return a ServerApp.
-
-    Args:
-        run: called with the way to the nodes and the configuration of Flower's run.
-    """
+    """Return a ServerApp that calls a function with the way to the nodes and the configuration of Flower's run."""
     app = ServerApp()
 
     @app.main()

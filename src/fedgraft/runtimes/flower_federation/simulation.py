@@ -33,12 +33,8 @@ ENDING_SECONDS: Final = 60.0
 class Simulation(FlowerLink):
     """A simulation with one virtual node for each client; its ServerApp waits until the link is closed.
 
-    Args:
-        plan: what both ends agreed on.
-        shards: every client's own shard.
-        actors: processes that run ClientApps.
-        threads: torch threads of each.
-        folder: where nodes keep what they remember; None for a temporary folder.
+    So many processes run ClientApps, each with so many torch threads. Nodes keep what they remember in a folder; None
+    is a temporary one.
     """
 
     def __init__(
@@ -50,13 +46,13 @@ class Simulation(FlowerLink):
         for client, shard in enumerate(shards):
             _write(self._root / str(client) / SHARD, shard)
         self._closed = threading.Event()
-        found: Queue[Grid] = Queue()
+        grids: Queue[Grid] = Queue()
         self._failed: list[BaseException] = []
         self._thread = threading.Thread(
-            target=self._run, args=(len(shards), actors, threads, found), name="flower-simulation", daemon=True
+            target=self._run, args=(len(shards), actors, threads, grids), name="flower-simulation", daemon=True
         )
         self._thread.start()
-        super().__init__(self._grid_from(found))
+        super().__init__(self._grid_from(grids))
 
     def nodes(self) -> Collection[int]:
         """Return the ids of the virtual nodes; `MachineError` where the simulation has failed since."""
@@ -71,23 +67,23 @@ class Simulation(FlowerLink):
         if self._temporary:
             shutil.rmtree(self._root, ignore_errors=True)
 
-    def _grid_from(self, found: "Queue[Grid]") -> Grid:
+    def _grid_from(self, grids: "Queue[Grid]") -> Grid:
         waited = 0.0
         while waited < START_SECONDS and self._thread.is_alive():
             try:
-                return found.get(timeout=0.5)
+                return grids.get(timeout=0.5)
             except Empty:
                 waited += 0.5
         self.close()
         why = _first_cause(self._failed[0]) if self._failed else f"it did not start within {START_SECONDS:g} s"
         raise MachineError(f"Flower's simulation could not be started: {why}.")
 
-    def _run(self, nodes: int, actors: int, threads: int, found: "Queue[Grid]") -> None:
+    def _run(self, nodes: int, actors: int, threads: int, grids: "Queue[Grid]") -> None:
         server, root, closed = ServerApp(), self._root, self._closed
 
         @server.main()
         def main(grid: Grid, context: Context) -> None:
-            found.put(grid)
+            grids.put(grid)
             closed.wait()
 
         client = ClientApp()

@@ -21,9 +21,6 @@ PROGRAM: Final = "fedgraft.runtimes.flower_federation.patched.guarded_superlink"
 class SuperLink:
     """A process that nodes connect to; it starts ServerApps, and ends with this process, however that ends.
 
-    Args:
-        folder: of the federation.
-
     Raises `MachineError` where its port is in use.
     """
 

@@ -56,7 +56,7 @@ class SuperNode:
 
 def _free_port() -> int:
     """Return a port of this machine that is free now, for the SuperNode's own interface."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
         return port

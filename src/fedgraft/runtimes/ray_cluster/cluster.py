@@ -25,12 +25,8 @@ _LONGEST: Final = 24
 class Cluster:
     """A connection to a cluster; one that the calling process has opened itself is used, and left open.
 
-    Args:
-        address: of the cluster; "" starts a Ray here, which ends with the connection.
-        cpus: that a Ray has which is started here.
-        option: that names the address, for errors.
-
-    Raises `InputError` where there is no cluster, and `MachineError` where no Ray can be started.
+    An address of "" starts a Ray here, with so many CPUs, which ends with the connection. `option` names the address in
+    errors. Raises `InputError` where there is no cluster, and `MachineError` where no Ray can be started.
     """
 
     def __init__(self, address: str, cpus: int, option: str) -> None:

@@ -26,13 +26,7 @@ _SAID: Final = 200
 
 
 class RayChannel(Channel):
-    """An actor.
-
-    Args:
-        channels: that it is one of.
-        actor: its handle.
-        beginning: reference to what says that it is ready.
-    """
+    """An actor."""
 
     def __init__(self, channels: "RayChannels", actor: Any, beginning: Any) -> None:
         self._channels, self._actor = channels, actor
@@ -215,6 +209,6 @@ def _reason(error: RayError) -> str:
         cause = error.cause
         return f"{type(cause).__name__}: {' '.join(str(cause).split())[:_SAID]}"
     lines = [line for line in str(error).splitlines() if line and not line.startswith(("\t", " "))]
-    said = " ".join((lines[-1] if lines else type(error).__name__).split())
-    said = said.partition(" Worker exit type:")[0].rstrip(".")[:_SAID]
-    return f"its actor was lost ({said})"
+    text = " ".join((lines[-1] if lines else type(error).__name__).split())
+    text = text.partition(" Worker exit type:")[0].rstrip(".")[:_SAID]
+    return f"its actor was lost ({text})"

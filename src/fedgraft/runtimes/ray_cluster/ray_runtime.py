@@ -1,6 +1,5 @@
 """Runtime on a Ray cluster: actors serve clients, this process keeps what those remember."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from fedgraft.errors import InputError
 from fedgraft.runtimes.ray_cluster import cluster
 from fedgraft.runtimes.ray_cluster.object_bytes import shared
 from fedgraft.runtimes.ray_cluster.ray_channel import RayChannels
+from fedgraft.runtimes.workers.in_process import cores
 from fedgraft.runtimes.workers.pool import Answered, Pool
 from fedgraft.runtimes.workers.remembering import Remembering
 from fedgraft.runtimes.workers.shared_memory import Blob
@@ -20,26 +20,20 @@ from fedgraft.runtimes.workers.shared_memory import Blob
 class RayRuntime(Remembering):
     """All clients in actors of a Ray cluster; what the cluster fails to do is `MachineError`, and no client's failure.
 
-    Args:
-        plan: what both ends agreed on.
-        shards: every client's own shard, by client index.
-        actors: how many; -1 = one per CPU of the cluster, at most one a client.
-        threads: torch threads of each.
-        address: of the cluster; "" starts a Ray here.
+    Actors are -1 for one per CPU of the cluster, at most one a client; an address of "" starts a Ray here.
     """
 
     def __init__(self, plan: Plan, shards: Sequence[Any], actors: int, threads: int, address: str) -> None:
         super().__init__(len(shards))
         self._plan = plan
         self._pool: Pool | None = None
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self._cluster = cluster.Cluster(address, max(cores, actors), "runtime.address =")
+        self._cluster = cluster.Cluster(address, max(cores(), actors), "runtime.address =")
         try:
             cpus = cluster.cpus()
             count = min(cpus if actors < 0 else actors, len(shards))
             channels = RayChannels(plan, shards, threads, min(cpus, count), _gpus(plan, count))
-            given: Given = shards if isinstance(shards, Shards) else dict(enumerate(shards))
-            self._pool = Pool(channels, count, self._memory_of, self._set_up_of, most_prepared(given))
+            by_client: Given = shards if isinstance(shards, Shards) else dict(enumerate(shards))
+            self._pool = Pool(channels, count, self._memory_of, self._set_up_of, most_prepared(by_client))
         except BaseException:
             self.close()
             raise
@@ -66,7 +60,7 @@ def _gpus(plan: Plan, actors: int) -> float:
     """Return the share of a GPU that each actor asks for. Raises `InputError` where there is none."""
     if plan.device != "cuda":
         return 0.0
-    found = cluster.gpus()
-    if not found:
+    gpus = cluster.gpus()
+    if not gpus:
         raise InputError("runtime.device = 'cuda', but the Ray cluster has no GPU; use runtime.device=cpu.")
-    return min(1.0, int(1000 * found / actors) / 1000)
+    return min(1.0, int(1000 * gpus / actors) / 1000)

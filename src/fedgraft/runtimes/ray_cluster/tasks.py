@@ -23,13 +23,8 @@ def results(
 ) -> Iterator[tuple[int, Result]]:
     """Yield (index, result) of each work as it ends, each in a process of its own with one CPU and one thread.
 
-    Args:
-        works: to do; they and their results can be sent to a process.
-        address: of the cluster; "" starts a Ray here.
-        cpus: of a Ray that is started here: so many works at a time.
-        option: that names the address, for errors.
-
-    Raises what a work has raised, and `MachineError` for one that is lost again and again.
+    Works and their results can be sent to a process. An address of "" starts a Ray here, with so many CPUs. Raises
+    what a work has raised, and `MachineError` for one that is lost again and again.
     """
     cluster = Cluster(address, cpus, option)
     running: dict[Any, int] = {}
@@ -58,9 +53,9 @@ def _result(done: Any) -> Any:
             raise error.cause from error
         raise
     except RayError as error:
-        said = next((line for line in str(error).splitlines() if line), type(error).__name__)
+        reason = next((line for line in str(error).splitlines() if line), type(error).__name__)
         raise MachineError(
-            f"What was done on the Ray cluster was lost {RETRIES + 1} times: {said.rstrip('.')}. Cells that are done "
+            f"What was done on the Ray cluster was lost {RETRIES + 1} times: {reason.rstrip('.')}. Cells that are done "
             "are kept; where memory ran out, let each node have fewer CPUs."
         ) from error
 

@@ -50,7 +50,7 @@ class InProcess(Remembering):
         self._plan = plan
         by_client: Given = shards if isinstance(shards, Shards) else dict(enumerate(shards))
         keep_freed()
-        count = min(_cores() if workers < 0 else workers, len(shards))
+        count = min(cores() if workers < 0 else workers, len(shards))
         self._threads_before = torch.get_num_threads()
         self._inline: Client | None = None
         self._pool: Pool | None = None
@@ -93,5 +93,6 @@ class InProcess(Remembering):
         return Answered(served.reply, after, served.flops, kept, served.reason)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

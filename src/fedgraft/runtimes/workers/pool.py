@@ -122,14 +122,10 @@ class _Batch:
 
 
 class Pool:
-    """Workers for all clients of a run.
+    """Workers for all clients of a run, so many of them, >= 1.
 
-    Args:
-        channels: starts workers.
-        count: of workers, >= 1.
-        memory: what a client remembers, the same object until that changes.
-        set_up: the message that a client was sent before training, for whoever serves it; b"" = none.
-        most: clients whose prepared data a worker keeps; None = all.
+    `memory` tells what a client remembers, the same object until that changes; `set_up` the message that it was sent
+    before training, b"" for none. A worker keeps the prepared data of `most` clients; None = all.
     """
 
     def __init__(
@@ -230,11 +226,11 @@ class Pool:
 
     def _elsewhere(self, worker: _Worker, batch: _Batch) -> set[int]:
         """Return who waits and is not this worker's to pick: lost ones, and those whose round waits in another."""
-        found = {client for client in batch.lost if client in batch.waiting}
+        clients = {client for client in batch.lost if client in batch.waiting}
         for other in self._workers:
             if other is not worker:
-                found.update(client for client in other.holding if client in batch.waiting)
-        return found
+                clients.update(client for client in other.holding if client in batch.waiting)
+        return clients
 
     def _job(self, client: int, requests: Mapping[int, bytes], scored: Mapping[int, bytes], batch: _Batch) -> _Job:
         """The job of a client, the same one where it was lost before."""

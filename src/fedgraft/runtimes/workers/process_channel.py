@@ -18,12 +18,7 @@ _ENDED_SECONDS = 5.0
 
 
 class ProcessChannel(Channel):
-    """A worker process.
-
-    Args:
-        process: its handle.
-        pipe: to it.
-    """
+    """A worker process, and the pipe to it."""
 
     def __init__(self, process: BaseProcess, pipe: Connection) -> None:
         self.process, self.pipe = process, pipe
@@ -68,13 +63,7 @@ class ProcessChannel(Channel):
 
 
 class ProcessChannels(Channels):
-    """Starts worker processes of this machine.
-
-    Args:
-        plan: what both ends agreed on.
-        shards: every client's own shard.
-        threads: torch threads of each.
-    """
+    """Starts worker processes of this machine."""
 
     option = "runtime.workers"
 

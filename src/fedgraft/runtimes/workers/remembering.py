@@ -1,23 +1,17 @@
 """Keep the clients' memories in the runtime itself, and hand them to whoever serves a client."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.engine.client.client_memory import Memory, packed
 from fedgraft.runtimes.workers.pool import Answered
 from fedgraft.runtimes.workers.shared_memory import Blob, bytes_of
 
-_NOTHING = b""
-"""What a client remembers at first."""
-
 
 class Remembering(Runtime):
-    """A runtime whose clients' memories are in this process.
-
-    Args:
-        count: of clients.
-    """
+    """A runtime whose clients' memories are in this process."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -35,29 +29,13 @@ class Remembering(Runtime):
         self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
     ) -> dict[int, bytes | ClientFailed]:
         """Serve every request; a reply beyond its limit or a deadline passed fails that client."""
-        replies: dict[int, bytes | ClientFailed] = {}
-        for client, answer in self._counted(self._serve(requests, {}, deadline_seconds)).items():
-            if isinstance(answer, ClientFailed):
-                replies[client] = answer
-            elif len(answer.reply) > limits[client]:
-                replies[client] = too_long(len(answer.reply), limits[client])
-            else:
-                replies[client] = answer.reply
-                self._remember(client, answer.memory)
-        return replies
+        return accepted(self._counted(self._serve(requests, {}, deadline_seconds)), limits, self._remember)
 
     def measure(
         self, requests: Mapping[int, bytes], models: Mapping[int, bytes], deadline_seconds: float | None
     ) -> dict[int, bytes | ClientFailed]:
         """Serve every request, however much there is to reply; a deadline passed fails that client."""
-        replies: dict[int, bytes | ClientFailed] = {}
-        for client, answer in self._counted(self._serve(requests, models, deadline_seconds)).items():
-            if isinstance(answer, ClientFailed):
-                replies[client] = answer
-            else:
-                replies[client] = answer.reply
-                self._remember(client, answer.memory)
-        return replies
+        return accepted(self._counted(self._serve(requests, models, deadline_seconds)), {}, self._remember)
 
     def flops(self) -> dict[int, int]:
         """Operations since the last such call."""
@@ -94,14 +72,14 @@ class Remembering(Runtime):
         return memory
 
     def _memory_of(self, client: int) -> Memory | Blob:
-        return self._memories.get(client, _NOTHING)
+        return self._memories.get(client, b"")
 
     def _set_up_of(self, client: int) -> Blob:
         return self._set_ups.get(client, b"")
 
-    def _remember(self, client: int, memory: Memory | Blob) -> None:
-        if memory is not self._memory_of(client):
-            self._memories[client] = memory
+    def _remember(self, client: int, answer: Answered) -> None:
+        if answer.memory is not self._memory_of(client):
+            self._memories[client] = answer.memory
             self._changed.add(client)
 
     def _counted(self, answers: dict[int, Answered | ClientFailed]) -> dict[int, Answered | ClientFailed]:
@@ -117,6 +95,22 @@ class Remembering(Runtime):
                     self._set_ups[client] = answer.kept
                     self._changed.add(~client)
         return answers
+
+
+def accepted(
+    answers: Mapping[int, Any], limits: Mapping[int, int], take: Callable[[int, Any], None]
+) -> dict[int, bytes | ClientFailed]:
+    """Return {client: its reply, or why it failed}; `take` hears of each answer whose reply is within its limit."""
+    replies: dict[int, bytes | ClientFailed] = {}
+    for client, answer in answers.items():
+        if isinstance(answer, ClientFailed):
+            replies[client] = answer
+        elif client in limits and len(answer.reply) > limits[client]:
+            replies[client] = too_long(len(answer.reply), limits[client])
+        else:
+            replies[client] = answer.reply
+            take(client, answer)
+    return replies
 
 
 def too_long(size: int, limit: int) -> ClientFailed:

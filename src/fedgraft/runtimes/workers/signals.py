@@ -78,10 +78,10 @@ def handle(handler: Handler) -> dict[int, Any]:
 @contextmanager
 def deferred() -> Iterator[Asked]:
     """Note the first of these signals; a second one ends the process at once."""
-    asked = Asked()
-    before = handle(asked.note)
+    stop_signal = Asked()
+    before = handle(stop_signal.note)
     try:
-        yield asked
+        yield stop_signal
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -100,6 +100,6 @@ def ignore() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def said(number: int) -> str:
+def text_of(number: int) -> str:
     """Return the words for a signal: "Interrupted" or "Ended by SIGTERM"."""
     return "Interrupted" if number == signal.SIGINT else f"Ended by {signal.Signals(number).name}"

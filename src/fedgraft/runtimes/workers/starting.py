@@ -72,12 +72,7 @@ def unreadable(why: str) -> FedgraftError:
 
 
 def ending(process: BaseProcess, lacked: str) -> str:
-    """Return how a process ended, in words.
-
-    Args:
-        process: which has ended.
-        lacked: what it said of too little memory.
-    """
+    """Return how a process ended, in words; `lacked` is what it said of too little memory."""
     code = process.exitcode
     if code == OUT_OF_MEMORY:
         return lacked or "out of memory"

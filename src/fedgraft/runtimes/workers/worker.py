@@ -39,17 +39,11 @@ class Answer(NamedTuple):
 
 
 def work(pipe: Connection, plan: Plan, shards: Given, threads: int) -> None:
-    """Answer (client, request, memory, model, set_up) with an `Answer`, one at a time.
+    """Answer (client, request, memory, model, set_up) with an `Answer`, one at a time, with so many torch threads.
 
     The memory is None where this process has it still; the model is what is to be scored, None for that of before.
-    Where memory runs out the process says what it lacked and ends: that is no client's failure, and whatever is left of
-    it is not to be relied on.
-
-    Args:
-        pipe: to the parent; its closing ends the process, also when the parent was killed.
-        plan: what both ends agreed on.
-        shards: every client's own shard.
-        threads: torch threads of this process.
+    When the pipe closes the process ends, also when the parent was killed. Where memory runs out the process says what
+    it lacked and ends: that is no client's failure, and whatever is left of it is not to be relied on.
     """
     signals.ignore()  # Ctrl-C and its like are the parent's to handle: it stores the run first
     try:
@@ -67,14 +61,9 @@ def work(pipe: Connection, plan: Plan, shards: Given, threads: int) -> None:
 
 
 class Serving:
-    """Serves requests one at a time, and keeps what need not be sent again.
+    """Serves requests one at a time, with so many torch threads, and keeps what need not be sent again.
 
-    Args:
-        plan: what both ends agreed on.
-        shards: every client's own shard.
-        threads: torch threads of this process.
-        shared: joins all parts as the other end is best sent them.
-        lasting: tells whether both ends keep what was sent.
+    `shared` joins all parts as the other end is best sent them; `lasting` tells whether both ends keep what was sent.
     """
 
     def __init__(
@@ -93,14 +82,10 @@ class Serving:
         self._scored: Blob = b""
 
     def answer(self, who: int, request: Blob, memory: Blob | None, model: Blob | None, set_up: Blob) -> Answer:
-        """Return the answer to a request.
+        """Return the answer to a request, for the client `who`; its memory is None where it is kept here.
 
-        Args:
-            who: the client.
-            request: for it.
-            memory: what it remembers; None where it is kept here.
-            model: what is to be scored; None for that of before.
-            set_up: the message that it was sent before training; b"" for none, or where it was served here already.
+        The model is to be scored, None for that of before. `set_up` is the message that the client was sent before
+        training; b"" for none, or where it was served here already.
         """
         if model is not None:
             self._scored = model

@@ -44,14 +44,14 @@ def registered(folder: FederationFolder, name: str) -> int:
 
 def nodes(folder: FederationFolder) -> list[tuple[int, str, str | None]]:
     """Return the nodes: id, status, and when they came to have it."""
-    found = _asked(folder, lambda client: client.ListNodes(ListNodesRequest())).nodes_info
-    return [(node.node_id, node.status, _since(_change(node))) for node in found]
+    listed = _asked(folder, lambda client: client.ListNodes(ListNodesRequest())).nodes_info
+    return [(node.node_id, node.status, _since(_change(node))) for node in listed]
 
 
 def runs(folder: FederationFolder) -> list[tuple[str, str, str | None]]:
     """Return the runs, the newest first: id, status such as "finished:failed", and when they came to have it."""
-    found = _asked(folder, lambda client: client.ListRuns(ListRunsRequest())).run_dict.values()
-    newest = sorted(found, key=lambda run: run.pending_at, reverse=True)
+    listed = _asked(folder, lambda client: client.ListRuns(ListRunsRequest())).run_dict.values()
+    newest = sorted(listed, key=lambda run: run.pending_at, reverse=True)
     return [(str(run.run_id), _status(run), _since(_step(run))) for run in newest]
 
 

@@ -40,19 +40,15 @@ _COMPONENT: Final = "flwr-clientapp"
 def execute_tasks(port: int, secret: bytes, answer: Callable[[bytes], bytes], stop: Callable[[], bool]) -> None:
     """Take tasks from the SuperNode of this machine and answer their messages, until told to stop.
 
-    Args:
-        port: of the SuperNode's interface for executors.
-        secret: by which it knows this process.
-        answer: returns the answer to a message; what it raises fails that message alone.
-        stop: says when to end.
+    Port and secret are those of its interface for executors. What `answer` raises fails that message alone.
     """
     authority = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=_SUPEREXEC_AUTH_METHODS)
     with _client(port, authority) as tasks:
         while not stop():
             token = ""
             with suppress(httpx.HTTPError):  # it is starting, or ending
-                found = tasks.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
-                token = found.token if found.HasField("task") else ""
+                response = tasks.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
+                token = response.token if response.HasField("task") else ""
             if not token:
                 time.sleep(POLL_SECONDS)
                 continue

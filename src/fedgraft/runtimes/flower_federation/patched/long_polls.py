@@ -93,11 +93,11 @@ class LongPolls:
     async def _push(self, interface: str, body: bytes, ask: "Ask") -> "_Answer":
         answer = await ask()
         if answer.good:
-            request, response = _PUSHED[interface]
-            said = response.FromString(answer.body)
-            nodes = {message.metadata.dst_node_id for message in request.FromString(body).messages_list}
-            self._missing[said.session_id] = (set(said.objects_to_push), nodes)
-            self._arrived(said.session_id, "")
+            request_type, response_type = _PUSHED[interface]
+            response = response_type.FromString(answer.body)
+            nodes = {message.metadata.dst_node_id for message in request_type.FromString(body).messages_list}
+            self._missing[response.session_id] = (set(response.objects_to_push), nodes)
+            self._arrived(response.session_id, "")
         return answer
 
     async def _push_content(self, interface: str, body: bytes, ask: "Ask") -> "_Answer":
@@ -174,13 +174,13 @@ async def _body_of(receive: Receive) -> bytes:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """Return what gives a body that was read once more, and then what comes after it."""
-    given = False
+    read = False
 
     async def again() -> Content:
-        nonlocal given
-        if given:
+        nonlocal read
+        if read:
             return await receive()
-        given = True
+        read = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again

@@ -57,9 +57,9 @@ def _failing(function: Callable[Given, Found]) -> Callable[Given, Found]:
     """Return a function to which the end of a run is an error like any other."""
 
     @wraps(function)
-    def call(*given: Given.args, **named: Given.kwargs) -> Found:
+    def call(*arguments: Given.args, **named: Given.kwargs) -> Found:
         try:
-            return function(*given, **named)
+            return function(*arguments, **named)
         except RunNotRunningException as error:
             raise RuntimeError("its run has ended") from error
 

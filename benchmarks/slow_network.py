@@ -69,8 +69,10 @@ def shape(space: str, device: str, mbit: float) -> None:
 
 def counted(server: str) -> int:
     """Return the bytes that the server's interface has sent and received."""
-    found = ip("netns", "exec", server, "cat", *(f"/sys/class/net/eth0/statistics/{way}_bytes" for way in ("rx", "tx")))
-    return sum(map(int, found.split()))
+    counters = ip(
+        "netns", "exec", server, "cat", *(f"/sys/class/net/eth0/statistics/{way}_bytes" for way in ("rx", "tx"))
+    )
+    return sum(map(int, counters.split()))
 
 
 def link(site: str, up: bool) -> None:
