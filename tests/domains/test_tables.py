@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.domains.tables.reader import read
-from fedgraft.domains.tables.rows import Cells, Rows, as_numbers, row_of
+from fedgraft.domains.tables.rows import Cells, Rows, as_numbers
 from fedgraft.domains.tables.schema import Column, Table, check_roles, renamed
 from fedgraft.errors import InputError
 
@@ -48,7 +48,7 @@ def test_parquet_integers_become_text(tmp_path: Path) -> None:
 
 def test_rows_are_counted_per_file() -> None:
     source = [("a.csv", 2), ("b.csv", 0), ("c.csv", 3)]
-    assert [row_of(source, row) for row in range(5)] == [
+    assert [Cells(pd.Series(range(5)), "x", source, np.arange(5)).row(row) for row in range(5)] == [
         "a.csv, row 1",
         "a.csv, row 2",
         "c.csv, row 1",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedgraft.domains.nodes.base.pooled_graph import pooled
+from fedgraft.domains.nodes.base.shards import pooled
 from fedgraft.errors import InputError
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.yardsticks.correct_and_smooth import CorrectAndSmooth, _errors, _labelled, _normalised

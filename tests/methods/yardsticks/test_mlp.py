@@ -8,8 +8,7 @@ from scipy import sparse
 from sklearn.neural_network import MLPClassifier
 
 from fedgraft.domains.examples import scaled
-from fedgraft.domains.nodes.base.pooled_graph import pooled
-from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard, pooled
 from fedgraft.domains.nodes.training.perceptron import Perceptron
 from fedgraft.errors import InputError
 from fedgraft.methods.data.blocks import Blocks

@@ -7,8 +7,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from fedgraft.domains.examples import scaled
-from fedgraft.domains.nodes.base.pooled_graph import pooled
-from fedgraft.domains.nodes.base.shards import NodeShard, cut
+from fedgraft.domains.nodes.base.shards import NodeShard, cut, pooled
 from fedgraft.errors import InputError
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.pyg_nodes import PygNodes

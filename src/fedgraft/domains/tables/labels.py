@@ -78,5 +78,4 @@ def read_split(rows: Rows, label: Array) -> NDArray[np.int8]:
 
 def _check_some(cells: Cells, what: str) -> None:
     if not len(cells.filled):
-        where = cells.source[0][0]
-        raise InputError(f"{where}: {cells.name!r} is empty in every row; nodes to learn from need a {what}.")
+        raise InputError(f"{cells.where}: {cells.name!r} is empty in every row; nodes to learn from need a {what}.")

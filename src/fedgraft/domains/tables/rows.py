@@ -20,17 +20,28 @@ Coded: TypeAlias = tuple[Indices, Array]
 """A number for each row, int64 [n], and the names that they stand for."""
 
 
-def row_of(source: Source, row: int | np.integer) -> str:
-    """'FILE, row 3': rows count from 1 and leave a CSV file's header out."""
-    ends = np.cumsum([count for _, count in source])
-    place = int(np.searchsorted(ends, row, side="right"))
-    name, count = source[place]
-    return f"{name}, row {int(row) - int(ends[place]) + count + 1}"
+class Located:
+    """What knows where each of its rows comes from: `places`, int64 [n], says which rows of the source they are."""
+
+    source: Source
+    places: Indices
+
+    @property
+    def where(self) -> str:
+        """What errors call the table: the first file, or the option of a DataFrame."""
+        return self.source[0][0]
+
+    def row(self, row: int | np.integer) -> str:
+        """'FILE, row 3', where one of the rows is: rows count from 1 and leave a CSV file's header out."""
+        ends, number = np.cumsum([count for _, count in self.source]), int(self.places[row])
+        place = int(np.searchsorted(ends, number, side="right"))
+        name, count = self.source[place]
+        return f"{name}, row {number - int(ends[place]) + count + 1}"
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """Cells of one column, which errors call `name`: `places`, int64 [n], says which rows of their source they are."""
+class Cells(Located):
+    """Cells of one column, which errors call `name`."""
 
     values: pd.Series
     name: str
@@ -52,10 +63,6 @@ class Cells:
     def text(self, cell: int | np.integer) -> str:
         """Return a cell as text, as it is written."""
         return str(self.values.iloc[cell])
-
-    def row(self, cell: int | np.integer) -> str:
-        """'FILE, row 3', where a cell is."""
-        return row_of(self.source, self.places[cell])
 
     def error(
         self, wrong: Array | Sequence[int], must: str, got: str | None = None, counted: bool = True, hint: str = ""
@@ -155,7 +162,7 @@ _READ: dict[str, Any] = {"id": Cells.codes, "number": Cells.numbers, "split": Ce
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Located):
     """Rows of a table, as the one reader returns them.
 
     Args:
@@ -204,18 +211,9 @@ class Rows:
         return (self.file, np.array(self.files)) if self.files else self.read("client")
 
     @property
-    def where(self) -> str:
-        """What errors call the table: the first file, or the option of a DataFrame."""
-        return self.source[0][0]
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """A note on columns that were not read; none where all were."""
         return (f"Columns of {self.table.name} that are not read: {', '.join(self.unread)}.",) if self.unread else ()
-
-    def row(self, row: int | np.integer) -> str:
-        """'FILE, row 3', where one of the rows is."""
-        return row_of(self.source, self.places[row])
 
     def take(self, rows: Indices) -> "Rows":
         """Return some of the rows; each keeps its number in errors."""

@@ -68,12 +68,8 @@ class Catalogue(ClientData[RankingShard]):
 
     def __post_init__(self) -> None:
         check_partition("Catalogue", self.clients, self.partition, self.ubi)
-        require(
-            self.users >= self.clients,
-            "Catalogue.users",
-            f"at least {self.clients} (clients), with {LEAST} of data.count for each",
-            self.users,
-        )
+        allowed = f"at least {self.clients} (clients), with {LEAST} of data.count for each"
+        require(self.users >= self.clients, "Catalogue.users", allowed, self.users)
         require(self.items >= 2 * LEAST, "Catalogue.items", f"at least {2 * LEAST}", self.items)
         low, high = LEAST * self.users, self.users * self.items // 2
         require(low <= self.count <= high, "Catalogue.count", f"{low}..{high}", self.count)

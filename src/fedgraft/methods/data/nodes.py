@@ -116,15 +116,14 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
 
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
-        labelled = bool(self.label)
-        if isinstance(self.nodes, str | Path) and self._is_object():
-            data = read_object(Path(self.nodes), "Nodes.nodes", "Data")
-            collection = collection_of(data, str(self.nodes), are_numbers=self._are_numbers, labelled=labelled)
-        elif self.edges is None:
-            data = joined(self.nodes, "Nodes.nodes") if isinstance(self.nodes, Mapping) else self.nodes
-            collection = collection_of(data, "Nodes.nodes", are_numbers=self._are_numbers, labelled=labelled)
-        else:
+        if self.edges is not None:
             return reading.read_nodes(self.nodes, self.edges, self.names(), "Nodes", self._are_numbers)
+        data, where = self.nodes, "Nodes.nodes"
+        if isinstance(data, str | Path):
+            data, where = read_object(Path(data), where, "Data"), str(data)
+        elif isinstance(data, Mapping):
+            data = joined(data, where)
+        collection = collection_of(data, where, are_numbers=self._are_numbers, labelled=bool(self.label))
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")

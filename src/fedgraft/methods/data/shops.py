@@ -89,12 +89,8 @@ class Shops(ClientData[RatingShard], OwnRatings):
         """Read the whole set, before it is partitioned."""
         g = generator(seed, "shops")
         circle = g.integers(0, self.circles, self.users)
-        category = np.concatenate(
-            [
-                np.arange(self.categories),
-                g.choice(self.categories, self.items - self.categories, p=_zipf(self.categories)),
-            ]
-        )
+        more = g.choice(self.categories, self.items - self.categories, p=_zipf(self.categories))
+        category = np.concatenate([np.arange(self.categories), more])
         tastes = _mixture(g, circle, self.circles, own=self.own)
         characters = _mixture(g, category, self.categories, own=self.own)
         user, item = self._pairs(g, tastes, characters, category)

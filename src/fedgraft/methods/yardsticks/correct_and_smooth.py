@@ -13,8 +13,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
-from fedgraft.domains.nodes.base.pooled_graph import judges, likeliest, pooled
-from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard, judges, likeliest, pooled
 from fedgraft.domains.nodes.training.perceptron import Perceptron
 from fedgraft.errors import require_options
 

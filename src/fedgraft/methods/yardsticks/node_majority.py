@@ -7,8 +7,7 @@ from typing import ClassVar
 from fedgraft.contracts.labels import Labels
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import Constant
-from fedgraft.domains.nodes.base.pooled_graph import pooled
-from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard, pooled
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.labels.numbers import Numbers
-from fedgraft.domains.nodes.base.pooled_graph import judges, pooled
-from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard, judges, pooled
 from fedgraft.domains.ridge import PENALTIES, Parts, ridge
 from fedgraft.errors import require_options
 

@@ -13,8 +13,7 @@ from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
-from fedgraft.domains.nodes.base.pooled_graph import judges, pooled
-from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard, judges, pooled
 from fedgraft.errors import require_options
 
 Floats = NDArray[np.float64]

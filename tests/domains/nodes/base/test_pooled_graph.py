@@ -5,8 +5,7 @@ from scipy import sparse
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
-from fedgraft.domains.nodes.base.pooled_graph import judges, pooled
-from fedgraft.domains.nodes.base.shards import NodeShard, cut
+from fedgraft.domains.nodes.base.shards import NodeShard, cut, judges, pooled
 from fedgraft.errors import InputError
 from helpers.toy_nodes import whole
 

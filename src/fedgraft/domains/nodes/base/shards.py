@@ -291,3 +291,22 @@ def _ascending(pointers: Indices, senders: Numbers, width: int) -> Numbers:
     matrix = sparse.csr_matrix((np.ones(len(senders), bool), senders, pointers), shape=(len(pointers) - 1, width))
     matrix.sort_indices()
     return np.asarray(matrix.indices.astype(np.int32, copy=False))
+
+
+def pooled(shards: Sequence[NodeShard]) -> NodeShard:
+    """All clients' nodes as one client's. Raises `InputError` if none of them is for training."""
+    graph = merge_shards(shards)
+    if not len(graph.rows("train")):
+        raise InputError(f"The {graph.own:,} nodes of {len(shards):,} clients have no training node among them.")
+    return graph
+
+
+def judges(graph: NodeShard) -> Indices:
+    """int64 [n], the nodes on which settings are chosen: those for validation, without any those for training."""
+    rows = graph.rows("validation")
+    return rows if len(rows) else graph.rows("train")
+
+
+def likeliest(shares: NDArray[np.floating]) -> Indices:
+    """Return the likeliest class of each node, int64 [nodes], from [nodes, classes]; of equals the first."""
+    return np.asarray(shares.argmax(axis=1))

@@ -72,9 +72,8 @@ class HaloSetup:
             raise WireError("a client without nodes")
         if len(statistics["boundary"]) != -(-nodes // 8):  # so that nobody makes the server think of billions of nodes
             raise WireError(f"{len(statistics['boundary'])} bytes of marks of {nodes} nodes")
-        if (
-            len(statistics["degree"]) != marked
-        ):  # counted first: then the message is about as long as what is made of it
+        # Counted first: then the message is about as long as what is made of it.
+        if len(statistics["degree"]) != marked:
             raise WireError(f"degrees of {len(statistics['degree'])} nodes where {marked} are meant")
         boundary = set_bits(statistics["boundary"])
         if marked and boundary[-1] >= nodes:

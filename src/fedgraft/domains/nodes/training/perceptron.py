@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from fedgraft.domains.examples import Features, scaled
-from fedgraft.domains.nodes.base.pooled_graph import judges
-from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard, judges
 
 Floats: TypeAlias = NDArray[Any]
 Batch: TypeAlias = tuple[Features, Features, NDArray[np.bool_]]

@@ -167,11 +167,8 @@ class Smoothing:
             of_answers = None if each is None else _part(each, self.classes, 0, 1.0)
             of_errors = None if each is None or not self.share_labels else _part(each, self.classes, 1, 0.0)
             last = hops[-1]
-            hops.append(
-                Hop(
-                    graph.mean(last.answers, of_answers, self.classes), graph.mean(last.errors, of_errors, self.classes)
-                )
-            )
+            pairs = (last.answers, of_answers), (last.errors, of_errors)
+            hops.append(Hop(*(graph.mean(rows, known, self.classes) for rows, known in pairs)))
         return hops
 
 
