@@ -1,9 +1,12 @@
 """A SuperNode's way of fetching a message: one whose run ends meanwhile leaves nothing that is answered later."""
 
+import inspect
+
 import pytest
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 
+import httpx
 from flwr.app import Context, Message, MessageType, RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.object_store import ObjectStoreFactory
@@ -16,6 +19,7 @@ from fedgraft.runtimes.flower_federation.patched.quick_supernode import receivin
 from fedgraft.runtimes.flower_federation.record import record_of
 
 RUN, NODE = 7, 5
+PARTS = inspect.signature(start_client_internal._pull_and_store_message).parameters
 FETCH = receiving(start_client_internal._pull_and_store_message)
 
 
@@ -59,6 +63,21 @@ def fetched(state, ends_with=None):
 def test_nothing_is_left_of_a_message_whose_run_ends_while_it_is_fetched(state, ends_with):
     assert fetched(state, ends_with) is None
     assert list(state.get_messages_legacy()) == []
+
+
+@pytest.mark.parametrize("code", [500, 503])
+def test_an_error_of_the_superlink_is_no_message(state, code):
+    assert FETCH(**{**dict.fromkeys(PARTS), "state": state, "receive": lambda: refuse(code)}) is None
+
+
+def test_who_is_not_let_in_is_told(state):
+    with pytest.raises(httpx.HTTPStatusError):
+        FETCH(**{**dict.fromkeys(PARTS), "state": state, "receive": lambda: refuse(401)})
+
+
+def refuse(code):
+    request = httpx.Request("POST", "https://localhost/v1/fleet/pull-messages")
+    httpx.Response(code, request=request).raise_for_status()
 
 
 def test_a_message_is_kept_with_a_task(state):

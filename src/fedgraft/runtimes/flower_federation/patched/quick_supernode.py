@@ -4,7 +4,10 @@ A SuperNode that has found no message sleeps for three seconds, and no option sa
 it wait (`long_polls`).
 """
 
+import os
+import sys
 import time
+import traceback
 from collections.abc import Callable
 from functools import partial, wraps
 from types import SimpleNamespace
@@ -34,21 +37,33 @@ def main() -> None:
     of_flower["_pull_and_store_message"] = receiving(of_flower["_pull_and_store_message"])
     limits = httpx.Limits(keepalive_expiry=CONNECTION_SECONDS)
     client.__dict__["httpx"] = SimpleNamespace(**{**vars(httpx), "Client": partial(httpx.Client, limits=limits)})
-    flower_supernode()
+    try:
+        flower_supernode()
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # the threads of its interface would keep a process that fetches no message any more
 
 
 def receiving(pull: Callable[..., int | None]) -> Callable[..., int | None]:
     """Return Flower's function that fetches a message, which here forgets one whose run ends meanwhile.
 
     Flower takes back what it has noted of a message for every `Exception`, and the end of a run is none. The message
-    would be answered, that answer be sent in place of the next one, and so on: each answer a message late.
+    would be answered, that answer be sent in place of the next one, and so on: each answer a message late. An error of
+    the SuperLink, such as one that is ending, is no message; Flower's SuperNode would look for none after it.
     """
 
     @wraps(pull)
     def fetch(**parts: Any) -> int | None:
         for name in ("pull_object", "confirm_message_received"):
             parts[name] = _failing(parts[name])
-        return pull(**parts)
+        try:
+            return pull(**parts)
+        except httpx.HTTPStatusError as error:
+            if not error.response.is_server_error:
+                raise
+            print(error, file=sys.stderr)
+            return None
 
     return fetch
 
