@@ -9,7 +9,7 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.errors import InputError
 from fedgraft.runtimes.flower_federation import members, nodes_runtime
-from fedgraft.runtimes.flower_federation.envelope import Answer, opened, packed
+from fedgraft.runtimes.flower_federation.envelope import Answer, Order, opened, packed
 from fedgraft.runtimes.flower_federation.nodes_runtime import AWAY, FORGOT, NodesRuntime
 from fedgraft.testing.runs import play, toy
 from fedgraft.testing.runtimes import NODES, REMEMBERING, laws
@@ -143,6 +143,27 @@ def test_a_node_that_lost_its_memory_goes_on_as_new_and_the_row_says_so(tmp_path
     failed = [row.failed for row in rows if row.failed]
     assert failed == [{1: "probe: " + FORGOT}]
     assert rows[-1].round == 8
+
+
+def test_a_memory_that_is_lost_between_its_round_and_the_checkpoint_is_not_in_it(tmp_path):
+    stored = []
+
+    def forgetful(plan, shards):
+        runtime = local_runtime(plan, shards, tmp_path)
+
+        def wipe(node, content):
+            if opened(Order, content).kind != "measure":
+                stored.append(dict(runtime.memories()))
+            else:
+                for path in (tmp_path / "1").rglob("*.bin"):
+                    path.unlink()
+            return ""
+
+        runtime._link.lose = wipe
+        return runtime
+
+    assert play(toy(**{**REMEMBERING, "rounds": 8}), forgetful).rows[-1].round == 8
+    assert {client for memories in stored for client in memories} >= {0, 2}
 
 
 def test_a_node_that_is_away_is_waited_for_and_only_a_deadline_gives_it_up(hello):

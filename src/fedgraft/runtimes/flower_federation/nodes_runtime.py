@@ -282,6 +282,7 @@ class NodesRuntime(Runtime):
         if answer.status == envelope.LOST:
             self._forgotten.add(client)
             self._memories.pop(client, None)
+            self._changed.discard(client)
             if task.order.kind == "serve":
                 return ClientFailed(FORGOT)
             task.order = _with(task.order, memory=b"")
