@@ -74,9 +74,9 @@ def slots_of(bits: Array) -> Indices:
     return np.flatnonzero(np.unpackbits(bits, bitorder="little"))
 
 
-def asked_arrays(asked: Sequence[Indices], layout: Layout) -> Arrays:
+def asked_arrays(slots: Sequence[Indices], layout: Layout) -> Arrays:
     """Return the rows that a client asks for, int64 [rows] per layer, as arrays of `Plan.asked_layout`."""
-    return {spec.name: bits_of(slot) for spec, slot in zip(layout, asked, strict=True)}
+    return {spec.name: bits_of(slot) for spec, slot in zip(layout, slots, strict=True)}
 
 
 def part_of(arrays: Mapping[str, Array], layout: Layout) -> Arrays:

@@ -83,7 +83,7 @@ def _strongest(paths: sparse.csr_matrix, most: int, g: np.random.Generator, star
 
 def _with_itself(paths: sparse.csr_matrix) -> sparse.csr_matrix:
     """The matrix with ones where there are entries and on its diagonal."""
-    found = sparse.csr_matrix(paths + sparse.identity(paths.shape[0], dtype=np.float32, format="csr"))
-    found.data[:] = 1.0
-    found.sort_indices()
-    return found
+    joins = sparse.csr_matrix(paths + sparse.identity(paths.shape[0], dtype=np.float32, format="csr"))
+    joins.data[:] = 1.0
+    joins.sort_indices()
+    return joins

@@ -213,11 +213,11 @@ class Client:
         module, blocks = model.flat.module.eval(), plan.blocks(data)
         # A client that trains on some blocks a round is asked about as many: a probe may not cost more than training.
         order = randomness.generator(plan.seed, "probe", message.round, client).permutation(len(blocks))
-        asked = [blocks[index] for index in order[: plan.training.blocks or None]]
+        chosen = [blocks[index] for index in order[: plan.training.blocks or None]]
         with torch.no_grad():
             parts = [
                 example_losses(plan.task.loss(module, data, Draw(block), encoded))
-                for block in asked
+                for block in chosen
                 for encoded in [plan.blocked.encode(module, data, block) if plan.blocked else None]
             ]
         losses = torch.cat(parts).double()

@@ -86,13 +86,13 @@ def kept(terms: Mapping[str, NDArray[np.float64]], cohort: Iterable[int], view: 
             shown = np.union1d(shown, _highest(np.where(able, terms[AGENT], np.nan), len(shown)))
     else:
         shown = np.flatnonzero(able)
-    found: Terms = {}
+    terms_shown: Terms = {}
     for name, values in terms.items():
         pairs = zip(shown.tolist(), np.asarray(values, np.float64)[shown].tolist(), strict=True)
         known = {client: float(f"{value:.{DIGITS}g}") for client, value in pairs if abs(value) < np.inf}
         if known:
-            found[name] = known
-    return found
+            terms_shown[name] = known
+    return terms_shown
 
 
 def _highest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:

@@ -98,11 +98,11 @@ class Loop:
 
     def start(self) -> RunState:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
-        found = self._messenger.set_up.run(self._clients)
-        state = RunState(found.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
-        state.halos, state.sampler_shared = found.halos, dict(self._plan.first_sampler)
-        state.failing = {str(client): reason for client, reason in found.failed.items()}
-        state.failures["setup"] += len(found.failed)
+        set_up = self._messenger.set_up.run(self._clients)
+        state = RunState(set_up.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
+        state.halos, state.sampler_shared = set_up.halos, dict(self._plan.first_sampler)
+        state.failing = {str(client): reason for client, reason in set_up.failed.items()}
+        state.failures["setup"] += len(set_up.failed)
         self._after.ask(state)
         self._open(state)
         self._note_computed(state, "statistics")

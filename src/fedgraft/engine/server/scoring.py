@@ -71,7 +71,7 @@ class Scorer:
         sums = {split: add([nothing, *(part[split] for part in parts.values())]) for split in SCORED_SPLITS}
         return Scoring(sums, parts, replies.failed)
 
-    def _measured(self, models: Mapping[int, Arrays], round: int, asked: Collection[int]) -> Replies:
+    def _measured(self, models: Mapping[int, Arrays], round: int, clients: Collection[int]) -> Replies:
         layouts = self._plan.request_layouts
         encoded: dict[int, bytes] = {}
         for model in models.values():
@@ -79,11 +79,11 @@ class Scorer:
                 encoded[id(model)] = wire.encode(Message("scored", round, arrays=model), layouts["scored"])
         scored = {client: encoded[id(model)] for client, model in models.items()}
         if not self.halo.active:
-            requests: Mapping[int, bytes] = dict.fromkeys(asked, wire.encode(Message("measure", round)))
+            requests: Mapping[int, bytes] = dict.fromkeys(clients, wire.encode(Message("measure", round)))
             return self._exchange.measure("measure", round, requests, scored)
         rows, failed = self.halo.relayed(scored, round)
         give_back()
         if failed:
             return Replies(failed=failed)
-        requests = Made(asked, lambda c: wire.encode(Message("measure", round, arrays=rows[c]), layouts["measure"]))
+        requests = Made(clients, lambda c: wire.encode(Message("measure", round, arrays=rows[c]), layouts["measure"]))
         return self._exchange.measure("measure", round, requests, scored)
