@@ -11,11 +11,7 @@ from fedgraft.wire.layouts import Array, Arrays, Layout, finite
 
 
 class HaloCodec:
-    """Turn halo rows into arrays of a message and back, at both ends.
-
-    Args:
-        plan: gives widths and the codec of rows.
-    """
+    """Turn halo rows into arrays of a message and back, at both ends, by the plan's widths and codec of rows."""
 
     def __init__(self, plan: Plan) -> None:
         self._codec, self._layout = plan.rows, plan.halo_layout

@@ -30,16 +30,10 @@ class ClientModel:
 
 @dataclass(frozen=True)
 class Order:
-    """An order to train for a round, as a client received it.
+    """An order to train for a round, counted from 1, as a client received it: the model as sent, and the learning rate.
 
-    Args:
-        round: counted from 1.
-        client: its index.
-        collects: whether what the round makes is sent to the server.
-        received: the model to train from, as sent.
-        guidance: {name: scalar of the sampler's half at the server}.
-        rate: the learning rate.
-        fresh: whether all halo rows that changed came with the order.
+    It `collects` where what the round makes is sent to the server, and is `fresh` where all halo rows that changed came
+    with it. `guidance` is {name: scalar of the sampler's half at the server}.
     """
 
     round: int

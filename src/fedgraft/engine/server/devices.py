@@ -59,11 +59,9 @@ PROFILES = ("lognormal", "edge_cloud", "phones")
 class Devices:
     """Devices of all clients, float64 [N] each.
 
-    Args:
-        down: bytes per second to the client, > 0; up: from it.
-        examples_per_second: that it trains on, > 0.
-        latency_seconds: per request, >= 0.
-        availability: chance that it can be reached in a round, in (0, 1].
+    `down` and `up` are bytes per second to the client and from it, > 0; `examples_per_second` those that it trains on,
+    > 0; `latency_seconds` are per request, >= 0; `availability` is the chance that it can be reached in a round, in (0,
+    1].
     """
 
     down: NDArray[np.float64]

@@ -58,11 +58,8 @@ class Traffic(NamedTuple):
 class Replies:
     """Replies to one exchange of requests.
 
-    Args:
-        messages: {client: accepted reply}.
-        failed: {client: reason}.
-        bytes: {client: `Traffic` of its request and reply}.
-        waits: {client: number of pauses}, of clients that paused.
+    `messages` are {client: accepted reply}, `failed` {client: reason}, `bytes` {client: `Traffic` of its request and
+    reply}, and `waits` {client: number of pauses}, of clients that paused.
     """
 
     messages: Mapping[int, Message] = field(default_factory=dict)
@@ -132,13 +129,9 @@ class Exchange:
         return Replies(messages, failed, moved)
 
     def measure(self, kind: str, round: int, requests: Mapping[int, bytes], models: Mapping[int, bytes]) -> Replies:
-        """Exchange the experimenter's own requests, outside the protocol and free.
+        """Exchange the experimenter's own requests of one kind, {client: message}, outside the protocol and free.
 
-        Args:
-            kind: of the requests, and of the replies.
-            round: which they belong to.
-            requests: {client: message}.
-            models: {client: a message with the model to score}.
+        `models` are {client: a message with the model to score}.
         """
         answers = self._runtime.measure(requests, models, self._deadline_seconds)
         reasons = self._runtime.reasons()

@@ -201,10 +201,7 @@ class HaloExchange:
 def halos_of(plan: Plan, statistics: Mapping[int, Arrays], clients: int) -> tuple[list[dict[str, Any]], dict[int, str]]:
     """Return the halo of each client, as a run's state keeps it, and {client: why its addresses are refused}.
 
-    Args:
-        plan: what both ends agreed on.
-        statistics: {client: what it published}.
-        clients: their number.
+    Of `clients`, their number, `statistics` are {client: what it published}.
 
     Returns:
         {"nodes", "owner", "place"} of each client: how many nodes it has, and the addresses of those that it needs of

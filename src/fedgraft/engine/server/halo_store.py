@@ -104,10 +104,7 @@ class HaloStore:
 def misfit(client: int, halo: Halo, nodes: Sequence[int | None]) -> str:
     """Return what is wrong with the addresses of a client's halo; "" for nothing.
 
-    Args:
-        client: whose.
-        halo: the addresses.
-        nodes: how many each client has; None where that is not known.
+    `nodes` says how many each client has; None where that is not known.
     """
     owner, place = halo
     if owner.shape != place.shape:

@@ -39,15 +39,10 @@ DISCONNECTED = "its connection is down"
 
 @dataclass(frozen=True)
 class _Round:
-    """Results of a round's training.
+    """A round's training: its cohort, the answers that are there, and what the selector saw, with those of a probe.
 
-    Args:
-        view: what the selector saw, with the answers of a probe.
-        cohort: the clients that were to train.
-        arrived: the answers that are there.
-        probe_failures: {client: reason}.
-        guidance: {client: {name: scalar that its sampler was sent}}.
-        terms: of the selector's choice.
+    `probe_failures` are {client: reason}, `guidance` {client: {name: scalar that its sampler was sent}}, and `terms`
+    those of the selector's choice.
     """
 
     view: View

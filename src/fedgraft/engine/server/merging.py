@@ -14,13 +14,7 @@ from fedgraft.wire.layouts import finite
 
 
 class Merging:
-    """Merge the updates that have arrived.
-
-    Args:
-        sharing: merges them.
-        aggregation: says what counts; None = everything.
-        safeguards: limits of what one client can do.
-    """
+    """Merge the updates that have arrived, within the safeguards; `aggregation` says what counts, None = everything."""
 
     def __init__(
         self, sharing: Sharing[Any], aggregation: Aggregation | None = None, safeguards: Safeguards | None = None

@@ -20,10 +20,7 @@ from fedgraft.wire.lazy import Made
 class Scoring:
     """Results of scoring a model at the clients.
 
-    Args:
-        sums: {split: added sums of those that answered}.
-        clients: {client: {split: sums}}.
-        failed: {client: reason}.
+    `sums` are {split: added sums of those that answered}, `clients` {client: {split: sums}}, `failed` {client: reason}.
     """
 
     sums: dict[str, Sums]
@@ -32,13 +29,7 @@ class Scoring:
 
 
 class Scorer:
-    """Score models at the clients.
-
-    Args:
-        plan: what both ends agreed on.
-        exchange: sends messages.
-        halo: has clients relay rows under the models to score.
-    """
+    """Score models at the clients; `halo` has them relay rows under the models to score."""
 
     def __init__(self, plan: Plan, exchange: Exchange, halo: HaloExchange) -> None:
         self._plan, self._exchange, self.halo = plan, exchange, halo

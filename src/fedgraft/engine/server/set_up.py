@@ -39,15 +39,9 @@ class SetUpResult:
 
 
 class SetUp:
-    """The messages before the first round.
+    """The messages before the first round, at most so many bytes each by `limits`; the ledger is charged with them.
 
-    Args:
-        plan: what both ends agreed on.
-        exchange: sends messages.
-        limits: the most bytes that they can take.
-        ledger: where they are charged.
-        budget_bytes: the run's byte budget; 0 = none.
-        safeguards: how much clients may publish, each and together.
+    `budget_bytes` is the run's byte budget; 0 = none. `safeguards` say how much clients may publish, each and together.
     """
 
     def __init__(

@@ -89,9 +89,7 @@ class Clock:
     def check(self, least: NDArray[np.float64], clients: NDArray[np.int64]) -> None:
         """Raise `InputError` for a deadline that nobody can meet.
 
-        Args:
-            least: the least seconds that clients take, float64 [n].
-            clients: their indices, int64 [n].
+        `least` are the least seconds that the clients with the indices `clients` take, float64 [n] and int64 [n].
         """
         if self.late == "wait" or not self.deadline_seconds or not len(least):
             return

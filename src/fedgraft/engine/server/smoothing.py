@@ -99,14 +99,7 @@ class Smoothed:
 
 
 class SmoothingExchange:
-    """The server's end of it.
-
-    Args:
-        plan: what both ends agreed on.
-        exchange: sends messages.
-        limits: the most bytes that they can take.
-        most_border: most bytes of a client's reply with its border.
-    """
+    """The server's end of it; a client's reply with its border has at most `most_border` bytes, others by `limits`."""
 
     def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, most_border: int) -> None:
         self._plan, self._exchange, self._limits, self._most_border = plan, exchange, limits, most_border
@@ -114,9 +107,7 @@ class SmoothingExchange:
     def ask(self, clients: Sequence[int], left: int | None) -> tuple[Joined, Mapping[int, str]]:
         """Ask clients for their borders; return these, joined, and {client: why it has no part in it}.
 
-        Args:
-            clients: whom to ask.
-            left: bytes that may be spent; None = any number.
+        `left` bytes may be spent; None = any number.
         """
         request = wire.encode(Message("border", 0))
         most = self._most_border if left is None else min(self._most_border, left // len(clients) - len(request))
