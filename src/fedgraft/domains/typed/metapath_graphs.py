@@ -16,10 +16,8 @@ ROWS = 1024
 def metapath_matrix(graph: TypedGraph, metapath: str, most: int = 0) -> sparse.csr_matrix:
     """Return which target nodes a metapath joins, and every node to itself, 1 or 0, float32 [targets, targets].
 
-    Args:
-        graph: a client's part.
-        metapath: such as "paper-author-paper"; the target type alone joins every node to itself.
-        most: neighbours of a node that are kept, those that most paths lead to, ties drawn at random; 0 = all.
+    The metapath is such as "paper-author-paper"; the target type alone joins every node to itself. At most `most`
+    neighbours of a node are kept, those that most paths lead to, ties drawn at random; 0 = all.
     """
     types = metapath_types(metapath, graph)
     steps = [graph.adjacency(one, other) for one, other in itertools.pairwise(types)]

@@ -44,11 +44,8 @@ def is_object(source: object) -> bool:
 def collection_of(source: Any, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
     """Return an object, or that of a file, as one graph; of a folder each file is a client, named after it.
 
-    Args:
-        source: an object, a file's path, or a folder's.
-        target: the type whose nodes are classified.
-        metapaths: that the graph suggests; none = the shortest.
-        where: what errors call it.
+    Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
+    `where` is what errors call it.
     """
     if isinstance(source, str | Path) and Path(source).is_dir():
         return _of_folder(Path(source), target, metapaths, where)

@@ -62,16 +62,9 @@ def owners_of(shards: Sequence[TypedGraph], wanted: Iterable[Node]) -> Owners:
 class Newcomers:
     """Nodes that no client has, in groups that edges between them make; one client answers for a group.
 
-    Args:
-        shards: all clients' own parts.
-        owners: of the other nodes that `links` names.
-        listed: {id of a new target node: its row in the table of nodes}.
-        named: {id of a new target node: the client that its row names}.
-        nodes: the rows of that table.
-        pairs: both ends of each edge.
-        edges: the rows that list them.
-
-    Raises `InputError` for edges to target nodes that are none, and without a new end.
+    `owners` are those of the other nodes that `pairs`, both ends of each edge, name; `edges` are the rows that list
+    these. Of new target nodes `listed` has {id: its row in the table of nodes} and `named` {id: the client that its row
+    names}. Raises `InputError` for edges to target nodes that are none, and without a new end.
     """
 
     def __init__(

@@ -98,15 +98,11 @@ class Exchange:
         charged: bool = True,
         halo_bytes: Mapping[int, int] | None = None,
     ) -> Replies:
-        """Exchange requests of one kind.
+        """Exchange requests of a kind, {client: message}; replies are of that kind, but where `PAUSES` allows another.
 
-        Args:
-            kind: of the requests, and of the replies, except where `PAUSES` allows another.
-            round: which they belong to.
-            requests: {client: message}.
-            limits: {client: most bytes of its reply}; the runtime holds clients to it.
-            charged: whether the bytes are entered into the ledger.
-            halo_bytes: {client: bytes of halo rows in its request}, read after the exchange; None = none.
+        `limits` are {client: most bytes of its reply}; the runtime holds clients to it. The bytes are entered into the
+        ledger where they are `charged`. `halo_bytes`, {client: bytes of halo rows in its request}, are read after the
+        exchange; None = none.
         """
         answers = self._runtime.exchange(requests, limits, self._deadline_seconds)
         reasons = self._runtime.reasons()

@@ -24,13 +24,9 @@ LARGEST_PUBLISHED = 2.0**60
 
 @dataclass(frozen=True)
 class SetUpResult:
-    """The clients' answers at the start.
+    """The clients' answers at the start: profiles, halos as `RunState.halos`, and {client: reason} of who failed.
 
-    Args:
-        profiles: {name: scalar} of each client: "examples", and the profile that the selector needs; empty for one that
-            failed.
-        halos: as `RunState.halos`.
-        failed: {client: reason}.
+    A profile is {name: scalar}: "examples", and what the selector needs to know; empty for a client that failed.
     """
 
     profiles: list[dict[str, float]]

@@ -85,13 +85,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Smoothed:
-    """The outcome of the hops.
-
-    Args:
-        choice: of the ways to smooth, by validation.
-        clients: those that know it.
-        failed: {client: reason}.
-    """
+    """The outcome of the hops: the way to smooth, chosen by validation, the clients that know it, {client: reason}."""
 
     choice: int
     clients: tuple[int, ...] = ()

@@ -40,16 +40,11 @@ def nowhere(
 
 
 class Newcomers:
-    """Nodes that no client has.
+    """Nodes that no client has, with the ids `ids`, object [new].
 
-    Args:
-        shards: all clients' own parts.
-        owners: of the other nodes that `edges` names.
-        ids: object [new], theirs.
-        nodes: the rows of the table of nodes that list them.
-        edges: rows with the ids of both ends; one of the two is new.
-
-    Raises `InputError` for a node that is listed twice, and for edges to nowhere or without a new end.
+    `owners` are those of the other nodes that `edges` names: rows with the ids of both ends, of which one is new.
+    `nodes` are the rows of the table of nodes that list them. Raises `InputError` for a node that is listed twice, and
+    for edges to nowhere or without a new end.
     """
 
     def __init__(
