@@ -43,8 +43,8 @@ def _able(part: str, kind: type[Any], has: str = "") -> cached_property[Any]:
     """Make a property: that part of a plan if it is of a kind, and not without what `has` names; else None."""
 
     def able(self: Any) -> Any:
-        found = getattr(self, part)
-        return found if isinstance(found, kind) and (not has or getattr(found, has)) else None
+        ability = getattr(self, part)
+        return ability if isinstance(ability, kind) and (not has or getattr(ability, has)) else None
 
     return cached_property(able)
 

@@ -9,13 +9,7 @@ from fedgraft.wire.layouts import Arrays, Layout
 
 
 def check(codec: Codec[Any], encoded: Arrays, layout: Layout) -> None:
-    """Raise `InputError`, which names the codec, for arrays that are not those of its `encoded`.
-
-    Args:
-        codec: of the plan.
-        encoded: what it made.
-        layout: of what it was made of.
-    """
+    """Raise `InputError`, which names the codec, for arrays that are not those of its `encoded` of this layout."""
     try:
         wire.check(encoded, codec.encoded(layout))
     except WireError as error:

@@ -11,11 +11,7 @@ from fedgraft.wire.layouts import Array, Arrays, Layout, finite
 
 
 class HaloCodec:
-    """Turn halo rows into arrays of a message and back, at both ends.
-
-    Args:
-        plan: gives widths and the codec of rows.
-    """
+    """Turn halo rows into arrays of a message and back, at both ends, by the plan's widths and codec of rows."""
 
     def __init__(self, plan: Plan) -> None:
         self._codec, self._layout = plan.rows, plan.halo_layout
@@ -74,9 +70,9 @@ def slots_of(bits: Array) -> Indices:
     return np.flatnonzero(np.unpackbits(bits, bitorder="little"))
 
 
-def asked_arrays(asked: Sequence[Indices], layout: Layout) -> Arrays:
+def asked_arrays(slots: Sequence[Indices], layout: Layout) -> Arrays:
     """Return the rows that a client asks for, int64 [rows] per layer, as arrays of `Plan.asked_layout`."""
-    return {spec.name: bits_of(slot) for spec, slot in zip(layout, asked, strict=True)}
+    return {spec.name: bits_of(slot) for spec, slot in zip(layout, slots, strict=True)}
 
 
 def part_of(arrays: Mapping[str, Array], layout: Layout) -> Arrays:

@@ -149,8 +149,8 @@ class Plan(Abilities):
     def _names(self) -> dict[str, tuple[str, ...]]:
         profile = tuple(sorted(self.reports & self.profiled.profile)) if self.profiled else ()
         reported = tuple(name for name in REPORTED if name == "loss" or name in self.reports)
-        told = sorted(self.reports & self.reporting.reported) if self.reporting else ()
-        trained = (*reported, *(self.reports & {SCORE}), *told)
+        observed = sorted(self.reports & self.reporting.reported) if self.reporting else ()
+        trained = (*reported, *(self.reports & {SCORE}), *observed)
         probed = dict.fromkeys(("probe", "trial"), REPORTED)
         return {"hello": ("examples", *profile), **probed, "train": trained, "alone": reported}
 

@@ -48,14 +48,10 @@ class EdgeModule(nn.Module):
     def called(
         self, x: Tensor, edge_index: Tensor, times: Tensor, degree: Tensor, edge_attr: Tensor | None = None
     ) -> Tensor:
-        """Return float32 [nodes, outputs].
+        """Return float32 [nodes, outputs] of `x`, float32 [nodes, inputs], and `edge_index`, int64 [2, edges].
 
-        Args:
-            x: float32 [nodes, inputs].
-            edge_index: int64 [2, edges].
-            times: float32 [edges], how many times each edge counts.
-            degree: float32 [nodes], how many neighbours each has.
-            edge_attr: float32 [edges, any], features of edges; ignored where the module takes none.
+        `times`, float32 [edges], says how many times each edge counts, and `degree`, float32 [nodes], how many
+        neighbours each has. Features of edges, float32 [edges, any], are ignored where the module takes none.
         """
         arguments = {}
         if self._loop is not None:

@@ -24,12 +24,9 @@ class Parked:
 class FlatModel:
     """A module seen as one parameter vector and one gradient vector, float32 on the device of the module.
 
-    Its arrays are the module's parameters and then its float32 buffers (running statistics), by name. `loaded` tells
-    what was loaded last, for those who know that nothing has been trained since.
-
-    Args:
-        module: holds the parameters.
-        start: {name: array} that some of its arrays begin with.
+    Its arrays are the module's parameters and then its float32 buffers (running statistics), by name; some of them
+    begin with those of `start`, {name: array}. `loaded` tells what was loaded last, for those who know that nothing has
+    been trained since.
     """
 
     def __init__(self, module: torch.nn.Module, start: Mapping[str, np.ndarray] | None = None) -> None:

@@ -262,8 +262,7 @@ def _sent(states: States, map: Callable[[Any], Tensor] | None) -> Tensor | Stack
 class Given(Block):
     """A block whose sums are given: no sender's row is looked at but the receivers' own.
 
-    Args:
-        given: [receivers, width], the sum of each receiver's neighbours' states, scaled if they are to be.
+    `given` is [receivers, width], the sum of each receiver's neighbours' states, scaled if they are to be.
     """
 
     given: "Sparse | Tensor" = field(kw_only=True)

@@ -201,9 +201,8 @@ class Sparse:
 class _Listed:
     """The entries of a matrix, row by row: NumPy takes a fraction of torch's time for a few hundred numbers.
 
-    Args:
-        pointers: int32 [rows + 1], where each row begins; columns: int32 [entries]; values: float32 [entries].
-        entry_rows: [entries], each entry's row, if that is known.
+    `pointers`, int32 [rows + 1], say where each row begins; `columns` are int32 [entries], `values` float32 [entries],
+    and `entry_rows` [entries], each entry's row, if that is known.
     """
 
     pointers: Array
@@ -258,12 +257,7 @@ class _Listed:
 
 @dataclass(frozen=True, eq=False)
 class Stacked:
-    """Two tables of one width, read as one behind the other and never copied into one; they do not learn.
-
-    Args:
-        upper: float32 [rows, width], the first rows.
-        lower: float32 [rows, width], those after them.
-    """
+    """Two tables of one width, float32 [rows, width], read as one behind the other, never copied; they do not learn."""
 
     upper: Tensor
     lower: Tensor

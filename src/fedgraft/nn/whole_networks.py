@@ -41,13 +41,10 @@ class Subgraph(Block):
 
 @dataclass(frozen=True)
 class Tried:
-    """What a network does.
+    """What a network does: the width of its states, and whether it gives one for each graph in place of each node.
 
-    Args:
-        width: of its states.
-        reach: how many edges away a node may be that matters to a node's state.
-        pools: whether it gives a state for each graph in place of each node.
-        takes: those of `FURTHER` that it is given.
+    `reach` says how many edges away a node may be that matters to a node's state; `takes` are those of `FURTHER` that
+    it is given.
     """
 
     width: int
@@ -91,14 +88,10 @@ class WholeNetwork(nn.Module):
     def called(
         self, x: Tensor, edge_index: Tensor, times: Tensor, graph: Tensor, edge_attr: Tensor | None = None
     ) -> Tensor:
-        """Return what the network gives.
+        """Return what the network gives for `x`, float32 [nodes, inputs], and `edge_index`, int64 [2, edges].
 
-        Args:
-            x: float32 [nodes, inputs].
-            edge_index: int64 [2, edges].
-            times: float32 [edges], how many times each edge counts.
-            graph: int64 [nodes], ascending from 0, without gaps.
-            edge_attr: float32 [edges, any].
+        `times`, float32 [edges], says how many times each edge counts; `graph` is int64 [nodes], ascending from 0,
+        without gaps; `edge_attr` is float32 [edges, any].
         """
         if "edge_weight" not in self.takes:
             edge_index, edge_attr = repeated(edge_index, times, edge_attr)

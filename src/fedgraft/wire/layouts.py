@@ -23,12 +23,9 @@ VARIABLE = -1
 
 @dataclass(frozen=True)
 class Spec:
-    """One array of a layout.
+    """One array of a layout: its key, NumPy's name of its type, such as "float32", and its dimensions.
 
-    Args:
-        name: its key.
-        dtype: NumPy's name of its type, such as "float32".
-        shape: its dimensions; `VARIABLE` where only the sender knows.
+    A dimension is `VARIABLE` where only the sender knows it.
     """
 
     name: str

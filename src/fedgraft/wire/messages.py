@@ -191,10 +191,8 @@ def header_bytes(blob: bytes | memoryview) -> int:
 def message_bytes(layout: Layout | None = None, names: tuple[str, ...] = (), bounds: Layout | None = None) -> int:
     """The exact length of a message's encoding, or its upper bound where the layout has `VARIABLE` dimensions.
 
-    Args:
-        layout: of its arrays; None for a message without any.
-        names: of the scalars in its report.
-        bounds: the same layout with the largest possible number in place of each `VARIABLE`.
+    `layout` is of its arrays, None for a message without any; `names` are of the scalars in its report. `bounds` is the
+    same layout with the largest possible number in place of each `VARIABLE`.
     """
     size = _HEAD.size + 4 * len(names)
     for spec, bound in zip(layout or (), bounds or layout or (), strict=True):

@@ -46,14 +46,9 @@ class LinkData:
 
     @classmethod
     def of(cls, shard: LinkShard, encoder: Encoder, layers: int, scale: float, likeness: bool = False) -> "LinkData":
-        """Prepare a client's part.
+        """Prepare a client's part for a model with this encoder and so many convolutions.
 
-        Args:
-            shard: the part.
-            encoder: of the model.
-            layers: convolutions of the model.
-            scale: length that features are brought to; 0 = as they are.
-            likeness: whether cosines of features join a score.
+        Features are brought to the length `scale`; 0 = as they are. `likeness` says whether their cosines join a score.
         """
         graph = shard.graph
         features = scaled(graph.features, scale) if scale else graph.features
@@ -77,13 +72,10 @@ class LinkData:
         return cls(nodes, shard, shard.edges, scaled(graph.features, 1.0) if likeness else None)
 
     def log_odds(self, model: Any, pairs: Indices, most: Sequence[int], seed: int = 0) -> Tensor:
-        """Return log odds of pairs, float32 [n].
+        """Return log odds, float32 [n], of `pairs`, int64 [2, n], by a `LinkModel`.
 
-        Args:
-            model: a `LinkModel`.
-            pairs: int64 [2, n].
-            most: neighbours of a node that take part, per layer; where all do, all nodes are computed, as ever.
-            seed: of which neighbours.
+        At most `most` neighbours of a node take part, per layer, drawn by the seed; where all do, all nodes are
+        computed, as ever.
         """
         cosines = self._cosines(pairs)
         if any(most):
@@ -111,10 +103,7 @@ class LinkData:
     def without_edge(self, examples: Indices, count: int, seed: int) -> tuple[Indices, NDArray[np.bool_]]:
         """Draw pairs of own nodes without a training edge, the same for an example whenever the seed is.
 
-        Args:
-            examples: int64 [n], training edges.
-            count: pairs for each of them.
-            seed: what they are drawn from.
+        `count` of them are drawn for each of the examples, int64 [n], training edges.
 
         Returns:
             int64 [2, n * count]; and bool [n * count], false where none was found.

@@ -21,14 +21,11 @@ def ranked(scores: Scores, edge: NDArray[np.bool_], k: int) -> tuple[float, floa
     """Return AUC, average precision and hits@k of one ranking; nan for scores that are not finite.
 
     Equal scores count as half a pair of the AUC; average precision takes them at one threshold. Pairs without an edge
-    weigh together as much as those with one, so that average precision does not depend on how many were drawn.
-    Hits@k is the share of edges above the k-th best pair without (Hu et al., "OGB", NeurIPS 2020); with fewer such
-    pairs every edge is.
+    weigh together as much as those with one, so that average precision does not depend on how many were drawn. Hits@k
+    is the share of edges above the k-th best pair without (Hu et al., "OGB", NeurIPS 2020); with fewer such pairs every
+    edge is.
 
-    Args:
-        scores: float [n], larger for a likelier edge.
-        edge: bool [n], some of them true and some not.
-        k: >= 1.
+    Scores are float [n], larger for a likelier edge; `edge` is bool [n], some of it true and some not; k >= 1.
     """
     if not np.isfinite(scores).all():
         return (float("nan"),) * 3
@@ -45,10 +42,7 @@ def ranked(scores: Scores, edge: NDArray[np.bool_], k: int) -> tuple[float, floa
 def sums_of(shard: LinkShard, scores: Scores, k: int = HITS) -> dict[str, Sums]:
     """Return {split: sums over its edges}: each edge counts as much as the ranking of its client reaches.
 
-    Args:
-        shard: with the pairs.
-        scores: float [n], of its pairs.
-        k: of hits@k.
+    Scores are float [n], of the pairs of the shard; `k` is that of hits@k.
     """
     sums = {}
     for split in SCORED_SPLITS:
@@ -63,10 +57,7 @@ def sums_of(shard: LinkShard, scores: Scores, k: int = HITS) -> dict[str, Sums]:
 def loss_of(shard: LinkShard, odds: Scores, split: str) -> float:
     """Return the sum over a split's edges of their client's mean cross-entropy, of pairs with and without one alike.
 
-    Args:
-        shard: with the pairs.
-        odds: float [n], log odds of its pairs.
-        split: "validation" or "test".
+    `odds` are float [n], log odds of the shard's pairs; the split is "validation" or "test".
     """
     total = 0.0
     for part in shard.rankings(split):
@@ -85,9 +76,7 @@ def measures(sums: Sums, k: int = HITS) -> dict[str, float]:
 def held_against(shards: Sequence[LinkShard], score: Callable[[LinkShard], Scores]) -> dict[str, float]:
     """Return what a yardstick returns: AUC of validation and test, other measures of test.
 
-    Args:
-        shards: all clients'.
-        score: returns scores of one client's pairs, float [n].
+    `score` returns scores of one client's pairs, float [n].
     """
     sums = [sums_of(shard, score(shard)) for shard in shards]
     values = {split: measures(add(each[split] for each in sums)) for split in SCORED_SPLITS}

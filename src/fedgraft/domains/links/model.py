@@ -14,15 +14,11 @@ LIKENESS: Final = 10.0
 
 
 class LinkModel(nn.Module):
-    """A network from features to log odds that pairs of nodes have an edge.
+    """A network from features to log odds that pairs of nodes have an edge; its weights are drawn from `g`.
 
-    Args:
-        nodes: makes embeddings, of so many numbers as it has classes.
-        width: of an embedding.
-        decoder: "product", their inner product and a bias; or "perceptron", of one hidden layer over their entrywise
-            product.
-        likeness: whether the cosine of the two nodes' features joins, by a weight that is learnt.
-        g: what it is drawn from.
+    `nodes` makes embeddings, of so many numbers, `width`, as it has classes. The decoder is "product", their inner
+    product and a bias; or "perceptron", of one hidden layer over their entrywise product. `likeness` says whether the
+    cosine of the two nodes' features joins, by a weight that is learnt.
     """
 
     def __init__(self, nodes: NodeModel, width: int, decoder: str, likeness: bool, g: torch.Generator) -> None:
@@ -35,12 +31,9 @@ class LinkModel(nn.Module):
         self.likeness = nn.Parameter(torch.ones(1)) if likeness else None
 
     def forward(self, embeddings: Tensor, pairs: Tensor, cosines: Tensor | None) -> Tensor:
-        """Return log odds, float32 [n].
+        """Return log odds, float32 [n], of `pairs`, int64 [2, n], rows of the embeddings, float32 [nodes, width].
 
-        Args:
-            embeddings: float32 [nodes, width].
-            pairs: int64 [2, n], rows of them.
-            cosines: of their features, float32 [n]; None where these do not join.
+        `cosines` are of their features, float32 [n]; None where these do not join.
         """
         odds = self._decoded(embeddings, pairs)
         if self.likeness is None or cosines is None:

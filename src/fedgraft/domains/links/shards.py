@@ -97,14 +97,7 @@ def whole(shard: NodeShard) -> LinkShard:
 
 
 def hold_out(shard: NodeShard, validation: float, test: float, g: np.random.Generator) -> LinkShard:
-    """Hold out edges of a client's part.
-
-    Args:
-        shard: the part.
-        validation: share of its edges, in (0, 1).
-        test: likewise; both together below 1.
-        g: what they are drawn from.
-    """
+    """Hold out shares of the edges of a client's part, drawn from `g`; both are in (0, 1) and together below 1."""
     graph = inside(shard)
     edges = edges_of(graph)
     count = edges.shape[1]

@@ -33,13 +33,10 @@ def structural_features(graph: TypedGraph, width: int = WIDTH) -> NDArray[np.flo
     random; a node does not reach itself. So target nodes with many neighbours in common have like features, whichever
     clients hold them, and clients agree on the signs without a word.
 
-    The width f depends on the types and on `width` alone. Types are in the order of their names.
+    The width f depends on the types and on `width`, 1..512, alone. Types are in the order of their names. Features that
+    the graph has are not read.
 
     Source: Achlioptas, "Database-friendly random projections", JCSS 2003; Chen et al., "FastRP", CIKM 2019.
-
-    Args:
-        graph: its own features are not read.
-        width: numbers for each type within two steps, 1..512.
     """
     require(1 <= width <= WIDEST, "width", f"1..{WIDEST}", width)
     around = adjacencies(graph)

@@ -16,10 +16,8 @@ ROWS = 1024
 def metapath_matrix(graph: TypedGraph, metapath: str, most: int = 0) -> sparse.csr_matrix:
     """Return which target nodes a metapath joins, and every node to itself, 1 or 0, float32 [targets, targets].
 
-    Args:
-        graph: a client's part.
-        metapath: such as "paper-author-paper"; the target type alone joins every node to itself.
-        most: neighbours of a node that are kept, those that most paths lead to, ties drawn at random; 0 = all.
+    The metapath is such as "paper-author-paper"; the target type alone joins every node to itself. At most `most`
+    neighbours of a node are kept, those that most paths lead to, ties drawn at random; 0 = all.
     """
     types = metapath_types(metapath, graph)
     steps = [graph.adjacency(one, other) for one, other in itertools.pairwise(types)]
@@ -83,7 +81,7 @@ def _strongest(paths: sparse.csr_matrix, most: int, g: np.random.Generator, star
 
 def _with_itself(paths: sparse.csr_matrix) -> sparse.csr_matrix:
     """The matrix with ones where there are entries and on its diagonal."""
-    found = sparse.csr_matrix(paths + sparse.identity(paths.shape[0], dtype=np.float32, format="csr"))
-    found.data[:] = 1.0
-    found.sort_indices()
-    return found
+    joins = sparse.csr_matrix(paths + sparse.identity(paths.shape[0], dtype=np.float32, format="csr"))
+    joins.data[:] = 1.0
+    joins.sort_indices()
+    return joins

@@ -12,15 +12,9 @@ from fedgraft.nn.propagate import States
 
 
 class TypedModel(nn.Module):
-    """A network from features of target nodes to logits.
+    """A network from so many features of target nodes to logits of so many classes; its weights are drawn from `g`.
 
-    Args:
-        encoder: makes embeddings.
-        features: width of the inputs.
-        metapaths: number of metapaths.
-        classes: width of the outputs.
-        dropout: share of the embedding dropped in training.
-        g: what it is drawn from.
+    The encoder makes embeddings of so many metapaths; `dropout` is the share of them dropped in training.
     """
 
     def __init__(

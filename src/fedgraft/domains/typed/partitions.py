@@ -71,14 +71,8 @@ def parts_of(
     the longest metapath has, at least two, by nodes of other types than the target's. So no metapath between two of its
     target nodes is broken, but where it passes another client's.
 
-    Args:
-        graph: the whole.
-        owner: whole numbers [targets], the number of the client whose target node each is.
-        names: of the clients, in order.
-        others: "shared" or "divided".
-        seed: of who is dealt a node that is not shared.
-
-    Raises `InputError` for a client without target nodes.
+    `owner`, whole numbers [targets], is the number of the client whose target node each is; `others` are "shared" or
+    "divided", by a seed. Raises `InputError` for a client without target nodes.
     """
     counts = np.bincount(owner, minlength=len(names))
     if len(empty := np.flatnonzero(counts == 0)):
@@ -107,10 +101,7 @@ def parts_of(
 def reached(graph: TypedGraph, around: Adjacencies, own: Indices) -> dict[str, Indices]:
     """Return the nodes of other types that some target nodes reach without passing another target node.
 
-    Args:
-        graph: the whole.
-        around: its adjacencies.
-        own: int64 [own], places of target nodes.
+    The graph is the whole, `around` its adjacencies; `own`, int64 [own], are places of target nodes.
 
     Returns:
         {type: int64 [nodes], places, ascending}, for every type but the target.

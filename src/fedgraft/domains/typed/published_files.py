@@ -17,12 +17,7 @@ from fedgraft.errors import InputError
 
 
 class Files:
-    """The files of a set in one folder.
-
-    Args:
-        folder: where they are.
-        address: where each can be downloaded from, by its name behind a "/".
-    """
+    """The files of a set in one folder; each can be downloaded from the address, by its name behind a "/"."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self.folder, self.address = folder, address

@@ -31,15 +31,10 @@ types of two nodes is which was found by holding them against the files of libra
 
 @dataclass(frozen=True)
 class Published:
-    """The source of a published set.
+    """The source of a published set: its title, its folder, below those that it usually lies in, and an address.
 
-    Args:
-        title: its name.
-        folder: its folder, below those that it usually lies in.
-        address: where its files are.
-        files: their names.
-        read: makes the graph of them, with its title.
-        has_features: whether target nodes have features; where not, the graph's have no columns.
+    `read` makes the graph of the files there, with its title; `has_features` says whether target nodes have features,
+    and where not, the graph's have no columns.
     """
 
     title: str
@@ -51,11 +46,9 @@ class Published:
 
 
 def read_set(root: Path, name: str) -> TypedGraph:
-    """Read a whole set, split by nobody; its features have no columns where it has none.
+    """Read one of `SETS`, whole, split by nobody; its features have no columns where it has none.
 
-    Args:
-        root: the set's folder, or one above it, such as that of all sets.
-        name: one of `SETS`.
+    `root` is the set's folder, or one above it, such as that of all sets.
     """
     published = SETS[name]
     files = Files(_folder(root, published), published.address)

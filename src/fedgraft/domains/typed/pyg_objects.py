@@ -33,28 +33,25 @@ IDS = ("node_id", "n_id")
 """What objects may call the ids of a type's nodes."""
 
 
-def is_object(given: object) -> bool:
+def is_object(source: object) -> bool:
     """Return whether an object, the path of a file with one, or a folder of such files was given."""
-    if isinstance(given, str | Path):
-        path = Path(given)
+    if isinstance(source, str | Path):
+        path = Path(source)
         return path.suffix == pyg.SUFFIX or path.is_dir()
-    return not isinstance(given, pd.DataFrame | Mapping)
+    return not isinstance(source, pd.DataFrame | Mapping)
 
 
-def collection_of(given: Any, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
+def collection_of(source: Any, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
     """Return an object, or that of a file, as one graph; of a folder each file is a client, named after it.
 
-    Args:
-        given: an object, a file's path, or a folder's.
-        target: the type whose nodes are classified.
-        metapaths: that the graph suggests; none = the shortest.
-        where: what errors call it.
+    Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
+    `where` is what errors call it.
     """
-    if isinstance(given, str | Path) and Path(given).is_dir():
-        return _of_folder(Path(given), target, metapaths, where)
-    if isinstance(given, str | Path):
-        given, where = pyg.read_object(Path(given), where, "HeteroData"), str(given)
-    graph, (client, names), split, notes = _graph(given, target, metapaths, where)
+    if isinstance(source, str | Path) and Path(source).is_dir():
+        return _of_folder(Path(source), target, metapaths, where)
+    if isinstance(source, str | Path):
+        source, where = pyg.read_object(Path(source), where, "HeteroData"), str(source)
+    graph, (client, names), split, notes = _graph(source, target, metapaths, where)
     return Collection(graph, client, tuple(names.tolist()), split, notes, tuple(map(str, range(graph.width))))
 
 

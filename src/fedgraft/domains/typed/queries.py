@@ -62,16 +62,9 @@ def owners_of(shards: Sequence[TypedGraph], wanted: Iterable[Node]) -> Owners:
 class Newcomers:
     """Nodes that no client has, in groups that edges between them make; one client answers for a group.
 
-    Args:
-        shards: all clients' own parts.
-        owners: of the other nodes that `links` names.
-        listed: {id of a new target node: its row in the table of nodes}.
-        said: {id of a new target node: the client that its row names}.
-        nodes: the rows of that table.
-        pairs: both ends of each edge.
-        edges: the rows that list them.
-
-    Raises `InputError` for edges to target nodes that are none, and without a new end.
+    `owners` are those of the other nodes that `pairs`, both ends of each edge, name; `edges` are the rows that list
+    these. Of new target nodes `listed` has {id: its row in the table of nodes} and `named` {id: the client that its row
+    names}. Raises `InputError` for edges to target nodes that are none, and without a new end.
     """
 
     def __init__(
@@ -79,12 +72,12 @@ class Newcomers:
         shards: Sequence[TypedGraph],
         owners: Owners,
         listed: Mapping[str, int],
-        said: Mapping[str, int],
+        named: Mapping[str, int],
         nodes: Rows,
         pairs: Sequence[Link],
         edges: Rows,
     ) -> None:
-        self._shards, self._owners, self._listed, self._said = shards, owners, listed, said
+        self._shards, self._owners, self._listed, self._named = shards, owners, listed, named
         self._nodes, self._pairs, self._edges, self._target = nodes, pairs, edges, shards[0].target
         for row, pair in enumerate(pairs):
             self._check_ends(row, pair)
@@ -133,7 +126,7 @@ class Newcomers:
         if len(self._shards) == 1:
             return 0
         firm: dict[int, str] = {}
-        for name, client in self._said.items():
+        for name, client in self._named.items():
             if self._group[self._target, name] == group:
                 firm.setdefault(client, self._nodes.row(self._listed[name]))
         among: set[int] | None = None
@@ -252,29 +245,29 @@ def split_typed_nodes_asked(
     return questions
 
 
-def with_new_nodes(graph: TypedGraph, asked: Asked) -> tuple[TypedGraph, Indices]:
+def with_new_nodes(graph: TypedGraph, questions: Asked) -> tuple[TypedGraph, Indices]:
     """Return the client's graph with new nodes behind its own, and places of the nodes asked about, int64 [asked].
 
     Features that are made of what the client holds are made anew, of all its target nodes.
     """
-    if not asked.new:
-        return graph, asked.nodes
-    new = len(asked.new.get(graph.target, ()))
+    if not questions.new:
+        return graph, questions.nodes
+    new = len(questions.new.get(graph.target, ()))
     edges = dict(graph.edges)
-    for pair, ends in asked.edges.items():
+    for pair, ends in questions.edges.items():
         edges[pair] = once(np.concatenate([edges[pair], ends], axis=1), pair[0] == pair[1])
-    features = np.zeros((new, graph.width), np.float32) if asked.features is None else asked.features
+    features = np.zeros((new, graph.width), np.float32) if questions.features is None else questions.features
     extended = replace(
         graph,
-        ids={kind: np.concatenate([known, asked.new.get(kind, known[:0])]) for kind, known in graph.ids.items()},
+        ids={kind: np.concatenate([known, questions.new.get(kind, known[:0])]) for kind, known in graph.ids.items()},
         features=stacked([graph.features, features]),
         label=np.concatenate([graph.label, np.full(new, -1)]),
         split=np.concatenate([graph.split, np.full(new, -1, np.int8)]),
         edges=edges,
     )
-    if asked.features is None:
+    if questions.features is None:
         extended = replace(extended, features=structural_features(extended))
-    return extended, asked.nodes
+    return extended, questions.nodes
 
 
 def _features(

@@ -129,12 +129,7 @@ class TypedGraph(Examples):
 
 
 def metapath_types(metapath: str, graph: TypedGraph, option: str = "metapaths") -> tuple[str, ...]:
-    """Return the types along a metapath.
-
-    Args:
-        metapath: names of types joined by "-".
-        graph: whose types and edges it goes along.
-        option: that named it, for errors.
+    """Return the types along a metapath, names of types of the graph joined by "-"; errors name the option.
 
     Raises `InputError`, with metapaths that there are, for one that does not begin and end at the target type, names a
     type that is none, or goes where there are no edges.

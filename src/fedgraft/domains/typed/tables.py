@@ -71,16 +71,11 @@ def read_typed_graph(
     owner: str,
     known_classes: tuple[str, ...] = (),
 ) -> Collection[TypedGraph]:
-    """Read a graph.
+    """Read a graph of a row per node and a row per edge, listed one way or both.
 
-    Args:
-        nodes: one row per node.
-        edges: one row per edge, listed one way or both.
-        target: the type whose nodes are classified.
-        names: of the columns of both.
-        metapaths: that the graph suggests; none = the shortest.
-        owner: what errors call the parameters: "TypedGraph" for TypedGraph.nodes ...
-        known_classes: names of the classes, of which the table may lack some; none = those that it has.
+    Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
+    `owner` is what errors call the parameters: "TypedGraph" for TypedGraph.nodes ... The table may lack some of
+    `known_classes`; none = those that it has.
     """
     kinds, ids = _node_tables(nodes, target, names, owner)
     require_one_of(f"{owner}.target", target, kinds)

@@ -90,10 +90,8 @@ class _Latest(Generic[Value]):
 class Client:
     """Serves the requests of the given clients, one at a time, with one model for all of one variant.
 
-    Args:
-        plan: what both ends agreed on.
-        shards: the clients' own, by client; prepared when first needed, then kept: all, or the last `most_prepared`.
-        prepared: where to keep what was prepared; given by callers that run several experiments on the same shards.
+    Their own shards, by client, are prepared when first needed, then kept: all, or the last `most_prepared`. Callers
+    that run several experiments on the same shards say in `prepared` where.
     """
 
     def __init__(self, plan: Plan, shards: Given, prepared: dict[int, Any] | None = None) -> None:
@@ -121,14 +119,11 @@ class Client:
         }
 
     def serve(self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", set_up: Buffer = b"") -> Served:
-        """Answer one request of the server or of the experimenter.
+        """Answer one request, an encoded message, of the server or of the experimenter.
 
-        Args:
-            client: who is asked.
-            request: an encoded message.
-            memory: what the client remembered after its last request, or its bytes; b"" at first.
-            scored: an encoded message with the model that a request in `FREE` is about; b"" for any other.
-            set_up: the request of this client that had to be kept, b"" for none; needed once, after its first.
+        `memory` is what the client remembered after its last request, or its bytes; b"" at first. `scored` is an
+        encoded message with the model that a request in `FREE` is about; b"" for any other. `set_up` is the request of
+        this client that had to be kept, b"" for none; needed once, after its first.
 
         Whatever goes wrong at the client comes back as a message of kind "error" with a code (`failure_codes`), and the
         memory as it was. Only what `memory_shortage` recognises is raised: whose failure it is, the runtime knows.
@@ -213,11 +208,11 @@ class Client:
         module, blocks = model.flat.module.eval(), plan.blocks(data)
         # A client that trains on some blocks a round is asked about as many: a probe may not cost more than training.
         order = randomness.generator(plan.seed, "probe", message.round, client).permutation(len(blocks))
-        asked = [blocks[index] for index in order[: plan.training.blocks or None]]
+        chosen = [blocks[index] for index in order[: plan.training.blocks or None]]
         with torch.no_grad():
             parts = [
                 example_losses(plan.task.loss(module, data, Draw(block), encoded))
-                for block in asked
+                for block in chosen
                 for encoded in [plan.blocked.encode(module, data, block) if plan.blocked else None]
             ]
         losses = torch.cat(parts).double()

@@ -13,12 +13,9 @@ from fedgraft.wire.layouts import Arrays
 
 
 def ensemble_of(task: Task[Any, Any], flat: FlatModel, others: Sequence[Arrays]) -> torch.nn.Module:
-    """Return the module, in evaluation mode.
+    """Return the module, in evaluation mode, that a task makes of the client's own model and of further ones.
 
-    Args:
-        task: puts several modules together.
-        flat: holds the client's own model, and does so afterwards.
-        others: what further models have in place of its parameters.
+    `flat` holds the former, and does so afterwards; the latter have `others` in place of its parameters.
     """
     module = flat.module.eval()
     if not others:

@@ -30,16 +30,10 @@ class ClientModel:
 
 @dataclass(frozen=True)
 class Order:
-    """An order to train for a round, as a client received it.
+    """An order to train for a round, counted from 1, as a client received it: the model as sent, and the learning rate.
 
-    Args:
-        round: counted from 1.
-        client: its index.
-        collects: whether what the round makes is sent to the server.
-        received: the model to train from, as sent.
-        guidance: {name: scalar of the sampler's half at the server}.
-        rate: the learning rate.
-        fresh: whether all halo rows that changed came with the order.
+    It `collects` where what the round makes is sent to the server, and is `fresh` where all halo rows that changed came
+    with it. `guidance` is {name: scalar of the sampler's half at the server}.
     """
 
     round: int
@@ -91,19 +85,19 @@ class LocalRound:
             upload, memory["sharing"] = plan.sharing.local_update(trainer, self._received, memory.get("sharing"))
         except Paused as pause:
             self._sampler_state, self._parked = trainer.sampler_state, trainer.park()
-            asked = asked_arrays(pause.asked, plan.asked_layout)
-            return Message("wait", order.round, arrays={**self._pushed(segment), **asked})
+            slots = asked_arrays(pause.asked, plan.asked_layout)
+            return Message("wait", order.round, arrays={**self._pushed(segment), **slots})
         memory["sampler"] = trainer.sampler_state
         if self._shared and plan.shared_sampler:
-            given = plan.shared_sampler.give(trainer.sampler_state)
-            upload |= {name: given[name.removeprefix(SAMPLER)] - array for name, array in self._shared.items()}
+            sampler_arrays = plan.shared_sampler.give(trainer.sampler_state)
+            upload |= {name: sampler_arrays[name.removeprefix(SAMPLER)] - array for name, array in self._shared.items()}
         if self._model.private:
             memory["private"] = self._model.flat.read(self._model.private)
         for name, array in upload.items():
             if not finite(array):
                 raise DivergedError(f"training diverged: {name} is not finite")
-        told = plan.reporting.report(trainer.sampler_state) if plan.reporting else {}
-        report = {**trainer.report(), **self._scored(), **told}
+        observations = plan.reporting.report(trainer.sampler_state) if plan.reporting else {}
+        report = {**trainer.report(), **self._scored(), **observations}
         known = {name: report[name] for name in plan.names("train" if order.collects else "alone")}
         if not order.collects:
             self._keep_states()

@@ -65,22 +65,13 @@ class _Done:
 class LocalTrainer:
     """One client's round of training (the `Trainer` of the contracts).
 
-    Args:
-        plan: the task, the sampler and the options of training.
-        flat: the worker's model, as it was loaded last.
-        optimizer: the worker's optimiser over `flat`.
-        data: the client's prepared data.
-        sampler_state: what the sampler remembers of this client.
-        g: the client's generator of this round.
-        learning_rate: of this round.
-        collects: whether what this round makes is sent to the server.
-        guidance: {name: scalar that the sampler's half at the server sent}.
-        fresh_rows: whether all halo rows that changed came with the model, so that the round's first step need not
-            ask for them.
-        parked: what an earlier trainer of this round returned by `park`; None for a new round. The sharing method then
-            begins anew: what it ran to its end before is not trained again but loaded, and the run that was paused
-            goes on.
-        client: its index.
+    `flat` is the worker's model, as it was loaded last, and `optimizer` is over it. `sampler_state` is what the sampler
+    remembers of this client, `g` the client's generator of this round, `guidance` {name: scalar that the sampler's half
+    at the server sent}. A round `collects` where what it makes is sent to the server. With `fresh_rows` all halo rows
+    that changed came with the model, so that the round's first step need not ask for them.
+
+    `parked` is what an earlier trainer of this round returned by `park`; None for a new round. The sharing method then
+    begins anew: what it ran to its end before is not trained again but loaded, and the run that was paused goes on.
     """
 
     def __init__(

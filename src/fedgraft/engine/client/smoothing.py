@@ -17,15 +17,10 @@ from fedgraft.wire.layouts import Arrays
 def served(
     task: SmoothingTask[Any, Any], message: Message, data: Any, memory: Memory, module: torch.nn.Module | None
 ) -> Message:
-    """Answer a request of one of the kinds of `plan.SMOOTHING_KINDS`.
+    """Answer a request of one of the kinds of `plan.SMOOTHING_KINDS`, a "smooth" with `module`, which else is None.
 
-    Args:
-        task: smooths.
-        message: the request.
-        data: the client's, prepared, with the halo states that it remembers.
-        memory: written: "smoothing" has "answers", what the model said; "rows" and "known", the means of every hop; and
-            "choice", in the end.
-        module: the model to answer with, of a "smooth"; else None.
+    `data` are the client's, prepared, with the halo states that it remembers. In its memory "smoothing" is written: it
+    has "answers", what the model said; "rows" and "known", the means of every hop; and "choice", in the end.
     """
     return Message(message.kind, message.round, arrays=_told(task, message, data, memory, module) or None)
 

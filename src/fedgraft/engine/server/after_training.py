@@ -77,18 +77,18 @@ class AfterTraining:
         groups = {client: self._plan.group(state.sharing, client) for client in clients}
         encoded = {group: self._encoded(state, group) for group in sorted(set(groups.values()))}
         models = {client: encoded[group] for client, group in groups.items()}
-        found = smoothing.run(joined, models, state.round)
+        smoothed = smoothing.run(joined, models, state.round)
         before = {split: state.best[split] for split in ("validation", "test")}
         state.smoothed = {
-            "choice": found.choice,
+            "choice": smoothed.choice,
             "before": before,
-            "failed": {str(client): reason for client, reason in found.failed.items()},
+            "failed": {str(client): reason for client, reason in smoothed.failed.items()},
         }
         scored = self._evaluation.scored(state.joined, self._plan.seed)
-        asked = [client for client in scored if client in found.clients]
+        scorable = [client for client in scored if client in smoothed.clients]
         charged = self._evaluation.at == "clients"
-        scoring = self._messenger.scorer.summed(smoothing.measure(asked, state.round, charged))
-        absent = {client: found.failed.get(client, "not smoothed") for client in scored if client not in asked}
+        scoring = self._messenger.scorer.summed(smoothing.measure(scorable, state.round, charged))
+        absent = {client: smoothed.failed.get(client, "not smoothed") for client in scored if client not in scorable}
         self._note(state, replace(scoring, failed={**absent, **scoring.failed}))
         state.bytes = dict(self._ledger.totals)
 

@@ -16,15 +16,11 @@ from fedgraft.wire.layouts import Arrays
 
 @dataclass(frozen=True)
 class Arrived:
-    """The answers that are there when a round ends.
+    """The answers that are there when a round ends: the cohort's in time, and earlier cohorts' late ones.
 
-    Args:
-        trained: what came: the cohort's in time, and earlier cohorts' late ones.
-        weights: {client: what its update weighs before updates are made to sum to 1}, stale ones discounted.
-        timings: {client: seconds of its round}, of those that answered or failed.
-        seconds: that the round lasted, from the order to train on.
-        late: those of the cohort that missed the deadline.
-        staleness: {client: rounds}, of late answers.
+    `weights` are {client: what its update weighs before updates are made to sum to 1}, stale ones discounted; `timings`
+    {client: seconds of its round}, of those that answered or failed. The round lasted `seconds`, from the order to
+    train on. `late` are those of the cohort that missed the deadline; `staleness` is {client: rounds}, of late answers.
     """
 
     trained: Trained
@@ -67,13 +63,11 @@ class Arrived:
 
 
 class Arrivals:
-    """Late answers on their way to the server.
+    """Late answers on their way to the server; the clock says what becomes of them.
 
-    Args:
-        clock: says what becomes of them.
-        tree: those in flight, changed in place, so that a checkpoint of the run holds them: [{"client", "round": that
-            ordered it, "arrives": simulated seconds since the run began, "weight", "training", "communication":
-            seconds, "report", "arrays"}] in the order in which they were sent.
+    `tree` has those in flight, in the order in which they were sent, and is changed in place, so that a checkpoint of
+    the run holds it: [{"client", "round": that ordered it, "arrives": simulated seconds since the run began, "weight",
+    "training", "communication": seconds, "report", "arrays"}].
     """
 
     def __init__(self, clock: Clock, tree: list[dict[str, Any]]) -> None:
@@ -89,11 +83,8 @@ class Arrivals:
     ) -> tuple["Arrived", list[dict[str, Any]]]:
         """Sort a cohort's answers into those in time and those that are late.
 
-        Args:
-            trained: what the cohort made.
-            weights: {client: what its update weighs}, of the cohort.
-            timings: {client: seconds}, of the cohort.
-            deadline: seconds after which the round does not wait, unless the clock says so.
+        `weights` are {client: what its update weighs}, `timings` {client: seconds}. After `deadline` seconds the round
+        does not wait, unless the clock says so.
 
         Returns:
             What is there in time, and what is not: entries as those in flight, but for "round" and "arrives".
@@ -142,10 +133,7 @@ class Arrivals:
     def receive(self, arrived: Arrived, round: int, now: float) -> Arrived:
         """Return a round's answers with those of earlier rounds that have come meanwhile; too stale ones have failed.
 
-        Args:
-            arrived: the cohort's.
-            round: that ends.
-            now: simulated seconds since the run began.
+        `arrived` are the cohort's of the round that ends; `now` is in simulated seconds since the run began.
         """
         entries = [entry for entry in self._tree if entry["arrives"] <= now]
         if not entries:

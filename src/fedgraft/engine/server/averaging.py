@@ -8,13 +8,9 @@ from fedgraft.wire.layouts import Arrays
 
 
 def scored_model(plan: Plan, sharing: Any, averages: dict[str, Arrays], group: int) -> Arrays:
-    """Return the shared parameters that a group is scored with and keeps.
+    """Return the shared parameters that a group of clients is scored with and keeps.
 
-    Args:
-        plan: what both ends agreed on.
-        sharing: the sharing method's state.
-        averages: {group: running mean}; empty without one.
-        group: of clients.
+    `sharing` is the sharing method's state; `averages` are {group: running mean}, empty without one.
     """
     model = averages.get(str(group)) or plan.sharing.model(sharing, group)
     return {name: model[name] for name in plan.first}
@@ -23,17 +19,11 @@ def scored_model(plan: Plan, sharing: Any, averages: dict[str, Arrays], group: i
 def averaged(
     plan: Plan, sharing: Any, averages: dict[str, Arrays], groups: Iterable[int], decay: float, merges: int
 ) -> dict[str, Arrays]:
-    """Return the running means after a merge.
+    """Return {group: exponential running mean of its models} after a merge, of all groups there are then.
 
-    The first rounds average over all models so far, so that the drawn one is soon forgotten.
-
-    Args:
-        plan: what both ends agreed on.
-        sharing: the sharing method's state after the merge.
-        averages: {group: running mean} before it.
-        groups: all groups of clients after it.
-        decay: of the exponential running mean, in (0, 1).
-        merges: how often the model was merged before.
+    The first rounds average over all models so far, so that the drawn one is soon forgotten. `sharing` is the sharing
+    method's state after the merge, `averages` are the means before it; `decay` is in (0, 1), and `merges` says how
+    often the model was merged before.
     """
     decay, means = min(decay, merges / (merges + 1.0)), {}
     for group in groups:

@@ -27,12 +27,7 @@ Terms = dict[str, dict[int, float]]
 
 @dataclass(frozen=True)
 class Choosing:
-    """Ask a selector, and hold its answers to the contract.
-
-    Args:
-        selector: who chooses.
-        seed: of the experiment, from which the selector's draws come.
-    """
+    """Ask a selector, whose draws come from the seed of the experiment, and hold its answers to the contract."""
 
     selector: Selector[Any]
     seed: int
@@ -72,10 +67,7 @@ class Choosing:
 def kept(terms: Mapping[str, NDArray[np.float64]], cohort: Iterable[int], view: View) -> Terms:
     """Return the terms of those who could have been chosen, of many clients only of some, see `MOST_EXPLAINED`.
 
-    Args:
-        terms: {name: float64 [N]}.
-        cohort: who was chosen.
-        view: what the selector saw; clients that could not be reached, or not be paid for, are left out.
+    Terms are {name: float64 [N]}. Clients that could not be reached, or not be paid for, are left out.
     """
     able = view.available.copy()
     if view.bytes_left is not None:
@@ -86,13 +78,13 @@ def kept(terms: Mapping[str, NDArray[np.float64]], cohort: Iterable[int], view: 
             shown = np.union1d(shown, _highest(np.where(able, terms[AGENT], np.nan), len(shown)))
     else:
         shown = np.flatnonzero(able)
-    found: Terms = {}
+    terms_shown: Terms = {}
     for name, values in terms.items():
         pairs = zip(shown.tolist(), np.asarray(values, np.float64)[shown].tolist(), strict=True)
         known = {client: float(f"{value:.{DIGITS}g}") for client, value in pairs if abs(value) < np.inf}
         if known:
-            found[name] = known
-    return found
+            terms_shown[name] = known
+    return terms_shown
 
 
 def _highest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:

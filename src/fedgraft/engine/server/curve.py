@@ -12,16 +12,10 @@ from fedgraft.engine.server.scoring import Scoring
 
 
 def note_scores(plan: Plan, state: RunState, scoring: Scoring, bytes: int, groups: Iterable[int]) -> dict[str, float]:
-    """Extend the curve by what was scored; the best model by validation is kept.
+    """Extend the curve in a run's state by what was scored; the best model by validation is kept.
 
-    Where clients cannot be scored there is no score: that of the others would be compared with scores of all.
-
-    Args:
-        plan: what both ends agreed on.
-        state: of the run, written.
-        scoring: what clients scored.
-        bytes: all bytes so far.
-        groups: all groups of clients.
+    Where clients cannot be scored there is no score: that of the others would be compared with scores of all. `bytes`
+    are all bytes so far.
 
     Returns:
         The score of each split; none where clients could not be scored.

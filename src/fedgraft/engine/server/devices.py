@@ -59,11 +59,9 @@ PROFILES = ("lognormal", "edge_cloud", "phones")
 class Devices:
     """Devices of all clients, float64 [N] each.
 
-    Args:
-        down: bytes per second to the client, > 0; up: from it.
-        examples_per_second: that it trains on, > 0.
-        latency_seconds: per request, >= 0.
-        availability: chance that it can be reached in a round, in (0, 1].
+    `down` and `up` are bytes per second to the client and from it, > 0; `examples_per_second` those that it trains on,
+    > 0; `latency_seconds` are per request, >= 0; `availability` is the chance that it can be reached in a round, in (0,
+    1].
     """
 
     down: NDArray[np.float64]
@@ -122,10 +120,10 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Devices:
     return Devices(down, up, *others)
 
 
-def read(given: Given, parameter: str) -> Rows:
+def read(source: Given, parameter: str) -> Rows:
     """Read a table of devices, a row per client, from a file or a DataFrame; `parameter` names it in errors."""
-    table = table_of(given, parameter)
-    where = parameter if isinstance(given, pd.DataFrame) else str(given)
+    table = table_of(source, parameter)
+    where = parameter if isinstance(source, pd.DataFrame) else str(source)
     rows = [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
     return checked(rows, where)
 
@@ -133,7 +131,7 @@ def read(given: Given, parameter: str) -> Rows:
 def checked(rows: Sequence[Mapping[str, Any]], where: str) -> Rows:
     """Return a table of devices with numbers in every column. Raises `InputError`, naming row, column and value."""
     require(len(rows) > 0, where, "at least one device, a row per client", len(rows))
-    found: Rows = []
+    devices: Rows = []
     for number, row in enumerate(rows):
         for name in row:
             if name not in RULES and name != "name":
@@ -141,8 +139,8 @@ def checked(rows: Sequence[Mapping[str, Any]], where: str) -> Rows:
         if lacking := [name for name in REQUIRED if name not in row]:
             raise InputError(f"{where}: the column {lacking[0]!r} is missing; {', '.join(REQUIRED)} are needed.")
         numbers = {name: _number(row.get(name, OPTIONAL.get(name)), name, number, where) for name in RULES}
-        found.append({"name": str(row.get("name", f"device {number + 1}")), **numbers})
-    return found
+        devices.append({"name": str(row.get("name", f"device {number + 1}")), **numbers})
+    return devices
 
 
 def _number(value: Any, name: str, row: int, where: str) -> float:

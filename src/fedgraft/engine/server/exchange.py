@@ -58,11 +58,8 @@ class Traffic(NamedTuple):
 class Replies:
     """Replies to one exchange of requests.
 
-    Args:
-        messages: {client: accepted reply}.
-        failed: {client: reason}.
-        bytes: {client: `Traffic` of its request and reply}.
-        waits: {client: number of pauses}, of clients that paused.
+    `messages` are {client: accepted reply}, `failed` {client: reason}, `bytes` {client: `Traffic` of its request and
+    reply}, and `waits` {client: number of pauses}, of clients that paused.
     """
 
     messages: Mapping[int, Message] = field(default_factory=dict)
@@ -101,24 +98,20 @@ class Exchange:
         charged: bool = True,
         halo_bytes: Mapping[int, int] | None = None,
     ) -> Replies:
-        """Exchange requests of one kind.
+        """Exchange requests of a kind, {client: message}; replies are of that kind, but where `PAUSES` allows another.
 
-        Args:
-            kind: of the requests, and of the replies, except where `PAUSES` allows another.
-            round: which they belong to.
-            requests: {client: message}.
-            limits: {client: most bytes of its reply}; the runtime holds clients to it.
-            charged: whether the bytes are entered into the ledger.
-            halo_bytes: {client: bytes of halo rows in its request}, read after the exchange; None = none.
+        `limits` are {client: most bytes of its reply}; the runtime holds clients to it. The bytes are entered into the
+        ledger where they are `charged`. `halo_bytes`, {client: bytes of halo rows in its request}, are read after the
+        exchange; None = none.
         """
         answers = self._runtime.exchange(requests, limits, self._deadline_seconds)
-        said = self._runtime.reasons()
+        reasons = self._runtime.reasons()
         messages: dict[int, Message] = {}
         failed: dict[int, str] = {}
         moved: dict[int, Traffic] = {}
         for client, request in requests.items():
             answer = answers.get(client, ClientFailed("no reply"))
-            message, reason = self._opened(kind, round, answer, said.get(client, ""))
+            message, reason = self._opened(kind, round, answer, reasons.get(client, ""))
             if reason:
                 failed[client] = reason
             elif message is not None:
@@ -132,21 +125,17 @@ class Exchange:
         return Replies(messages, failed, moved)
 
     def measure(self, kind: str, round: int, requests: Mapping[int, bytes], models: Mapping[int, bytes]) -> Replies:
-        """Exchange the experimenter's own requests, outside the protocol and free.
+        """Exchange the experimenter's own requests of one kind, {client: message}, outside the protocol and free.
 
-        Args:
-            kind: of the requests, and of the replies.
-            round: which they belong to.
-            requests: {client: message}.
-            models: {client: a message with the model to score}.
+        `models` are {client: a message with the model to score}.
         """
         answers = self._runtime.measure(requests, models, self._deadline_seconds)
-        said = self._runtime.reasons()
-        found = {
-            c: self._opened(kind, round, answers.get(c, ClientFailed("no reply")), said.get(c, "")) for c in requests
+        reasons = self._runtime.reasons()
+        opened = {
+            c: self._opened(kind, round, answers.get(c, ClientFailed("no reply")), reasons.get(c, "")) for c in requests
         }
-        messages = {client: message for client, (message, reason) in found.items() if message and not reason}
-        return Replies(messages, {client: reason for client, (_, reason) in found.items() if reason})
+        messages = {client: message for client, (message, reason) in opened.items() if message and not reason}
+        return Replies(messages, {client: reason for client, (_, reason) in opened.items() if reason})
 
     def charge(self, round: int, client: int, direction: str, kind: str, message: bytes, halo: int = 0) -> None:
         """Enter a message: its header, its halo rows, and the rest under the purpose of its kind."""
@@ -164,7 +153,7 @@ class Exchange:
         self._ledger.charge(round, client, "up", PURPOSE_OF_KIND[kind], size, header)
 
     def _opened(
-        self, kind: str, round: int, answer: bytes | ClientFailed, said: str = ""
+        self, kind: str, round: int, answer: bytes | ClientFailed, own_reason: str = ""
     ) -> tuple[Message | None, str]:
         """The decoded reply, None for what is none, and why it is refused; "" for a reply that is accepted.
 
@@ -176,7 +165,7 @@ class Exchange:
                 raise ClientError(answer.reason)
             message = wire.decode(answer, plan.reply_layouts, self._names)
             if message.kind == "error":
-                raise ClientError(said or message.text)
+                raise ClientError(own_reason or message.text)
             if message.kind not in self._expected(kind) or message.round != round:
                 raise ClientError(f"answered {message.kind!r} of round {message.round} to {kind!r} of round {round}")
             if message.arrays is None and (plan.reply_layouts.get(message.kind) or _EMPTY).specs:

@@ -155,8 +155,8 @@ class HaloExchange:
         """The most bytes of rows of so many nodes, down and up."""
         layout, empty = self._plan.coded_halo_layout, wire.message_bytes()
         down, up = (wire.message_bytes(layout, (), self._plan.halo_bounds(count)) - empty for count in nodes)
-        asked = wire.message_bytes(self._plan.asked_layout, (), self._plan.asked_bounds(nodes[0])) - empty
-        return down, up + asked
+        slots = wire.message_bytes(self._plan.asked_layout, (), self._plan.asked_bounds(nodes[0])) - empty
+        return down, up + slots
 
     def _push(self, client: int, message: Message) -> str:
         """Take in what a client pushed; why it cannot be taken, "" if it is."""
@@ -177,22 +177,22 @@ class HaloExchange:
         layout = self._plan.coded_halo_layout
         requests, sizes = {}, {}
         for client, message in waiting.items():
-            asked = None
+            slots = None
             if self._plan.asks_rows:
                 arrays = part_of(message.arrays or {}, self._plan.asked_layout)
-                asked = [slot[slot < self._halo_sizes[client]] for slot in map(slots_of, arrays.values())]
-            rows = self._coded(self._pulled(client, asked), round, segment + 1, client)
+                slots = [slot[slot < self._halo_sizes[client]] for slot in map(slots_of, arrays.values())]
+            rows = self._coded(self._pulled(client, slots), round, segment + 1, client)
             requests[client] = wire.encode(Message("rows", round, arrays=rows, segment=segment), layout)
             sizes[client] = halo_bytes(rows, layout)
         return requests, sizes
 
-    def _pulled(self, client: int, asked: Sequence[Any] | None) -> list[HaloRows]:
+    def _pulled(self, client: int, slots: Sequence[Any] | None) -> list[HaloRows]:
         assert self._store is not None
         if not self._plan.asks_rows:
             return self._store.pull(self._state, client)
-        if asked is None:
+        if slots is None:
             return self._codec.nothing()
-        return self._store.look_up(self._state, client, asked)
+        return self._store.look_up(self._state, client, slots)
 
     def _coded(self, rows: list[HaloRows], round: int, segment: int, client: int) -> Arrays:
         return self._codec.encode(rows, randomness.lazy(self._plan.seed, f"mail-{segment}", round, client))
@@ -201,10 +201,7 @@ class HaloExchange:
 def halos_of(plan: Plan, statistics: Mapping[int, Arrays], clients: int) -> tuple[list[dict[str, Any]], dict[int, str]]:
     """Return the halo of each client, as a run's state keeps it, and {client: why its addresses are refused}.
 
-    Args:
-        plan: what both ends agreed on.
-        statistics: {client: what it published}.
-        clients: their number.
+    Of `clients`, their number, `statistics` are {client: what it published}.
 
     Returns:
         {"nodes", "owner", "place"} of each client: how many nodes it has, and the addresses of those that it needs of
@@ -212,15 +209,15 @@ def halos_of(plan: Plan, statistics: Mapping[int, Arrays], clients: int) -> tupl
     """
     if plan.halo is None:
         return [], {}
-    found = plan.halo.halos(statistics)
-    nodes = {client: count for client, (count, _) in found.items()}
+    halo_of = plan.halo.halos(statistics)
+    nodes = {client: count for client, (count, _) in halo_of.items()}
     refused = {}
-    for client in sorted(found):
-        if reason := misfit(client, found[client][1], [nodes.get(each) for each in range(clients)]):
+    for client in sorted(halo_of):
+        if reason := misfit(client, halo_of[client][1], [nodes.get(each) for each in range(clients)]):
             refused[client] = reason
-            del found[client]
+            del halo_of[client]
     nobody = Halo(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    halos = [found[client][1] if client in found else nobody for client in range(clients)]
+    halos = [halo_of[client][1] if client in halo_of else nobody for client in range(clients)]
     counts = np.array([nodes.get(client, 0) for client in range(clients)], np.int64)
     for owner, place in halos:  # of clients that never answered nothing else is known
         np.maximum.at(counts, owner, place + 1)

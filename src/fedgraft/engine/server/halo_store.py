@@ -70,16 +70,16 @@ class HaloStore:
 
         Raises `WireError`, before anything is taken in, for rows of nodes that nobody needs or of a wrong width.
         """
-        own, found = self.needed(client), []
+        own, places = self.needed(client), []
         for (place, rows), width in zip(rows_by_layer, self._widths, strict=True):
             if rows.shape != (len(place), width):
                 raise WireError(f"rows of shape {list(rows.shape)} for {len(place)} nodes and width {width}")
             at = np.searchsorted(own, place)
             if len(place) and (at.max() >= len(own) or (own[at] != place).any()):
                 raise WireError(f"rows of nodes that nobody needs, among {place.min()}..{place.max()}")
-            found.append(self._first[client] + at)
+            places.append(self._first[client] + at)
         state["time"] += 1
-        for layer, ((_, rows), at) in enumerate(zip(rows_by_layer, found, strict=True)):
+        for layer, ((_, rows), at) in enumerate(zip(rows_by_layer, places, strict=True)):
             state["rows"][layer][at] = rows
             state["published"][layer][at] = state["time"]
 
@@ -104,10 +104,7 @@ class HaloStore:
 def misfit(client: int, halo: Halo, nodes: Sequence[int | None]) -> str:
     """Return what is wrong with the addresses of a client's halo; "" for nothing.
 
-    Args:
-        client: whose.
-        halo: the addresses.
-        nodes: how many each client has; None where that is not known.
+    `nodes` says how many each client has; None where that is not known.
     """
     owner, place = halo
     if owner.shape != place.shape:

@@ -6,11 +6,7 @@ from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 
 
 class Limits:
-    """Bounds of messages by kind, without halo rows.
-
-    Args:
-        plan: what both ends agreed on.
-    """
+    """Bounds of a plan's messages by kind, without halo rows."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

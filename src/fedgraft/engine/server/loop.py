@@ -39,15 +39,10 @@ DISCONNECTED = "its connection is down"
 
 @dataclass(frozen=True)
 class _Round:
-    """Results of a round's training.
+    """A round's training: its cohort, the answers that are there, and what the selector saw, with those of a probe.
 
-    Args:
-        view: what the selector saw, with the answers of a probe.
-        cohort: the clients that were to train.
-        arrived: the answers that are there.
-        probe_failures: {client: reason}.
-        guidance: {client: {name: scalar that its sampler was sent}}.
-        terms: of the selector's choice.
+    `probe_failures` are {client: reason}, `guidance` {client: {name: scalar that its sampler was sent}}, and `terms`
+    those of the selector's choice.
     """
 
     view: View
@@ -98,11 +93,11 @@ class Loop:
 
     def start(self) -> RunState:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
-        found = self._messenger.set_up.run(self._clients)
-        state = RunState(found.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
-        state.halos, state.sampler_shared = found.halos, dict(self._plan.first_sampler)
-        state.failing = {str(client): reason for client, reason in found.failed.items()}
-        state.failures["setup"] += len(found.failed)
+        set_up = self._messenger.set_up.run(self._clients)
+        state = RunState(set_up.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
+        state.halos, state.sampler_shared = set_up.halos, dict(self._plan.first_sampler)
+        state.failing = {str(client): reason for client, reason in set_up.failed.items()}
+        state.failures["setup"] += len(set_up.failed)
         self._after.ask(state)
         self._open(state)
         self._note_computed(state, "statistics")

@@ -14,13 +14,7 @@ from fedgraft.wire.layouts import finite
 
 
 class Merging:
-    """Merge the updates that have arrived.
-
-    Args:
-        sharing: merges them.
-        aggregation: says what counts; None = everything.
-        safeguards: limits of what one client can do.
-    """
+    """Merge the updates that have arrived, within the safeguards; `aggregation` says what counts, None = everything."""
 
     def __init__(
         self, sharing: Sharing[Any], aggregation: Aggregation | None = None, safeguards: Safeguards | None = None
@@ -34,8 +28,8 @@ class Merging:
 
     def weights(self, selection: Selection) -> dict[int, float]:
         """Return {client: what its update weighs}: as selected, or by its training examples."""
-        given = selection.weights or [self._examples[client] for client in selection.clients]
-        return dict(zip(selection.clients, given, strict=True))
+        weights = selection.weights or [self._examples[client] for client in selection.clients]
+        return dict(zip(selection.clients, weights, strict=True))
 
     def merge(self, state: RunState, arrived: Arrived) -> tuple[bool, Arrived]:
         """Merge what arrived into the state of a run's sharing method.
@@ -71,9 +65,9 @@ class Merging:
         total = sum(update.weight for update in clipped)
         if self._aggregation is None or not total > 0:
             return clipped
-        given = [replace(update, weight=update.weight / total) for update in clipped]
-        counted = self._aggregation.apply(given)
-        if counted is given:  # nothing was changed, and no bit may be
+        normalised = [replace(update, weight=update.weight / total) for update in clipped]
+        counted = self._aggregation.apply(normalised)
+        if counted is normalised:  # nothing was changed, and no bit may be
             return clipped
         return [replace(update, weight=update.weight * total) for update in counted]
 

@@ -37,13 +37,10 @@ NOTHING: Mapping[str, float] = {}
 class Trained:
     """Results of a training at the clients.
 
-    Args:
-        uploads: {client: decoded upload}, finite; empty where nothing is sent.
-        reports: {client: {name: scalar}} of those that answered.
-        failed: {client: reason}.
-        bytes: {client: `Traffic` of its messages}.
-        waits: {client: number of pauses for halo rows}, of those that paused.
-        norms: {client: norm of its upload's parameters}, where it is known: the look at each number gives it, too.
+    `uploads` are {client: decoded upload}, finite; empty where nothing is sent. `reports` are {client: {name: scalar}}
+    of those that answered, `failed` {client: reason}, `bytes` {client: `Traffic` of its messages}, `waits` {client:
+    number of pauses for halo rows}, of those that paused. `norms` are {client: norm of its upload's parameters}, where
+    it is known: the look at each number gives it, too.
     """
 
     uploads: Mapping[int, Arrays] = field(default_factory=dict)
@@ -96,11 +93,7 @@ class Messenger:
     def probe(self, models: Models, round: int, probe: Probe, progress: float) -> Replies:
         """Ask clients for losses on their own data: of the current model, or of steps that they try from it.
 
-        Args:
-            models: that they are asked about.
-            round: counted from 1.
-            probe: what they are asked.
-            progress: as in `train`.
+        Rounds are counted from 1; `progress` is as in `train`.
         """
         if probe.kind == "loss":
             return self._send("probe", round, self._equal_requests("probe", round, models))
@@ -110,13 +103,10 @@ class Messenger:
     def train(
         self, models: Models, round: int, progress: float, guidance: Mapping[int, Mapping[str, float]]
     ) -> Trained:
-        """Have a cohort train to the end of its round.
+        """Have a cohort train to the end of its round, counted from 1.
 
-        Args:
-            models: to train from.
-            round: counted from 1.
-            progress: share of the run that is over, in [0, 1]; clients' learning rates follow it.
-            guidance: {client: {name: scalar for its sampler}}.
+        `progress` is the share of the run that is over, in [0, 1]; clients' learning rates follow it. `guidance` is
+        {client: {name: scalar for its sampler}}.
         """
         limits = {client: self.limits.reply_bytes("train") + self._halo.most_bytes(client)[0] for client in models}
         rows: dict[int, int] = {}

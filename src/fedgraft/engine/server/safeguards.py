@@ -66,12 +66,9 @@ class Safeguards:
         return [min(float(count), most) for count in examples]
 
     def beyond(self, updates: Sequence[Update], norms: Mapping[int, float], model: float) -> dict[int, str]:
-        """Return {client: reason} of those whose updates would move the model too far.
+        """Return {client: reason} of those whose updates would move the model, which they share, too far.
 
-        Args:
-            updates: of clients that share a model.
-            norms: {client: norm of its update}, of the whole round.
-            model: its norm.
+        `norms` are {client: norm of its update}, of the whole round; `model` is its norm.
         """
         refused: dict[int, str] = {}
         alone = len(norms) == 1

@@ -20,10 +20,7 @@ from fedgraft.wire.lazy import Made
 class Scoring:
     """Results of scoring a model at the clients.
 
-    Args:
-        sums: {split: added sums of those that answered}.
-        clients: {client: {split: sums}}.
-        failed: {client: reason}.
+    `sums` are {split: added sums of those that answered}, `clients` {client: {split: sums}}, `failed` {client: reason}.
     """
 
     sums: dict[str, Sums]
@@ -32,13 +29,7 @@ class Scoring:
 
 
 class Scorer:
-    """Score models at the clients.
-
-    Args:
-        plan: what both ends agreed on.
-        exchange: sends messages.
-        halo: has clients relay rows under the models to score.
-    """
+    """Score models at the clients; `halo` has them relay rows under the models to score."""
 
     def __init__(self, plan: Plan, exchange: Exchange, halo: HaloExchange) -> None:
         self._plan, self._exchange, self.halo = plan, exchange, halo
@@ -71,7 +62,7 @@ class Scorer:
         sums = {split: add([nothing, *(part[split] for part in parts.values())]) for split in SCORED_SPLITS}
         return Scoring(sums, parts, replies.failed)
 
-    def _measured(self, models: Mapping[int, Arrays], round: int, asked: Collection[int]) -> Replies:
+    def _measured(self, models: Mapping[int, Arrays], round: int, clients: Collection[int]) -> Replies:
         layouts = self._plan.request_layouts
         encoded: dict[int, bytes] = {}
         for model in models.values():
@@ -79,11 +70,11 @@ class Scorer:
                 encoded[id(model)] = wire.encode(Message("scored", round, arrays=model), layouts["scored"])
         scored = {client: encoded[id(model)] for client, model in models.items()}
         if not self.halo.active:
-            requests: Mapping[int, bytes] = dict.fromkeys(asked, wire.encode(Message("measure", round)))
+            requests: Mapping[int, bytes] = dict.fromkeys(clients, wire.encode(Message("measure", round)))
             return self._exchange.measure("measure", round, requests, scored)
         rows, failed = self.halo.relayed(scored, round)
         give_back()
         if failed:
             return Replies(failed=failed)
-        requests = Made(asked, lambda c: wire.encode(Message("measure", round, arrays=rows[c]), layouts["measure"]))
+        requests = Made(clients, lambda c: wire.encode(Message("measure", round, arrays=rows[c]), layouts["measure"]))
         return self._exchange.measure("measure", round, requests, scored)

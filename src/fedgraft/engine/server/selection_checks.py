@@ -28,12 +28,8 @@ def check_selection(name: str, selection: Selection, view: View) -> None:
 def check_clients(name: str, did: str, clients: Sequence[int], prices: NDArray[np.int64], view: View) -> None:
     """Raise `FedgraftError` unless clients are available, distinct, ascending and paid for.
 
-    Args:
-        name: the selector's.
-        did: what it did with them, for the error: "selected" or "probed".
-        clients: their indices.
-        prices: int64 [N], most bytes that each client costs.
-        view: what the selector saw.
+    It says what the selector of this name `did` with them, "selected" or "probed". `prices` are int64 [N], the most
+    bytes that each client costs.
     """
     chosen = list(clients)
     fit = all(type(client) is int and 0 <= client < view.clients and view.available[client] for client in chosen)

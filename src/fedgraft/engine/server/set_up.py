@@ -24,13 +24,9 @@ LARGEST_PUBLISHED = 2.0**60
 
 @dataclass(frozen=True)
 class SetUpResult:
-    """The clients' answers at the start.
+    """The clients' answers at the start: profiles, halos as `RunState.halos`, and {client: reason} of who failed.
 
-    Args:
-        profiles: {name: scalar} of each client: "examples", and the profile that the selector needs; empty for one that
-            failed.
-        halos: as `RunState.halos`.
-        failed: {client: reason}.
+    A profile is {name: scalar}: "examples", and what the selector needs to know; empty for a client that failed.
     """
 
     profiles: list[dict[str, float]]
@@ -39,15 +35,9 @@ class SetUpResult:
 
 
 class SetUp:
-    """The messages before the first round.
+    """The messages before the first round, at most so many bytes each by `limits`; the ledger is charged with them.
 
-    Args:
-        plan: what both ends agreed on.
-        exchange: sends messages.
-        limits: the most bytes that they can take.
-        ledger: where they are charged.
-        budget_bytes: the run's byte budget; 0 = none.
-        safeguards: how much clients may publish, each and together.
+    `budget_bytes` is the run's byte budget; 0 = none. `safeguards` say how much clients may publish, each and together.
     """
 
     def __init__(

@@ -89,9 +89,7 @@ class Clock:
     def check(self, least: NDArray[np.float64], clients: NDArray[np.int64]) -> None:
         """Raise `InputError` for a deadline that nobody can meet.
 
-        Args:
-            least: the least seconds that clients take, float64 [n].
-            clients: their indices, int64 [n].
+        `least` are the least seconds that the clients with the indices `clients` take, float64 [n] and int64 [n].
         """
         if self.late == "wait" or not self.deadline_seconds or not len(least):
             return
@@ -100,12 +98,12 @@ class Clock:
         require(least[fastest] <= self.deadline_seconds, "clock.deadline_seconds", allowed, self.deadline_seconds)
 
 
-def _named_or_rows(given: str | Path | list[dict[str, Any]] | pd.DataFrame) -> str | tables.Rows:
+def _named_or_rows(devices: str | Path | list[dict[str, Any]] | pd.DataFrame) -> str | tables.Rows:
     """Return a profile's name, or a table: what is read from a file is kept with the run."""
-    if isinstance(given, list):
-        return tables.checked(given, "clock.devices")
-    if isinstance(given, pd.DataFrame | Path) or given.lower().endswith(SUFFIXES):
-        return tables.read(given, "clock.devices")
-    if given not in tables.PROFILES:
-        raise unknown("profile of clock.devices", given, tables.PROFILES)
-    return given
+    if isinstance(devices, list):
+        return tables.checked(devices, "clock.devices")
+    if isinstance(devices, pd.DataFrame | Path) or devices.lower().endswith(SUFFIXES):
+        return tables.read(devices, "clock.devices")
+    if devices not in tables.PROFILES:
+        raise unknown("profile of clock.devices", devices, tables.PROFILES)
+    return devices

@@ -47,16 +47,16 @@ class Joined:
         for client, border in borders.items():
             own[client], sizes[client] = border.own, len(border.nodes)
         first, rows = np.cumsum(own) - own, int(sizes.sum())
-        told = [border for _, border in sorted(borders.items())]
+        in_order = [border for _, border in sorted(borders.items())]
         nodes = np.concatenate([first[client] + border.nodes for client, border in sorted(borders.items())])
-        receiver = np.repeat(np.arange(rows), np.concatenate([border.counts for border in told]))
-        owner, place = (np.concatenate([getattr(border, name) for border in told]) for name in ("owner", "place"))
+        receiver = np.repeat(np.arange(rows), np.concatenate([border.counts for border in in_order]))
+        owner, place = (np.concatenate([getattr(border, name) for border in in_order]) for name in ("owner", "place"))
         there = np.flatnonzero(owner < clients)
         there = there[place[there] < own[owner[there]]]
         receiver, wanted = receiver[there], first[owner[there]] + place[there]
         sender = np.minimum(np.searchsorted(nodes, wanted), max(rows - 1, 0))
-        found = nodes[sender] == wanted if rows else np.zeros(0, bool)
-        receiver, sender = receiver[found], sender[found]
+        match = nodes[sender] == wanted if rows else np.zeros(0, bool)
+        receiver, sender = receiver[match], sender[match]
         both = np.isin(receiver * rows + sender, sender * rows + receiver)
         edges = sparse.csr_matrix((np.ones(int(both.sum()), bool), (receiver[both], sender[both])), shape=(rows, rows))
         edges.sort_indices()
@@ -85,13 +85,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Smoothed:
-    """The outcome of the hops.
-
-    Args:
-        choice: of the ways to smooth, by validation.
-        clients: those that know it.
-        failed: {client: reason}.
-    """
+    """The outcome of the hops: the way to smooth, chosen by validation, the clients that know it, {client: reason}."""
 
     choice: int
     clients: tuple[int, ...] = ()
@@ -99,14 +93,7 @@ class Smoothed:
 
 
 class SmoothingExchange:
-    """The server's end of it.
-
-    Args:
-        plan: what both ends agreed on.
-        exchange: sends messages.
-        limits: the most bytes that they can take.
-        most_border: most bytes of a client's reply with its border.
-    """
+    """The server's end of it; a client's reply with its border has at most `most_border` bytes, others by `limits`."""
 
     def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, most_border: int) -> None:
         self._plan, self._exchange, self._limits, self._most_border = plan, exchange, limits, most_border
@@ -114,9 +101,7 @@ class SmoothingExchange:
     def ask(self, clients: Sequence[int], left: int | None) -> tuple[Joined, Mapping[int, str]]:
         """Ask clients for their borders; return these, joined, and {client: why it has no part in it}.
 
-        Args:
-            clients: whom to ask.
-            left: bytes that may be spent; None = any number.
+        `left` bytes may be spent; None = any number.
         """
         request = wire.encode(Message("border", 0))
         most = self._most_border if left is None else min(self._most_border, left // len(clients) - len(request))
@@ -148,8 +133,8 @@ class SmoothingExchange:
             replies = self._sent(kind, round, requests, joined, rows, known, failed)
         tallies = [(message.arrays or {})["tallies"].astype(np.int64) for message in replies.messages.values()]
         choice = int(np.sum(tallies, axis=0).argmax()) if tallies else 0
-        told = wire.encode(Message("choice", round, {"choice": float(choice)}), None, ("choice",))
-        replies = self._sent("choice", round, dict.fromkeys(replies.messages, told), joined, rows, known, failed)
+        order = wire.encode(Message("choice", round, {"choice": float(choice)}), None, ("choice",))
+        replies = self._sent("choice", round, dict.fromkeys(replies.messages, order), joined, rows, known, failed)
         return Smoothed(choice, tuple(sorted(replies.messages)), failed)
 
     def measure(self, clients: Sequence[int], round: int, charged: bool) -> Replies:

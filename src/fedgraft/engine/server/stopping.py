@@ -153,17 +153,11 @@ class Row:
         scored: int = 0,
         terms: dict[str, dict[int, float]] | None = None,
     ) -> "Row":
-        """The row of the round that `state` has just finished.
+        """The row of the round that `state` has just finished; it lasted so many simulated seconds from the orders on.
 
-        Args:
-            state: after the round.
-            outcome: what the round brought.
-            scores: {split: score}, of a round that was scored.
-            flops: of the round.
-            aside: {client: reason}, failures to do anything but to train.
-            lasted: simulated seconds, from the orders on.
-            scored: how many clients the scores are of; 0 = all.
-            terms: of the selector's choice.
+        `scores` are {split: score}, of a round that was scored, and `scored` says how many clients they are of; 0 =
+        all. `aside` has {client: reason}, failures to do anything but to train; `terms` are those of the selector's
+        choice.
         """
         losses = [report["loss"] for report in outcome.reports.values()]
         return cls(

@@ -19,18 +19,7 @@ from fedgraft.engine.server.stopping import Evaluation, Stopping
 
 
 class Views:
-    """Make the view of each round.
-
-    Args:
-        plan: what both ends agreed on.
-        messenger: knows the most bytes that messages take.
-        ledger: knows what was spent.
-        clock: knows how long a round waits.
-        devices: clients' devices.
-        stopping: the budget and the number of rounds.
-        evaluation: whether scoring costs bytes.
-        examples: training examples of each client.
-    """
+    """Make the view of each round of a run; `examples` are the training examples of each client."""
 
     def __init__(
         self,
@@ -51,11 +40,7 @@ class Views:
     def of(self, state: RunState, round: int, busy: Sequence[int] = (), split: str = "validation") -> View:
         """Return what a selector sees before a round.
 
-        Args:
-            state: of the run.
-            round: about to start.
-            busy: clients that are still at work for earlier rounds.
-            split: whose score the selector sees.
+        `busy` are clients that are still at work for earlier rounds; `split` is the one whose score the selector sees.
         """
         budget = self._stopping.bytes
         left = max(0, budget - self._ledger.total - self.fixed_bytes) if budget else None

@@ -18,12 +18,7 @@ FAR = 255
 
 @dataclass(frozen=True)
 class FeatureCoding:
-    """The code in which rows of features travel; both ends know it.
-
-    Args:
-        width: number of features.
-        is_sparse: whether they are.
-    """
+    """The code in which rows of `width` features travel, which are sparse or not; both ends know it."""
 
     width: int
     is_sparse: bool

@@ -18,12 +18,8 @@ from fedgraft.wire.layouts import Array
 class FeatureRows:
     """Rows of features: own nodes, then the halo's. Dense ones are never copied, neither here nor to be multiplied.
 
-    Args:
-        own: float32 [own, f], dense or CSR.
-        halo: float32 [halo, f], of the same kind.
-
-    Attributes:
-        dense: all rows by number, where they are dense.
+    `own` are float32 [own, f], dense or CSR, `halo` float32 [halo, f], of the same kind; `dense` has all rows by
+    number, where they are dense.
     """
 
     def __init__(self, own: Features, halo: Features) -> None:

@@ -14,13 +14,8 @@ from fedgraft.wire.layouts import Tree
 class States:
     """Hidden states by layer; memory is linear in nodes and does not depend on what is computed at a time.
 
-    Rows take memory only from the first that is written or received.
-
-    Args:
-        own: number of own nodes.
-        halo: number of nodes of others.
-        widths: of the layers.
-        tree: what `to_tree` returned; None = no state is known. Its rows are copied when they are first needed.
+    Rows, of so many own nodes and nodes of others, take memory only from the first that is written or received. `tree`
+    is what `to_tree` returned; None = no state is known. Its rows are copied when they are first needed.
 
     Attributes:
         known: per layer, bool [own + halo], whether there is a state at all.

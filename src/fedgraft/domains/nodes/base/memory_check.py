@@ -20,10 +20,8 @@ GB = 1e9
 def check_room(shards: Sequence[NodeShard], most: int, memory_bytes: int | None = None) -> None:
     """Raise `InputError` where features of own nodes and of halos are larger than a machine's whole memory.
 
-    Args:
-        shards: of the clients that are simulated here.
-        most: neighbours elsewhere that a node keeps, `task.halo`; 0 = all.
-        memory_bytes: of the machine, by default this one's; nothing is checked where that is not known.
+    The shards are simulated here. A node keeps `most` neighbours elsewhere, `task.halo`; 0 = all. `memory_bytes` is the
+    machine's memory, by default this one's; nothing is checked where that is not known.
     """
     memory = physical_bytes() if memory_bytes is None else memory_bytes
     kept, needed = _halo_nodes(shards, most), _feature_bytes(shards, most)

@@ -199,13 +199,7 @@ def undirected(
 
 
 def cut(graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str]) -> list[NodeShard]:
-    """Return one shard per client.
-
-    Args:
-        graph: the whole.
-        owner: whole numbers [nodes], the number of the client whose node it is.
-        names: the clients', in order.
-    """
+    """Return a shard per client of `names`; `owner`, whole numbers [nodes], is the number of each node's client."""
     clients = len(names)
     require(owner.shape == (graph.nodes,), f"owner of {graph.name}", f"of shape {(graph.nodes,)}", owner.shape)
     if not 0 <= owner.min() <= owner.max() < clients:

@@ -33,10 +33,8 @@ TITLE = r"/title/(tt\d+)"
 def read_movies(root: Path, people: str, least: int) -> WholeGraph:
     """The graph of all movies, split by nobody; a movie that is listed again is left out, with a note.
 
-    Args:
-        root: the folder of the table, or the one above it.
-        people: which join two movies, one of `PEOPLE`.
-        least: movies that a value must be of to be a feature, >= 1.
+    `root` is the folder of the table, or the one above it. `people`, one of `PEOPLE`, join two movies; a value must be
+    of `least` movies to be a feature, >= 1.
     """
     path = next((place for place in (root / FILE, root / FOLDER / FILE) if place.is_file()), None)
     if path is None:

@@ -50,11 +50,8 @@ def read_planetoid(folder: Path, name: str) -> SimpleNamespace:
     Source: Yang et al., "Revisiting Semi-Supervised Learning with Graph Embeddings", ICML 2016; the order of nodes is
         that of `torch_geometric.io.read_planetoid_data`.
 
-    Args:
-        folder: with ind.NAME.x and the others.
-        name: of the set, as the files have it.
-
-    Raises `UnpicklingError` for a file that holds more than arrays and lists, of which nothing is run.
+    The folder has ind.NAME.x and the others. Raises `UnpicklingError` for a file that holds more than arrays and lists,
+    of which nothing is run.
     """
     parts = {part: load_plain(folder / f"ind.{name}.{part}") for part in (*MATRICES, "graph")}
     _, tx, allx, _, ty, ally = (_dense(parts[part]) for part in MATRICES)

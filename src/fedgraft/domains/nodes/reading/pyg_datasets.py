@@ -24,11 +24,9 @@ from fedgraft.errors import InputError
 
 
 def read_set(root: Path, name: str) -> Collection[WholeGraph]:
-    """A whole set, split by nobody.
+    """Read one of `SETS`, whole, split by nobody.
 
-    Args:
-        root: folder with PubMed/raw/ind.pubmed.x ..., CS/raw/ms_academic_cs.npz ..., or where downloads go.
-        name: one of `SETS`.
+    `root` has PubMed/raw/ind.pubmed.x ..., CS/raw/ms_academic_cs.npz ..., or is where downloads go.
     """
     published = SETS[name]
     classes: tuple[str, ...] = ()
@@ -102,11 +100,7 @@ def _downloaded(root: Path, published: Published) -> Any:
 
 
 def _commonest(several: Any) -> Any:
-    """Return the label of each node that most nodes have; -1 where a node has none.
-
-    Args:
-        several: 0 or 1 [nodes, labels].
-    """
+    """Return the label of each node that most nodes have, of 0 or 1 [nodes, labels]; -1 where a node has none."""
     import torch
 
     counts = several.sum(axis=0)

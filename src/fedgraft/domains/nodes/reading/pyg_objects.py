@@ -24,12 +24,9 @@ def collection_of(
 ) -> Collection[WholeGraph]:
     """Return a PyG `Data` object with x, y, edge_index, and optionally `client` and the three masks, as one graph.
 
-    Args:
-        data: the object.
-        where: what errors call it, and the name of the graph.
-        classes: their names; none = the numbers of those that nodes have, ascending.
-        are_numbers: whether y are numbers (nan = unknown), not classes (-1 = unknown).
-        labelled: whether y and the masks are read.
+    `where` is what errors call it, and the name of the graph. `classes` are their names; none = the numbers of those
+    that nodes have, ascending. y may be numbers (nan = unknown), not classes (-1 = unknown); unless it is `labelled`,
+    neither y nor the masks are read.
     """
     for key in ("x", "y", "edge_index") if labelled else ("x", "edge_index"):
         if getattr(data, key, None) is None:

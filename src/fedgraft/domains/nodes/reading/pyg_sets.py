@@ -10,13 +10,9 @@ PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 @dataclass(frozen=True)
 class Published:
-    """The source of a published set.
+    """The source of a published set, whose title is its folder's name in the root, too.
 
-    Args:
-        title: its name, and that of its folder in the root.
-        address: where its files are.
-        files: names of its raw files; none where a data set of PyG or OGB downloads them.
-        loader: that data set's name in its library.
+    `files` are names of its raw files at the address; none where a data set of PyG or OGB, `loader`, downloads them.
     """
 
     title: str

@@ -40,16 +40,11 @@ def nowhere(
 
 
 class Newcomers:
-    """Nodes that no client has.
+    """Nodes that no client has, with the ids `ids`, object [new].
 
-    Args:
-        shards: all clients' own parts.
-        owners: of the other nodes that `edges` names.
-        ids: object [new], theirs.
-        nodes: the rows of the table of nodes that list them.
-        edges: rows with the ids of both ends; one of the two is new.
-
-    Raises `InputError` for a node that is listed twice, and for edges to nowhere or without a new end.
+    `owners` are those of the other nodes that `edges` names: rows with the ids of both ends, of which one is new.
+    `nodes` are the rows of the table of nodes that list them. Raises `InputError` for a node that is listed twice, and
+    for edges to nowhere or without a new end.
     """
 
     def __init__(
@@ -178,24 +173,24 @@ def test_nodes(shard: NodeShard) -> Asked:
     return Asked(shard.ids[nodes], nodes, shard.features[:0], np.zeros(shard.own + 1, np.int64), nobody)
 
 
-def with_new_nodes(shard: NodeShard, asked: Asked) -> NodeShard:
+def with_new_nodes(shard: NodeShard, questions: Asked) -> NodeShard:
     """The client's part with new nodes behind its own; the halo stays as it is."""
-    new = asked.features.shape[0]
+    new = questions.features.shape[0]
     if not new:
         return shard
     own = shard.own + new
-    receivers = [np.repeat(np.arange(shard.own), shard.degree), np.repeat(np.arange(own), np.diff(asked.pointers))]
-    senders = [np.where(shard.senders < shard.own, shard.senders, shard.senders + new), asked.senders]
+    receivers = [np.repeat(np.arange(shard.own), shard.degree), np.repeat(np.arange(own), np.diff(questions.pointers))]
+    senders = [np.where(shard.senders < shard.own, shard.senders, shard.senders + new), questions.senders]
     ends = np.concatenate(receivers), np.concatenate(senders)
     edges = sparse.csr_matrix((np.ones(len(ends[0]), bool), ends), shape=(own, own + shard.halo))
     edges.sort_indices()
-    is_new = asked.nodes >= shard.own
+    is_new = questions.nodes >= shard.own
     ids = np.concatenate([shard.ids, np.full(new, "", dtype=object)])
-    ids[asked.nodes[is_new]] = asked.ids[is_new]
+    ids[questions.nodes[is_new]] = questions.ids[is_new]
     return replace(
         shard,
         ids=ids,
-        features=stacked([shard.features, asked.features]),
+        features=stacked([shard.features, questions.features]),
         label=np.concatenate([shard.label, np.full(new, -1 if shard.classes else np.nan)]),
         split=np.concatenate([shard.split, np.full(new, -1, np.int8)]),
         pointers=edges.indptr.astype(np.int64),

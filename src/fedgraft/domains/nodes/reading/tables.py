@@ -61,12 +61,9 @@ def read_nodes(
 ) -> Collection[WholeGraph]:
     """Return two tables as one graph.
 
-    Args:
-        nodes: one row per node; a folder holds one file per client, named after it.
-        edges: one row per edge, listed one way or both; of a folder all files are read.
-        names: of the columns of both.
-        owner: what errors call the parameters: "Nodes" for Nodes.nodes ...
-        are_numbers: whether labels are numbers, not classes.
+    `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
+    one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
+    ... Labels are numbers or classes.
     """
     rows = read(nodes, NODES, names, owner)
     if rows.files and "client" in rows:
@@ -205,13 +202,9 @@ def usual_names(**renamed: Any) -> dict[str, Any]:
 
 
 def own_nodes(task: Any, tables: Mapping[str, Given], names: Names, check: bool = False) -> NodeShard:
-    """Read one client's nodes and the edges between them.
+    """Read one client's nodes and the edges between them from both of `OWN_TABLES`; "features" of `names` are in order.
 
-    Args:
-        task: the run's.
-        tables: both of `OWN_TABLES`.
-        names: of their columns; "features" says which, in order.
-        check: whether labels, which are not read, must be classes of the run.
+    `check` says whether labels, which are not read, must be classes of the run.
     """
     if OWN_EDGES not in tables:
         raise InputError(f"--{OWN_NODES} needs --{OWN_EDGES}, the edges of these nodes; a table without rows for none.")

@@ -250,9 +250,9 @@ class NodeTask(
         """Nodes that clients have, by id, and new ones with features and edges, each with the client that answers."""
         return split_nodes_asked(shards, tables)
 
-    def with_asked(self, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked) -> NodeData:
+    def with_asked(self, shard: NodeShard, remembered: Mapping[str, Any], questions: Asked) -> NodeData:
         """Return the client's own part with all new nodes in it, and of its halo what it was told: features, states."""
-        data = self.prepare(with_new_nodes(shard, asked), remembered.get("shared", {}))
+        data = self.prepare(with_new_nodes(shard, questions), remembered.get("shared", {}))
         if self.share_states:
             before = remembered_halo(remembered.get("states"), shard.own, data.halo, self.halo_widths)
             data.states.receive(before)

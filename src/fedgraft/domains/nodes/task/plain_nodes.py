@@ -12,14 +12,10 @@ from fedgraft.nn.whole_networks import WholeNetwork
 def plain_nodes(
     model: NodeModel, encoder: PlainEncoder, widths: Sequence[int], classes: Sequence[str], scale: float
 ) -> PlainModel:
-    """Return the model.
+    """Return the plain model of a trained one.
 
-    Args:
-        model: trained.
-        encoder: that it is made of.
-        widths: of the features and behind each convolution.
-        classes: names of the classes.
-        scale: length to which features are scaled; 0 leaves them.
+    `widths` are those of the features and behind each convolution; to `scale`, a length, features are scaled; 0 leaves
+    them.
     """
     arrays: Tensors = {
         f"convs.{number}.{name}": array

@@ -99,15 +99,10 @@ class NodeData:
         keep: str = "train",
         states: Sequence[NDArray[np.bool_]] | None = None,
     ) -> "Computed":
-        """Return what some own nodes are computed from; kept where it is sure to be the same the next time.
+        """Return what some own nodes, each once, are computed from; `most`, `deep` and `seed` are as of `Reach`.
 
-        Args:
-            nodes: each once.
-            most: as of `Reach`.
-            deep: likewise.
-            seed: likewise.
-            keep: under which name.
-            states: per hidden layer, bool [own + halo], whose states are known; as remembered by default.
+        It is kept under the name `keep` where it is sure to be the same the next time. `states` say per hidden layer,
+        bool [own + halo], whose states are known; as remembered by default.
         """
         if states is None:
             states = self.states.known if self.exchanges else []
@@ -145,9 +140,8 @@ class NodeData:
     def whole(self, received: int | None = None) -> "Computed":
         """Return what all own nodes are computed from, with all their neighbours.
 
-        Args:
-            received: number of hidden layers whose halo states were received; later layers count as received in whole.
-                None where there are no more to come.
+        Halo states of `received` hidden layers were received, and later layers count as received in whole; None where
+        there are no more to come.
         """
         known = None
         if received is not None and self.exchanges:
@@ -260,14 +254,10 @@ class Computed:
 def around_of(
     shard: NodeShard, elsewhere: Indices | None, known: NDArray[np.bool_], encoder: Encoder, features: int
 ) -> Neighbourhoods | Surroundings:
-    """Return what nodes are computed from with an encoder.
+    """Return what nodes are computed from with an encoder, a stack of convolutions or a whole network.
 
-    Args:
-        shard: the client's part.
-        elsewhere: int64 [halo], how many neighbours the nodes of others have; None = nobody knows.
-        known: bool [own + halo], whose features are known.
-        encoder: a stack of convolutions, or a whole network.
-        features: their width.
+    `elsewhere`, int64 [halo], says how many neighbours the nodes of others have; None = nobody knows. `known`, bool
+    [own + halo], says whose features, so many each, are known.
     """
     if isinstance(encoder, NetworkEncoder):
         return Surroundings(shard, known, encoder.reach(features))

@@ -24,12 +24,7 @@ from fedgraft.wire.lazy import Made
 
 @dataclass(frozen=True)
 class HaloSetup:
-    """The set-up in which clients publish whose nodes they need, and features.
-
-    Args:
-        coding: how rows of features travel.
-        features: whether they are shared.
-    """
+    """The set-up in which clients publish whose nodes they need, and features, if these are shared, as coded rows."""
 
     coding: FeatureCoding
     features: bool

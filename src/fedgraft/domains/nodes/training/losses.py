@@ -19,9 +19,8 @@ from fedgraft.nn.manual_gradients import cross_entropies
 class Objective:
     """In what the losses of training differ from cross-entropies.
 
-    Args:
-        adjustment: by how many times the log shares of the client's classes logits are raised.
-        smoothing: share of each label that is spread over the client's classes as they share its nodes.
+    Logits are raised by `adjustment` times the log shares of the client's classes; the share `smoothing` of each label
+    is spread over the client's classes as they share its nodes.
     """
 
     adjustment: float
@@ -46,14 +45,7 @@ def learning(model: nn.Module, data: NodeData) -> Part | None:
 
 
 def losses_of(model: Any, data: NodeData, computed: Computed, objective: Objective) -> Tensor:
-    """Losses [nodes]; in training, fresh states are remembered.
-
-    Args:
-        model: a `NodeModel`.
-        data: the client's.
-        computed: what the nodes are computed from.
-        objective: which losses.
-    """
+    """Losses [nodes] of a `NodeModel` on what the nodes are computed from; in training, fresh states are remembered."""
     logits = objective.raised(data.logits(model, computed, model.training), data)
     logs, spread = torch.log_softmax(logits, 1), objective.spread(data, logits.device)
     losses = nn.functional.nll_loss(logs, computed.label.to(logits.device), reduction="none")

@@ -337,11 +337,8 @@ def _lost(part: Part, nodes: Indices, hidden: NDArray[np.bool_]) -> tuple[Indice
 def _nearest(made: Tensor, rows: Tensor | Sparse, squares: Tensor, pairs: NDArray[np.bool_] | None = None) -> Tensor:
     """Squared distance of what was made for nodes to the nearest row, [nodes], mean over each node's neighbours.
 
-    Args:
-        made: [nodes, most, width].
-        rows: [rows, width].
-        squares: [rows], of their entries, summed.
-        pairs: bool [nodes, rows], which rows are a node's to be near to; None for all.
+    `made` is [nodes, most, width], `rows` [rows, width], `squares` [rows], of their entries, summed; `pairs`, bool
+    [nodes, rows], says which rows are a node's to be near to; None for all.
     """
     nodes, most, width = made.shape
     rows, squares = rows.to(made.device), squares.to(made.device)

@@ -25,16 +25,11 @@ Note = Callable[[int, Hop, Tensor], None]
 
 
 class NodeModel(nn.Module):
-    """A network from features to logits.
+    """A network from so many features to logits of so many classes.
 
-    Args:
-        encoder: gives the convolutions, or the network in their place.
-        features: width of the inputs.
-        classes: width of the outputs.
-        head: "linear" for a linear layer behind the encoder's convolutions, "convolution" for one more of them; of an
-            encoder without any this is the only layer.
-        dropout: share of each hidden layer dropped in training.
-        g: what it is drawn from.
+    The encoder gives the convolutions, or the network in their place. `head` is "linear" for a linear layer behind the
+    encoder's convolutions, "convolution" for one more of them; of an encoder without any this is the only layer.
+    `dropout` is the share of each hidden layer dropped in training; the weights are drawn from `g`.
     """
 
     def __init__(
@@ -65,14 +60,11 @@ class NodeModel(nn.Module):
         return self._with_back and not (self.dropout and self.training)
 
     def forward(self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None = None) -> Tensor:
-        """Return logits, float32 [targets, classes].
+        """Return logits, float32 [targets, classes], after a hop for each convolution, or for the last ones.
 
-        Args:
-            inputs: features of the first hop's senders, or of all nodes where its block is over all; with fewer hops
-                the senders' states.
-            hops: one for each convolution, or for the last ones.
-            stored: what is remembered of stored nodes.
-            note: told of fresh states, before dropout.
+        `inputs` are features of the first hop's senders, or of all nodes where its block is over all; with fewer hops
+        the senders' states. `stored` is what is remembered of stored nodes; `note` is told of fresh states, before
+        dropout.
         """
         logits: Tensor = self.convolutions[-1](self._last(inputs, hops, stored, note), hops[-1].block)
         return logits if self.head is None else self.head(self._dropped(self._read(logits)))

@@ -75,9 +75,7 @@ class Reach:
 class Neighbourhoods:
     """A client's graph, ready to be drawn from.
 
-    Args:
-        shard: the client's part.
-        halo_degree: int64 [halo], how many neighbours the nodes of others have; 0 = unknown.
+    `halo_degree`, int64 [halo], says how many neighbours the nodes of others have; 0 = unknown.
     """
 
     by_number: ClassVar[bool] = True
@@ -92,13 +90,7 @@ class Neighbourhoods:
         self.most = int(shard.degree.max(initial=0))
 
     def around(self, targets: Indices, layers: int, reach: Reach) -> list[Hop]:
-        """The layers that end at some own nodes, first layer first.
-
-        Args:
-            targets: own nodes, each once.
-            layers: how many.
-            reach: what may take part.
-        """
+        """The layers that end at some own nodes, each once, first layer first; `reach` says what may take part."""
         hops: list[Hop] = []
         receivers = targets
         for layer in range(layers - 1, -1, -1):
@@ -144,11 +136,8 @@ class Neighbourhoods:
 def drawn_edges(pointers: Indices, receivers: Indices, most: int, seed: int) -> tuple[Indices, Indices]:
     """Draw edges that take part: int64 [drawn] each, the place of its receiver among `receivers`, and its number.
 
-    Args:
-        pointers: int64 [nodes + 1], where each node's edges begin.
-        receivers: int64 [receivers], nodes, each once.
-        most: edges of a receiver that are drawn, >= 1; 0 = all.
-        seed: of which.
+    `pointers`, int64 [nodes + 1], say where each node's edges begin; `receivers`, int64 [receivers], are nodes, each
+    once. Of each at most `most` edges are drawn, >= 1; 0 = all.
     """
     first, degree = pointers[receivers], pointers[receivers + 1] - pointers[receivers]
     row, edge = np.repeat(np.arange(len(receivers)), degree), ranges(first, degree)
@@ -164,10 +153,8 @@ def drawn_edges(pointers: Indices, receivers: Indices, most: int, seed: int) -> 
 def smallest(numbers: NDArray[np.uint64], lengths: Indices, most: int) -> Indices:
     """Places of the `most` smallest, by their upper half, of each run of so many numbers; of equal ones the first.
 
-    Args:
-        numbers: uint64 [numbers], fewer than 2**32; changed.
-        lengths: int64 [runs], each above `most`.
-        most: >= 1.
+    The numbers are uint64 [numbers], fewer than 2**32, and changed; `lengths`, int64 [runs], are each above `most`, >=
+    1.
     """
     # A minimum of every run after another: a seventh to a tenth of the time of sorting for two, never more for fifty.
     first = np.cumsum(lengths) - lengths

@@ -27,9 +27,7 @@ class Aggregates:
     Differs: nothing is encrypted. Neighbours at a client that never published count as zeros, since a node's degree
         is known to its owner and how many were summed is not told.
 
-    Args:
-        coding: how rows of features travel.
-        by_degree: whether a node's features are divided by the root of its degree plus one, as the GCN has it.
+    `by_degree` says whether a node's features are divided by the root of its degree plus one, as the GCN has it.
     """
 
     coding: FeatureCoding

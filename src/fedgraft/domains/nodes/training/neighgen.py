@@ -20,13 +20,7 @@ else noise alone makes them ten times as large as those of texts, and many round
 
 
 class Generator(nn.Module):
-    """NeighGen: from a node's neighbourhood to how many neighbours it lacks and what their features are.
-
-    Args:
-        encoder: gives the convolutions.
-        features: width of features.
-        most: most neighbours that it generates for a node.
-        g: what it is drawn from.
+    """NeighGen: from a node's neighbourhood to how many neighbours it lacks, up to `most`, and their features.
 
     Attributes:
         frozen: float32 [1], 1 once a sharing method has ended its training; it travels with the model.

@@ -25,17 +25,10 @@ EPSILON: Final = 1e-8
 class Perceptron:
     """The bits of scikit-learn's `MLPClassifier`, its penalty and its epochs tuned on validation nodes.
 
-    Every epoch but the first draws the same batches, as `partial_fit` does with a seed: they are cut once.
-
-    Args:
-        hidden: widths of the hidden layers; none is logistic regression.
-        alphas: grid of the penalty of squared weights.
-        length: to which rows of features are scaled.
-        epochs: most of a fit.
-        patience: epochs without a better validation score that end a fit.
-        batch_size: nodes per step; all training nodes where they are fewer.
-        learning_rate: of Adam.
-        seed: of weights and batches.
+    Every epoch but the first draws the same batches, as `partial_fit` does with a seed: they are cut once. `hidden` are
+    widths of the hidden layers; none is logistic regression. `alphas` are a grid of the penalty of squared weights;
+    rows of features are scaled to `length`. A fit ends after `epochs`, or `patience` epochs without a better validation
+    score. Adam takes `batch_size` nodes per step; all training nodes where they are fewer.
     """
 
     hidden: tuple[int, ...] = (128,)
@@ -102,10 +95,7 @@ def _drawn(widths: Sequence[int], dtype: Any, g: np.random.RandomState) -> list[
 class _Network:
     """Layers with rectified units between them, trained by Adam; a softmax at the end, or one output of two classes.
 
-    Args:
-        layers: weights and biases to begin with.
-        alpha: penalty of squared weights.
-        learning_rate: of Adam.
+    `layers` are weights and biases to begin with; `alpha` is the penalty of squared weights.
     """
 
     def __init__(self, layers: Sequence[tuple[Floats, Floats]], alpha: float, learning_rate: float) -> None:

@@ -52,11 +52,7 @@ class Hop(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """A client's nodes and all their neighbours, whatever the model sees of them.
-
-    Args:
-        shard: its own part of the graph.
-    """
+    """A client's nodes and all their neighbours, whatever the model sees of them."""
 
     shard: NodeShard
 
@@ -84,12 +80,10 @@ class Neighbours:
         return np.asarray(np.diff(self._within.indptr).astype(np.float32))
 
     def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
-        """Return the mean over neighbours, [own, classes]; those of a node without any are its own.
+        """Return the mean of `rows`, [own, classes], over neighbours; those of a node without any are its own.
 
-        Args:
-            rows: [own, classes] of own nodes.
-            means: of the neighbours elsewhere, for the first nodes of the border: new nodes have none.
-            width: classes; of the last one `means` says nothing, as it is what is missing to a sum that is known.
+        `means` are of the neighbours elsewhere, for the first nodes of the border: new nodes have none. They say
+        nothing of the last of `width` classes, as it is what is missing to a sum that is known.
         """
         total, count = np.asarray(self._within @ rows, np.float32), self._own_degree.copy()
         if means is not None:
@@ -112,12 +106,9 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Smoothing:
-    """Smooth a client's answers, given the means of neighbours elsewhere.
+    """Smooth a client's answers so many hops far, given the means of neighbours elsewhere; there are >= 1 classes.
 
-    Args:
-        hops: how far.
-        classes: their number, >= 1.
-        share_labels: whether errors on training nodes leave their client; its own nodes learn of each other's anyway.
+    `share_labels` says whether errors on training nodes leave their client; its own nodes learn of each other's anyway.
     """
 
     hops: int

@@ -18,12 +18,9 @@ from fedgraft.nn.whole_networks import Subgraph
 
 
 class Surroundings:
-    """A client's graph, ready for a whole network to be called on parts of it.
+    """A client's graph, ready for a whole network, which looks `reach` edges far, >= 0, to be called on parts of it.
 
-    Args:
-        shard: the client's part.
-        known: bool [own + halo], whose features are known; the others are left out, with their edges.
-        reach: edges that the network looks far, >= 0.
+    `known`, bool [own + halo], says whose features are known; the others are left out, with their edges.
     """
 
     by_number: ClassVar[bool] = False
@@ -44,10 +41,8 @@ class Surroundings:
     def around(self, targets: Indices, layers: int, reach: Reach) -> list[Hop]:
         """The one graph that some own nodes are computed from, as a list of one.
 
-        Args:
-            targets: own nodes, each once; the first of the graph's.
-            layers: 1.
-            reach: how many neighbours of a node are drawn, once for each, and from what.
+        The targets, each once, are the first of its nodes. There is 1 layer; `reach` says how many neighbours of a node
+        are drawn, once for each, and from what.
         """
         parts, receivers = [], targets
         there = np.zeros(self._nodes, bool)
