@@ -34,13 +34,9 @@ Part = TypeVar("Part", bound=Any)
 class Collection(Generic[Whole]):
     """The data of all clients together, as a user's own tables or objects hold them.
 
-    Args:
-        whole: all of it, in no split where none was given.
-        client: int64 [examples]; client_names: one per client; none where the data name no clients.
-        split: whether a split was given.
-        notes: what was left out, for people to read.
-        feature_names: of the columns of features, where they have names.
-        parts: of the clients, where each came in a file of its own; else none.
+    `split` says whether a split was given; else the whole is in none. `client` is int64 [examples] and `client_names`
+    one per client; both are none where the data name no clients. `notes` say what was left out, for people to read.
+    `parts` are the clients', where each came in a file of its own; else none.
     """
 
     whole: Whole
@@ -56,13 +52,9 @@ class Collection(Generic[Whole]):
 class Dealing(ABC, Generic[Whole, Part]):
     """Options of dealing a graph to clients and of splitting it, which data sets of nodes share.
 
-    Args:
-        of: what errors call the options: "PygNodes" for PygNodes.clients ...
-        clients: how many, >= 1.
-        partition: one of `partitions`.
-        alpha: of the Dirichlet distribution, > 0.
-        fold: which of the five folds is the test set, or is halved for validation and test.
-        shares: of training, validation and test nodes, one of `allowed`.
+    `of` is what errors call the options: "PygNodes" for PygNodes.clients ... There is at least one client; `alpha`, of
+    the Dirichlet distribution, is above 0. `fold` says which of five folds is the test set, or is halved for validation
+    and test. `partition` is one of `partitions`, `shares` of training, validation and test nodes one of `allowed`.
     """
 
     partitions: ClassVar[tuple[str, ...]]
@@ -87,10 +79,7 @@ class Dealing(ABC, Generic[Whole, Part]):
     def deal(self, graph: Whole, seed: int, split: bool = True) -> list[Part]:
         """Return one part per client. Who holds a node depends on the seed, `clients`, `partition` and `alpha` alone.
 
-        Args:
-            graph: the whole.
-            seed: of partition, split and what else is drawn, each by itself.
-            split: whether to split its nodes; else they stay as they are.
+        Partition, split and what else is drawn are each drawn by itself. Not to be split, nodes stay as they are.
         """
         if self.partition != "dirichlet" and self.alpha != Dealing.alpha:
             LOG.warning(f"{self.of}.alpha = {self.alpha:g} is of 'dirichlet' alone; partition is {self.partition!r}.")
@@ -101,11 +90,7 @@ class Dealing(ABC, Generic[Whole, Part]):
     def load(self, collection: Collection[Whole], seed: int, clients: int, split: bool = True) -> list[Part]:
         """Return one part per client of a user's own data, dealt and split by `seed` where these do not say how.
 
-        Args:
-            collection: the data; its notes are logged.
-            seed: as of `deal`.
-            clients: the option; 0 = as many as the data name.
-            split: whether nodes are to be in splits.
+        The notes of the collection are logged. 0 `clients` are as many as the data name.
         """
         tell(collection.notes)
         names, whole, split = collection.client_names, collection.whole, split and not collection.split
@@ -228,12 +213,8 @@ def split_nodes(
 def by_key(key: Indices, keys: int) -> tuple[Indices, Indices]:
     """Return rows in the order of their keys, ties in their own, and where each key's begin.
 
-    Args:
-        key: int64 [n], of each row, in 0..keys-1.
-        keys: how many there are, of which some may have no row.
-
-    Returns:
-        int64 [n], numbers of rows; int64 [keys + 1], of which the last is n.
+    `key` is int64 [n], of each row, in 0..keys-1; some keys may have no row. The result is int64 [n], numbers of rows,
+    and int64 [keys + 1], of which the last is n.
     """
     starts = np.zeros(keys + 1, np.int64)
     np.cumsum(np.bincount(key, minlength=keys), out=starts[1:])

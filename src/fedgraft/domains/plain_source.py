@@ -47,15 +47,9 @@ def module_text(
 ) -> str:
     """Return the text of a Python module with the class `Model` and `load`.
 
-    Args:
-        imports: its lines beside those for torch and safetensors.
-        before: what the class needs, source text.
-        says: docstring of the class.
-        made: lines that make its layers.
-        arguments: of `forward`.
-        forward: its lines.
-        behind: what comes last, source text.
-        standard: lines that import from Python's own library.
+    All is source text: lines that import something beside torch and safetensors, `standard` ones of Python's own
+    library; what the class needs `before` it; its docstring; lines that make its layers; arguments and lines of
+    `forward`; and what comes last.
     """
     return _TEXT.format(
         standard="".join(f"{line}\n" for line in standard),
@@ -82,16 +76,8 @@ def source_of(
 ) -> str:
     """Return the text of a Python module as `module_text` does, with CLASSES, their names in order.
 
-    Args:
-        encoder: gives the convolutions; None without any.
-        classes: names of the classes.
-        says: as of `module_text`.
-        made: likewise.
-        arguments: likewise.
-        forward: likewise.
-        layers: further names of `torch_geometric.nn`.
-        helpers: functions that its lines call.
-        imports: further lines that import something.
+    An encoder gives the convolutions; None without any. `layers` are further names of `torch_geometric.nn`, `helpers`
+    functions that the lines call, and `imports` further lines that import something.
     """
     names = sorted({*layers, *([encoder.layer] if encoder and encoder.layer else [])})
     lines = [*([f"from torch_geometric.nn import {', '.join(names)}"] if names else []), *imports]

@@ -28,11 +28,9 @@ def ridge(features: Any, numbers: Floats, parts: Parts, penalties: tuple[float, 
     Columns are centred by training examples and scaled to variance 1 in them (sparse ones are left as they are), and an
     intercept is not penalised.
 
-    Args:
-        features: [examples, columns], dense or CSR.
-        numbers: float64 [examples]; those of the training examples and judges are looked at.
-        parts: which these are; without judges the training examples choose.
-        penalties: grid, each > 0; of equally good ones the first.
+    Features are [examples, columns], dense or CSR; numbers are float64 [examples], of which those of the training
+    examples and judges are looked at. Without judges the training examples choose among the penalties, each > 0; of
+    equally good ones the first.
     """
     if not len(parts.train):
         return np.full(features.shape[0], np.nan)

@@ -26,12 +26,9 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """The matrices between two layers' states, and those that read off the later one.
+    """The matrices between two layers' states, by colour, and those that read off the later one.
 
-    Args:
-        block: from colours before the layer to colours behind it.
-        share: float32 [colours], share of the batch's nodes that have each colour.
-        counts: [graphs, colours], how many nodes of each.
+    `share` is float32 [colours], of the batch's nodes that have each; `counts` is [graphs, colours], how many of each.
     """
 
     block: Block
@@ -74,19 +71,13 @@ class Batch:
 
 
 class Collator:
-    """A client's graphs, ready to be put together in any choice.
+    """A client's graphs, ready to be put together in any choice; `sizes` is int64 [graphs], how many nodes each has.
 
     Colours are numbered through, those before the first layer first, so that one table serves all layers.
 
-    Args:
-        shard: the graphs.
-        layers: of the network, >= 1; None for a whole network, which is one.
-        degrees: whether what a node sends depends on its degree.
-        structure: float32 [nodes, s], features of the nodes' places, or none.
-        subtrees: float32 [graphs, buckets], the graphs' counts of subtrees, or none.
-
-    Attributes:
-        sizes: int64 [graphs], how many nodes each has.
+    The network has at least one layer; None stands for a whole network, which is one. `degrees` says whether what a
+    node sends depends on its degree. `structure` is float32 [nodes, s], features of the nodes' places, and `subtrees`
+    float32 [graphs, buckets], the graphs' counts of subtrees; or none.
     """
 
     def __init__(

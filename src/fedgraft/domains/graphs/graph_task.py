@@ -32,15 +32,10 @@ MOST_NODES = 50_000
 
 @dataclass(frozen=True, eq=False)
 class GraphData:
-    """A client's own graphs, ready to train on.
+    """A client's own graphs, ready to train on; those that are held out are batches, by split.
 
-    Args:
-        collator: all its graphs.
-        train: int64 [examples], the training graphs.
-        held_out: {"validation": batches, "test": batches}.
-        label: [graphs], what the shard says of each.
-        variant: what the shapes of its own parameters depend on.
-        unit: in which labels are learnt that are numbers.
+    `train` is int64 [examples], `label` [graphs], what the shard says of each. On `variant` depend the shapes of the
+    client's own parameters. Labels that are numbers are learnt in `unit`.
     """
 
     collator: Collator

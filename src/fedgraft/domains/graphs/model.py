@@ -163,11 +163,8 @@ class Subtrees(nn.Module):
 
     What it makes of them goes into the "answer" (a head of its own, whose probabilities are averaged with the
     network's), is added to the network's "logits", or to its "hidden" layer before the ReLU. It begins with zeros.
-
-    Args:
-        buckets: width of the counts.
-        outputs: classes, or the hidden layer's width.
-        loud: factor of the counts.
+    `buckets` is the width of the counts, `outputs` classes or the hidden layer's width, `loud` the factor of the
+    counts.
     """
 
     def __init__(self, buckets: int, outputs: int, loud: float) -> None:

@@ -30,13 +30,9 @@ def places(edge_index, nodes, walks={walks}, degrees={degrees}):
 def plain_graphs(
     model: GraphModel, encoder: PlainEncoder | NetworkEncoder, shard: GraphShard, places: tuple[int, int] | None
 ) -> PlainModel:
-    """Return a client's model.
+    """Return the model of a client, whose shard tells its kinds, attributes and classes.
 
-    Args:
-        model: trained.
-        encoder: that it is made of.
-        shard: the client's, which tells its kinds, attributes and classes.
-        places: longest walk and largest degree that nodes' places are told by; None where the model sees none.
+    `places` are the longest walk and the largest degree that nodes' places are told by; None where the model sees none.
     """
     width, taken, read = model.head.inner.out_features, model.inputs.kind.shape[1], model.head.inner.in_features
     kinds, attributes, classes = shard.kinds, shard.attributes.shape[1], len(shard.classes)

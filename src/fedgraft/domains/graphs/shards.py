@@ -136,11 +136,9 @@ class GraphShard(Examples):
 def tidy_edges(ends: Indices, sizes: Indices, where: str, base: int = 0) -> tuple[Edges, tuple[str, ...]]:
     """Edges as a `GraphShard` holds them, and a note for each kind of edge that was left out.
 
-    Args:
-        ends: int64 [2, m], node numbers over all graphs; an edge may be listed one way or both.
-        sizes: int64 [graphs], nodes of each graph.
-        where: what an edge is called in errors, such as "A.txt, line"; its number, from 1, follows.
-        base: the number of the first node, as the errors should say it.
+    `ends` is int64 [2, m], node numbers over all graphs; an edge may be listed one way or both. `sizes` is int64
+    [graphs], nodes of each. Errors call an edge by `where`, such as "A.txt, line", and its number from 1, and the first
+    node by the number `base`.
     """
     nodes = int(sizes.sum())
     check_ends(ends, nodes, where, base)

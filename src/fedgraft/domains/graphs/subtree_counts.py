@@ -18,16 +18,11 @@ STEP = 0xA0761D6478BD642F
 
 
 def subtree_counts(shard: GraphShard, hops: int, width: int, root: bool) -> scipy.sparse.csr_matrix:
-    """Return each graph's counts, float32 [graphs, width], scaled to length 1.
+    """Return each graph's counts, float32 [graphs, width], scaled to length 1; there is at least one bucket.
 
     Colours are counted before the first hop and after each of 1 .. `hops`; at first they are nodes' kinds, or degrees
     where a set has no kinds. The dot product of two rows is the normalised kernel, but for colours that share a bucket.
-
-    Args:
-        shard: the graphs.
-        hops: >= 0.
-        width: buckets, >= 1.
-        root: whether counts are replaced by their square roots, so that frequent colours do not drown rare ones.
+    With `root`, counts are replaced by their square roots, so that frequent colours do not drown rare ones.
     """
     graph = np.repeat(np.arange(shard.graphs), shard.sizes)
     first = mixed((shard.kind if shard.kinds else shard.degree).astype(np.int64).view(np.uint64))

@@ -44,13 +44,9 @@ def read_graphs(
 ) -> Collection[GraphShard]:
     """Three tables as one collection; an attribute is nan at nodes of clients that do not have it.
 
-    Args:
-        tables: "nodes"; "edges", listed one way or both; "graphs", where every one needs a label, else without it those
-            that the nodes name, in that order.
-        names: of the columns.
-        owner: what errors call the tables: "Graphs" for Graphs.nodes ...
-        labelled: whether every graph needs a label; else labels, clients and splits are not read.
-        are_numbers: whether labels are numbers, not classes.
+    They are "nodes"; "edges", listed one way or both; and "graphs", where every graph needs a label. If it needs none,
+    labels, clients and splits are not read, and without that table the graphs are those that the nodes name, in that
+    order. Errors call the tables by `owner`: "Graphs" for Graphs.nodes ... Labels are classes, or numbers.
     """
     GRAPHS.check(owner, names)
     NODES.check(owner, names, ("graph", "node"))
@@ -186,13 +182,8 @@ def read_queries(
 ) -> GraphShard:
     """Return graphs to classify, a test split, with the kinds, attributes and classes of a client's training.
 
-    Kinds that it was not trained with count as none (-1), with a note; further columns are not read.
-
-    Args:
-        trained: that client's shard; its name is the result's.
-        tables: "nodes", "edges" and perhaps "graphs", which says their order.
-        names: of the columns; None = the usual ones. The attributes are those of `trained`.
-        owner: what errors call the tables.
+    Kinds that it was not trained with count as none (-1), with a note; further columns are not read. The result has the
+    name of the client's shard. A table "graphs" says the order. Without `names`, columns have the usual ones.
     """
     names = {**(names or names_of()), "attributes": trained.attribute_names}
     collection = read_graphs(tables, names, owner, labelled=False)

@@ -40,14 +40,10 @@ BLOCK = 1 << 18
 def read_set(root: Path, name: str, attributes: str = "auto", number: int = 0) -> GraphShard:
     """A whole set, every graph of it for training, by its original name; what was left out goes to the log.
 
-    Args:
-        root: folder with NAME/raw/NAME_A.txt ... as PyG lays them out, or NAME/NAME_A.txt as the archives unpack.
-        name: such as "PTC_MR".
-        attributes: "auto" takes a node's attributes only where it has no label; "always" and "never" say it.
-
-        number: which of a graph's numbers, from 0, is its label, in sets of `NUMBERED`.
-
-    Where neither labels nor attributes are taken, a node's kind is its degree.
+    The folder has NAME/raw/NAME_A.txt ... as PyG lays them out, or NAME/NAME_A.txt as the archives unpack. "auto" takes
+    a node's attributes only where it has no label; "always" and "never" say it. In sets of `NUMBERED`, `number` says
+    which of a graph's numbers, from 0, is its label. Where neither labels nor attributes are taken, a node's kind is
+    its degree.
     """
     arrays = _kept(name, *_find(root, name))
     tell(arrays["notes"].tolist(), f"{name}: ")

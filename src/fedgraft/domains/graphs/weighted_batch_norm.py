@@ -10,15 +10,11 @@ class SharedNorm(nn.Module):
     """Batch normalisation, where a row stands for all nodes of its colour.
 
     With equal shares it is torch's `BatchNorm1d`: in training with mean and variance of the batch, whose running means
-    are used in evaluation.
+    are used in evaluation. A batch's weight in these (`momentum`) and what is
+    added to variances (`epsilon`) are torch's.
 
     Source: Ioffe and Szegedy, ICML 2015, Algorithm 1.
     Differs: the running variance is of the batch itself, not of what it is a sample of.
-
-    Args:
-        width: of a row.
-        momentum: weight of a batch in the running means (torch's).
-        epsilon: added to variances (torch's).
     """
 
     running_mean: Tensor

@@ -23,12 +23,7 @@ OWN, NEIGHBOUR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
 
 
 class Colours(NamedTuple):
-    """The colours of a shard's nodes after so many layers.
-
-    Args:
-        of: int64 [nodes], each node's colour.
-        example: int64 [colours], a node that has it.
-    """
+    """The colours of a shard's nodes after so many layers, int64 [nodes], and a node that has each, int64 [colours]."""
 
     of: Indices
     example: Indices

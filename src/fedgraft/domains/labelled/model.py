@@ -21,12 +21,9 @@ outputs = load()(inputs, ends)
 class LabelModel(nn.Module):
     """A domain's network, and a linear layer that tells what is asked of a thing, or of two in either order.
 
-    Args:
-        network: its class; made of `sizes` and a generator, it takes inputs to states, float32 [things, width].
-        sizes: as it takes them; the last one is the width.
-        ends: things that an example is made of.
-        outputs: numbers that are told of it.
-        g: what everything is drawn from.
+    The network's class is made of `sizes`, of which the last is the width, and a generator, from which everything is
+    drawn; it takes inputs to states, float32 [things, width]. An example is made of so many `ends`; `outputs` are told
+    of it.
     """
 
     def __init__(

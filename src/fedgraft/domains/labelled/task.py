@@ -45,14 +45,9 @@ Labelled = TypeVar("Labelled", bound=LabelledShard)
 
 @dataclass(frozen=True, eq=False)
 class LabelledData:
-    """A client's data, ready to train on.
+    """A client's data, ready to train on: what the network reads, and labels of the examples, in the unit of numbers.
 
-    Args:
-        inputs: what the network reads.
-        ends: int64 [1 or 2, examples].
-        label: of the examples, in the unit.
-        rows: {split: int64 [examples]}.
-        unit: in which numbers are learnt.
+    `ends` is int64 [1 or 2, examples], `rows` {split: int64 [examples]}.
     """
 
     inputs: Inputs

@@ -126,12 +126,7 @@ class CountedClasses(Classes):
 
 
 def likeliest(classes: Sequence[str], shares: Array) -> dict[str, Array]:
-    """Return columns: the likeliest class, how likely it is, and how likely each class is.
-
-    Args:
-        classes: names.
-        shares: float32 [asked, classes], predicted probabilities.
-    """
+    """Return columns: the likeliest class, its probability, and that of each, by float32 [asked, classes]."""
     best, shares = shares.argmax(1), shares.astype(np.float64)
     return {
         "class": np.array(classes, dtype=object)[best],
@@ -141,11 +136,6 @@ def likeliest(classes: Sequence[str], shares: Array) -> dict[str, Array]:
 
 
 def profile_of(label: Indices, classes: int) -> dict[str, float]:
-    """Return the shares of examples in consecutive parts of the list of classes, by `PROFILE`.
-
-    Args:
-        label: int64 [n], of training examples.
-        classes: how many there are.
-    """
+    """Return the shares of training examples, int64 [n], in consecutive parts of the list of classes, by `PROFILE`."""
     counts = np.bincount(label * PARTS // max(1, classes), minlength=PARTS)
     return {f"label_{k}": share for k, share in enumerate((counts / max(1, len(label))).tolist())}

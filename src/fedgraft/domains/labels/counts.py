@@ -27,12 +27,7 @@ def names(classes: int) -> tuple[str, ...]:
 
 
 def sums_of(probabilities: Array, label: Indices) -> Sums:
-    """Return the sums of some examples.
-
-    Args:
-        probabilities: float32 [n, classes].
-        label: int64 [n].
-    """
+    """Return the sums of some examples, of probabilities, float32 [n, classes], and labels, int64 [n]."""
     count, classes = probabilities.shape
     best = probabilities.argmax(1)
     own = np.zeros((count, classes), bool)

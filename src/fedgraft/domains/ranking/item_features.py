@@ -34,14 +34,10 @@ GRID = 1024.0
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """The items that features are wanted of.
+    """The items that features are wanted of: original ids, str [items], and what is told of each, "" for nothing.
 
-    Args:
-        ids: str [items], original ids.
-        texts: what is told of each; "" for nothing.
-        place: int64 [items], each one's row in files of features.
-        listed: rows that such a file must have.
-        where: what names these rows in errors, such as "u.item".
+    `place` is int64 [items], each one's row in files of features, which must have as many rows as are `listed`. Errors
+    call these rows by `where`, such as "u.item".
     """
 
     ids: Array
@@ -54,12 +50,9 @@ class Items:
 def sources_of(owner: str, features: str | Mapping[str, str], images: object, width: int) -> dict[str, str]:
     """Return {modality: where its rows come from} of the option `features`; paths are made absolute.
 
-    Args:
-        owner: what errors call the data set.
-        features: "none", one source, or a table of them by modality. A source is "text", "sentence-transformers:NAME",
-            "timm:NAME" or the path of a .npy file, which names its modality where there is no table.
-        images: the folder of images, or None.
-        width: columns of features from texts.
+    The option is "none", one source, or a table of them by modality. A source is "text", "sentence-transformers:NAME",
+    "timm:NAME" or the path of a .npy file, which names its modality where there is no table. Features from texts have
+    `width` columns. Errors call the data set `owner`.
     """
     require(width >= 1, f"{owner}.width", "at least 1", width)
     if features == "none":
@@ -79,14 +72,10 @@ def sources_of(owner: str, features: str | Mapping[str, str], images: object, wi
 
 
 def make_features(owner: str, sources: Mapping[str, str], items: Items, images: object, width: int) -> dict[str, Rows]:
-    """Return {modality: float32 [items, width of that modality]}.
+    """Return {modality: float32 [items, width of that modality]} of sources, as `sources_of` returns them.
 
-    Args:
-        owner: what errors call the data set.
-        sources: as `sources_of` returns them.
-        items: the items.
-        images: folder with an image per item, named by its id.
-        width: of features from texts; fewer where there are not so many words.
+    The folder of images has one per item, named by its id. `width` is that of features from texts; fewer where there
+    are not so many words. Errors call the data set `owner`.
     """
     made = {}
     for modality, source in sources.items():

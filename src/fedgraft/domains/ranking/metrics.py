@@ -43,11 +43,8 @@ def score_users(scores: NDArray[np.float32], known: ItemLists, relevant: ItemLis
     score that is not finite has nan. Source: NDCG with gain 1 and discount 1 / log2(place + 1), ties as McSherry and
     Najork (ECIR 2008).
 
-    Args:
-        scores: float32 [users, items], larger is better; not changed.
-        known: each user's items that are not ranked.
-        relevant: each user's items that should come first; none of them known to that user.
-        k: length of the list that NDCG and recall look at, >= 1.
+    Scores are float32 [users, items], larger is better, and not changed. No relevant item is known to its user. NDCG
+    and recall look at the first k, >= 1.
     """
     require(k >= 1, "k", "at least 1", k)
     users = np.flatnonzero(relevant.counts)

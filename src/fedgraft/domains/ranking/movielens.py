@@ -70,16 +70,11 @@ class Movies:
 
 @dataclass(frozen=True)
 class Format:
-    """How the files of a set are read.
+    """How the files of a set are read, all with so many `header` lines above their rows.
 
-    Args:
-        ratings: name of the file of ratings: user, movie, stars, seconds.
-        separator: between its fields.
-        movies: name of the file of movies.
-        movie: reads a line of it; raises `ValueError` for a broken one.
-        encoding: of the file of movies.
-        header: lines above the rows of every file.
-        tags: name of a file of tags, which need not be there; "" where the set has none.
+    The file of ratings has user, movie, stars, seconds with a `separator`. `movie` reads a line of the file of movies,
+    in its encoding, and raises `ValueError` for a broken one. A file of tags need not be there; "" where the set has
+    none.
     """
 
     ratings: str
@@ -92,14 +87,7 @@ class Format:
 
 
 def read_movielens(root: str | Path, form: Format, owner: str, address: str) -> Movies:
-    """Read a set.
-
-    Args:
-        root: the folder of the files.
-        form: their format.
-        owner: what errors call the data set, such as "ML100K".
-        address: where errors say to get it.
-    """
+    """Read a set; errors call it `owner`, such as "ML100K", and say at which address to get it."""
     folder = Path(root)
     for name in (form.ratings, form.movies):
         if not (folder / name).is_file():

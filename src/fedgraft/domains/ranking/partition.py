@@ -37,11 +37,8 @@ def check_partition(owner: str, clients: int, partition: str, ubi: float) -> Non
 def portions(clients: int, partition: str, ubi: float) -> NDArray[np.float64]:
     """Return the clients' shares of all interactions, float64 [clients], sum 1: client 0 has most, the last one least.
 
-    Args:
-        clients: N, >= 1.
-        partition: "exponential": p_i proportional to ubi^(i / (N - 1)); "linear": equal steps from 1 down to ubi;
-            "uniform": all equal, whatever the ubi.
-        ubi: user balance index, smallest by largest, in (0, 1].
+    Of N >= 1 clients, "exponential" is p_i proportional to ubi^(i / (N - 1)), "linear" equal steps from 1 down to ubi,
+    and "uniform" all equal, whatever the user balance index `ubi`, smallest by largest, in (0, 1].
     """
     check_partition("portions", clients, partition, ubi)
     step = np.arange(clients) / max(1, clients - 1)
@@ -54,12 +51,7 @@ def deal_users(counts: Ids, shares: NDArray[np.float64], g: np.random.Generator)
 
     Clients are filled from the smallest to the largest. Each takes users in random order while they fit within
     floor(share * interactions), and then the one user that closes the gap best, if one comes nearer. What nobody took
-    is the largest client's.
-
-    Args:
-        counts: int64 [users], interactions of each user.
-        shares: float64 [clients], sum 1.
-        g: where the order comes from.
+    is the largest client's. `counts` are interactions, int64 [users]; `shares` are float64 [clients], sum 1.
     """
     clients = len(shares)
     require(clients <= len(counts), "clients", f"at most {len(counts)}, the number of users", clients)
@@ -86,12 +78,8 @@ def deal_users(counts: Ids, shares: NDArray[np.float64], g: np.random.Generator)
 def split_rows(user: Ids, g: np.random.Generator, time: NDArray[np.float64] | None = None) -> NDArray[np.int8]:
     """Return the split of each interaction, int8 [n], as numbers of `SPLITS`: 8:1:1 at random, or by time.
 
-    Validation and test get a tenth each, rounded; training gets the rest, and the first interaction of every user.
-
-    Args:
-        user: int64 [n], the user of each.
-        g: where the order comes from.
-        time: float64 [n]; then the last tenth is test and the one before it validation, ties at random.
+    Validation and test get a tenth each, rounded; training gets the rest, and the first interaction of every user,
+    int64 [n]. By time, float64 [n], the last tenth is test and the one before it validation, ties at random.
     """
     order = g.permutation(len(user))
     if time is not None:
@@ -116,12 +104,8 @@ def make_shards(data: Interactions, clients: int | None, partition: str, ubi: fl
 def deal(data: Interactions, clients: int | None, partition: str, ubi: float, seed: int) -> Clients[RankingShard]:
     """Return clients with shards dealt and split by `seed`; the notes of `data` go to the log.
 
-    Args:
-        data: the whole set.
-        clients: how many; None with "given".
-        partition: one of `PARTITIONS`, or "given" to use `data.client`.
-        ubi: user balance index; not used with "given" and "uniform".
-        seed: the experiment's.
+    The partition is one of `PARTITIONS`, or "given" to use `data.client`: then `clients` is None. The user balance
+    index `ubi` is not used with "given" and "uniform".
     """
     tell(data.notes)
     if partition == "given":
@@ -167,11 +151,7 @@ def _names(clients: int) -> list[str]:
 class _Dealt:
     """A whole data set, sorted so that a client's part of it is found without a look at all others'.
 
-    Args:
-        data: the whole.
-        client: int64 [users], of each user; every client has an interaction.
-        names: of the clients.
-        split: int8 [n], of each interaction.
+    `client` is int64 [users], and every client has an interaction; `split` is int8 [n], of each interaction.
     """
 
     def __init__(self, data: Interactions, client: Ids, names: Sequence[str], split: NDArray[np.int8]) -> None:

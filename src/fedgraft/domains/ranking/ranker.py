@@ -19,12 +19,10 @@ CHUNK = 256
 
 
 class Items(NamedTuple):
-    """Items as the ranker sees them.
+    """Items as the ranker sees them, with a bias, float32 [items].
 
-    Args:
-        channels: float32 [factors, channels, items, width of a factor].
-        attention: float32 [factors, hidden, items], their part of the attention's first layer; None with one channel.
-        bias: float32 [items].
+    `channels` is float32 [factors, channels, items, width of a factor]. `attention` is float32 [factors, hidden,
+    items], their part of the attention's first layer; None with one channel.
     """
 
     channels: Tensor
@@ -40,19 +38,11 @@ class Items(NamedTuple):
 class Ranker(nn.Module):
     """Scores items for users; a user is the sum of what it has taken, divided by a power of how many that is.
 
-    An item has a channel of its identity and one of each modality, a two-layer perceptron of its features. Every
-    channel is cut into factors. For each factor, attention weighs the channels for the pair of user and item.
-
-    Args:
-        items: number of items in the catalogue.
-        widths: {modality: width of its features}.
-        width: of vectors of users and items, a multiple of `factors`.
-        factors: number of blocks that a vector is cut into.
-        hidden: width of the perceptrons of modalities.
-        attention: hidden width of the attention.
-        tied: whether the vectors that make users are those of the items' identity.
-        dropout: share of a user's vector and of the perceptrons' hidden states dropped in training, in [0, 1).
-        g: draws the parameters.
+    An item has a channel of its identity and one of each modality, a two-layer perceptron of its features with `hidden`
+    units. Every channel is cut into factors, of which `width` is a multiple. For each factor, attention weighs the
+    channels for the pair of user and item. `widths` are {modality: width of its features}. If `tied`, the vectors that
+    make users are those of the items' identity. `dropout`, in [0, 1), is the share of a user's vector and of the
+    perceptrons' hidden states dropped in training. The parameters are drawn from `g`.
     """
 
     def __init__(
@@ -91,11 +81,8 @@ class Ranker(nn.Module):
     def users(self, sums: Tensor, counts: Tensor, power: float, seed: int) -> Tensor:
         """Return users, float32 [factors, users, width of a factor].
 
-        Args:
-            sums: float32 [users, width], of the rows of `taken` of what each has taken.
-            counts: float32 [users], how many.
-            power: of the count that the sum is divided by.
-            seed: of the dropout.
+        `sums` is float32 [users, width], of the rows of `taken` of what each has taken, and is divided by a power of
+        `counts`, float32 [users]. The seed is the dropout's.
         """
         return self._cut(self._dropped(sums / counts.clamp(min=1.0).pow(power)[:, None], seed, 0))
 

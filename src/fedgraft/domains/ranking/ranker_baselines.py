@@ -21,13 +21,7 @@ LISTED = 50
 
 @dataclass(frozen=True, eq=False)
 class PooledUsers:
-    """All users, and who has taken what.
-
-    Args:
-        users: number of users; items: number of items.
-        taken: each user's training items.
-        held_out: {"validation": each user's items, "test": likewise}.
-    """
+    """All users' items, taken in training and held out, {"validation": each user's items, "test": likewise}."""
 
     users: int
     items: int
@@ -50,10 +44,7 @@ class PooledUsers:
     def score(self, scores: Callable[[Ids], NDArray[np.float32]]) -> dict[str, float]:
         """Return {"validation": mean AUC of users, "test": likewise, "ndcg_at_50", "recall_at_50": on test}.
 
-        nan where nobody has a held-out item.
-
-        Args:
-            scores: from users, int64 [n], to scores of all items, float32 [n, items].
+        nan where nobody has a held-out item. From users, int64 [n], `scores` makes float32 [n, items].
         """
         sums: dict[str, list[Sums]] = {split: [] for split in SCORED_SPLITS}
         size = max(1, PART // self.items)

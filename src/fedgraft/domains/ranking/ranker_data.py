@@ -73,11 +73,9 @@ class RankingData:
         return torch.from_numpy(self.taken.counts.astype(np.float32)).to(self.device)
 
     def sums(self, vectors: Tensor, users: Ids) -> Tensor:
-        """Return the sums of the vectors of what users have taken, float32 [n, width].
+        """Return the sums of the vectors, float32 [items, width], of what users have taken, float32 [n, width].
 
-        Args:
-            vectors: float32 [items, width].
-            users: int64 [n], ascending and distinct.
+        Users are int64 [n], ascending and distinct.
         """
         if MOST * self.taken.counts[users].sum() < len(self.item):
             return self._matrix(users) @ vectors

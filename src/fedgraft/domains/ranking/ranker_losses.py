@@ -16,13 +16,8 @@ LEAST = 1e-8
 def sampled_softmax(taken: Tensor, others: Tensor, had: Tensor, items: int) -> Tensor:
     """Return the cross-entropy of a softmax over the taken item and the others, float32 [n].
 
-    The others stand for all items: with n of N drawn, each counts N / n times.
-
-    Args:
-        taken: float32 [n], scores of the items that were taken.
-        others: float32 [n, drawn], scores of the others.
-        had: bool [n, drawn], which of them the user has; they do not count.
-        items: N, number of items in the catalogue.
+    The others, float32 [n, drawn], stand for all items: with n of N drawn, each counts N / n times. Those that the user
+    has, bool [n, drawn], do not count. `taken` is float32 [n], `items` is N, the number of items in the catalogue.
     """
     others = (others + math.log(items / others.shape[1])).masked_fill(had, -torch.inf)
     return torch.logsumexp(torch.cat([taken[:, None], others], 1), 1) - taken
@@ -40,10 +35,9 @@ def margin(taken: Tensor, others: Tensor, had: Tensor, width: float) -> Tensor:
 def dependence(channels: Tensor) -> Tensor:
     """Return the mean distance correlation of pairs of factors within a channel, in [0, 1], float32 scalar.
 
-    Source: Szekely, Rizzo, Bakirov, Annals of Statistics 2007, eq. (2.10).
+    Channels are float32 [factors, channels, items, width], of at least two factors and two items.
 
-    Args:
-        channels: float32 [factors, channels, items, width], at least two factors and two items.
+    Source: Szekely, Rizzo, Bakirov, Annals of Statistics 2007, eq. (2.10).
     """
     blocks = channels[:, :, :SAMPLED]
     squares = (blocks * blocks).sum(3)

@@ -21,11 +21,9 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class ItemLists:
-    """A list of items for each user, one after the other.
+    """A list of items for each user, one after the other: int64 [n], numbers of items, ascending in each list.
 
-    Args:
-        pointers: int64 [users + 1], where each user's list begins; the last is n.
-        items: int64 [n], numbers of items, ascending in each list.
+    `pointers` are int64 [users + 1], where each user's list begins; the last is n.
     """
 
     pointers: Ids

@@ -61,15 +61,11 @@ def read_catalogue(
     text: tuple[str, ...] | None,
     make: Maker,
 ) -> Catalogue:
-    """Read the items, a row each, and what is known of them.
+    """Read the items, a row each, and what is known of them; without a table those that are `taken`, ids ascending.
 
-    Args:
-        items: their table; None = there are those that are `taken`, ids in ascending order.
-        names: of the columns.
-        taken: is not looked at where there is a table.
-        sources: {modality: a source of `item_features`, or columns of numbers}; None = all that the table tells.
-        text: columns that make an item's text; None = the title and every column that is not of numbers.
-        make: makes features of sources.
+    `sources` are {modality: a source of `item_features`, or columns of numbers}; None = all that the table tells. The
+    columns `text` make an item's text; None = the title and every column that is not of numbers. `make` makes features
+    of sources.
     """
     if items is not None:
         return _catalogue(read(items, ITEMS, names, OWNER), sources, text, make)

@@ -37,16 +37,9 @@ def fit_biases(
 ) -> tuple[float, Floats, Floats]:
     """Mean, user biases [n_users] and item biases [n_items]; 0 for who has no rating.
 
-    Args:
-        user: int64 [n], within 0..n_users-1.
-        item: int64 [n], within 0..n_items-1.
-        rating: [n].
-        n_users: how many users.
-        n_items: how many items.
-        user_shrinkage: how many ratings of bias 0 each user is given beside the own, >= 0.
-        item_shrinkage: the same for items.
-        mean: of the ratings; None takes that of `rating` (0 if there is none).
-        sweeps: passes over users and items, >= 1; ten leave no change that shows in an RMSE.
+    `user` is int64 [n], within 0..n_users-1, `item` likewise, `rating` [n]. A shrinkage, >= 0, is how many ratings of
+    bias 0 each user, or item, is given beside the own. Without a `mean` it is that of `rating` (0 if there is none). Of
+    sweeps over users and items, >= 1, ten leave no change that shows in an RMSE.
     """
     if mean is None:
         mean = float(np.mean(rating, dtype=np.float64)) if len(rating) else 0.0
@@ -146,12 +139,8 @@ def tune_biases(
 ) -> TunedBiases:
     """Fit the training rows for every pair of shrinkages; the best on validation stands, the first of equals.
 
-    Args:
-        rows: all ratings; ids may be global or apart.
-        mean: what is subtracted first, one number or one per row.
-        user_shrinkages: grid, at least one.
-        item_shrinkages: grid, at least one.
-        sweeps: of each fit.
+    Ids may be global or apart. `mean` is subtracted first, one number or one per row. Each grid has at least one value;
+    `sweeps` are those of each fit.
     """
     train = rows.split == 0
     residual = rows.rating - mean

@@ -33,11 +33,8 @@ def make_shards(ratings: Ratings, clients: int | None, partition: str, seed: int
 def deal(ratings: Ratings, clients: int | None, partition: str, seed: int) -> Clients[RatingShard]:
     """Return clients with shards partitioned and split by `seed`; the notes of `ratings` go to the log.
 
-    Args:
-        ratings: the whole data set; the rule for duplicates is applied here if it was not before.
-        clients: how many; None with "given".
-        partition: one of `PARTITIONS`, or "given" to use `ratings.client`.
-        seed: the experiment's.
+    The rule for duplicates is applied here if it was not before. The partition is one of `PARTITIONS`, or "given" to
+    use `ratings.client`: then `clients` is None.
     """
     ratings = drop_repeats(ratings)
     tell(ratings.notes)
@@ -76,9 +73,7 @@ def _check_held_out(owner: Ids, ratings: Ratings) -> None:
 def whole_shard(ratings: Ratings, purpose: Purpose) -> RatingShard:
     """Return one client with all of the data, split as among others, or all known; the notes go to the log.
 
-    Args:
-        ratings: the client's; users, items and categories are numbered by what the client has.
-        purpose: to train, or to answer by.
+    Users, items and categories are numbered by what the client has. The purpose is to train, or to answer by.
     """
     ratings = drop_repeats(ratings)
     tell(ratings.notes)
@@ -115,11 +110,7 @@ def _name(categories: Ids, names: Sequence[str], shown: int = 3) -> str:
 class _Dealt:
     """A whole data set, sorted so that a client's part of it is found without a look at all others'.
 
-    Args:
-        ratings: all of them.
-        owner: int64 [n], the client of each.
-        names: of the clients.
-        seed: of the split.
+    `owner` is int64 [n], the client of each rating; the seed is that of the split.
     """
 
     def __init__(self, ratings: Ratings, owner: Ids, names: Sequence[str], seed: int) -> None:

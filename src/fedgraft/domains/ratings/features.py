@@ -31,13 +31,9 @@ CATEGORY_SHRINKAGE = 50.0
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Ratings that may be used, and what follows from them.
+    """Ratings that may be used, by their positions in the client's own data, and what follows from them.
 
-    Args:
-        shard: the client's own data.
-        rows: positions of the known ratings in it.
-        user_bias_shrinkage: pseudo-ratings of bias 0 per user in the bias fit.
-        item_bias_shrinkage: the same per item.
+    The shrinkages are pseudo-ratings of bias 0 per user, or item, in the bias fit.
     """
 
     shard: RatingShard
@@ -129,15 +125,10 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Statistics per user, or per item, of the known ratings.
+    """Statistics per user, or per item, of the known ratings; `count` is how many users or items there are.
 
-    Args:
-        known: the ratings.
-        index: who each rating belongs to on this side.
-        count: how many there are.
-        bias: [count], their biases.
-        others: per known rating, the bias at its other end.
-        shrinkage: pseudo-ratings at the client's mean.
+    `index` says who each rating belongs to on this side, `bias` is [count], and `others`, per known rating, the bias at
+    its other end. The shrinkage is pseudo-ratings at the client's mean.
     """
 
     known: Known

@@ -15,11 +15,8 @@ class RatingGraph:
     """All edges that a client's training ratings and trust links make; fewer of them in each `view`.
 
     Nodes are the client's users and then its items. Both directions of a rating and of a trust link are edges; in a
-    random walk a trust link weighs 1, a rating what it says on a scale from 1 to 5.
-
-    Args:
-        shard: the client's own data.
-        walk: longest walk of the transition probabilities, >= 1.
+    random walk a trust link weighs 1, a rating what it says on a scale from 1 to 5. The longest walk of the transition
+    probabilities has `walk` steps, >= 1.
     """
 
     def __init__(self, shard: RatingShard, walk: int) -> None:

@@ -59,14 +59,9 @@ def plain_ratings(
     shard: RatingShard | None = None,
     client: Tensors | None = None,
 ) -> PlainModel:
-    """Return the model.
+    """Return the trained model of one client, or of all where no shard is given.
 
-    Args:
-        model: trained.
-        encoder: that it is made of.
-        widths: columns of the features of nodes, and of edges.
-        shard: of the client whose model it is; None for one of all.
-        client: `client_tables` of that client.
+    `widths` are columns of the features of nodes, and of edges; `client` are `client_tables` of that client.
     """
     pair_width, hidden = model.pair.in_features, model.pair.out_features
     arrays = {name: array for name, array in model.state_dict().items() if not name.startswith("encoder.")}
@@ -98,10 +93,8 @@ def plain_ratings(
 def client_tables(known: Known, view: GraphView, described: Callable[[Ids, Ids, Ids], Pairs]) -> Tensors:
     """Return all that a client's inputs are made of; see `_CLIENT`, which puts them together.
 
-    Args:
-        known: its training ratings.
-        view: its graph.
-        described: gives pairs of local users, local items and the items' categories.
+    `known` are its training ratings, `view` is its graph, and `described` gives pairs of local users, local items and
+    the items' categories.
     """
     users, items, category = np.arange(known.users), np.arange(known.items), item_categories(known.shard)
     nobody, first = np.zeros_like(users), np.zeros_like(items)

@@ -17,9 +17,7 @@ class Walks:
     """Random walks over graphs that share one symmetric structure, with other weights each time.
 
     Two steps from one end of an edge to the other go round a triangle, and triangles are listed once for all weights.
-
-    Args:
-        structure: symmetric, sorted, without loops; its stored entries are the edges.
+    The structure is sorted and without loops; its stored entries are the edges.
     """
 
     def __init__(self, structure: scipy.sparse.csr_matrix) -> None:
@@ -29,16 +27,11 @@ class Walks:
         self.reverse = _reverse(structure)
 
     def probabilities(self, weights: Floats, length: int) -> Floats:
-        """Probabilities of going from one end of an edge to the other in 1..length steps, both ways.
+        """Probabilities of going from one end of an edge to the other in 1..length steps, both ways, by edges' weights.
 
-        z_uv = [P_uv, P_vu, (P^2)_uv, (P^2)_vu, ...] with P = D^-1 A (FedACS, Xu et al., IEEE TMC 2025).
-
-        Args:
-            weights: float64 [edges], symmetric, not negative; an edge of weight 0 is absent.
-            length: longest walk, >= 1.
-
-        Returns:
-            float64 [edges, 2 * length]; zero rows for absent edges.
+        z_uv = [P_uv, P_vu, (P^2)_uv, (P^2)_vu, ...] with P = D^-1 A (FedACS, Xu et al., IEEE TMC 2025). Weights are
+        float64 [edges], symmetric, not negative; an edge of weight 0 is absent. The length is at least 1. The result is
+        float64 [edges, 2 * length], with rows of zeros for absent edges.
         """
         degree = np.bincount(self.receivers, weights, self._structure.shape[0])
         inverse = np.divide(1.0, degree, out=np.zeros(len(degree)), where=degree > 0)

@@ -203,17 +203,12 @@ def split(
     groups: Ids | None = None,
     time: NDArray[np.float64] | None = None,
 ) -> NDArray[np.uint8]:
-    """uint8 [n]: to which of `SPLITS` each of a client's ratings belongs.
+    """uint8 [n]: to which of `SPLITS` each of a client's ratings, at least one, belongs.
 
     Validation and test get their shares, rounded; training gets the rest. Every group keeps at least one training
-    rating, if need be at the cost of test, then of validation; so fewer than six ratings are all for training.
-
-    Args:
-        n: number of ratings, at least 1.
-        g: where the order comes from.
-        shares: of train, validation, test; sum 1.
-        groups: int64 [n], such as categories; None is one group.
-        time: float64 [n], of which the latest are for test; None = any.
+    rating, if need be at the cost of test, then of validation; so fewer than six ratings are all for training. The
+    shares of train, validation, test have sum 1. Groups are int64 [n], such as categories; None is one group. By time,
+    float64 [n], the latest are for test; None = any.
     """
     require(n >= 1, "split: the number of a client's ratings", "at least 1 (an empty client cannot train)", n)
     sound = len(shares) == len(SPLITS) and min(shares) >= 0 and abs(sum(shares) - 1) < 1e-9

@@ -37,9 +37,8 @@ ANSWERED = Layout((Spec("codes", "uint8", (VARIABLE,)),))
 class Elsewhere:
     """Statistics of a client's users at other clients, float64 [users] each.
 
-    Args:
-        residual: their mean, less mean and item bias there, as a share of the scale's width; 0 without any.
-        ratings: how many there are, about.
+    `residual` is their mean, less mean and item bias there, as a share of the scale's width, 0 without any; `ratings`
+    is how many there are, about.
     """
 
     residual: Floats
@@ -70,11 +69,9 @@ PAIR_COLUMNS, NODE_COLUMNS = 3, 2
 
 
 class Code(ABC):
-    """How a user's mean and number of ratings are told.
+    """How a user's mean and number of ratings are told, in so many bytes a user (`width`).
 
-    Args:
-        width: bytes a user.
-        levels: equal steps between the lowest and the highest mean, both told exactly.
+    `levels` are equal steps between the lowest and the highest mean, both told exactly.
     """
 
     width: int
@@ -181,12 +178,9 @@ def check(published: Arrays, code: Code) -> None:
 
 
 def combine(published: Mapping[int, Arrays], least: int, code: Code) -> dict[int, Arrays]:
-    """Server: what the other clients said of each client's users, in ascending order of users.
+    """Server: what the other clients said of each client's users, in ascending order of users, in the same code.
 
-    Args:
-        published: of every client.
-        least: fewest clients that must have a user, the one that is answered among them; nothing is said of others.
-        code: of what is published and of the answers.
+    At least so many clients must have a user, the one that is answered among them; nothing is said of others.
     """
     named = {client: set_bits(arrays["users"]) for client, arrays in published.items()}
     # A row for each user that anybody has: how far ids reach costs the server nothing.

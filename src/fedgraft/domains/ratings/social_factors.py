@@ -26,9 +26,7 @@ FIRST_MOMENT, SECOND_MOMENT, EPSILON = 0.9, 0.999, 1e-8
 class Links:
     """Values on the edges of a fixed sparse structure [rows, columns], for products with factors.
 
-    Args:
-        row: int64 [n]; column: int64 [n]: the ends of each edge, in any order.
-        shape: numbers of rows and columns.
+    `row` and `column` are int64 [n], the ends of each edge, in any order.
     """
 
     def __init__(self, row: Ids, column: Ids, shape: tuple[int, int]) -> None:
@@ -50,11 +48,7 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class PooledRatings:
-    """All clients' ratings and trust links as one client's.
-
-    Args:
-        shard: the pooled shard; ids leave no gaps.
-    """
+    """All clients' ratings and trust links as one client's shard; ids leave no gaps."""
 
     shard: RatingShard
 
@@ -124,16 +118,11 @@ def descend(
     patience: int,
     every: int = 5,
 ) -> Scores:
-    """Move parameters in place by Adam; return the scores at the step that is best on validation.
+    """Move float32 parameters in place by Adam; return the scores at the step that is best on validation.
 
-    Args:
-        parameters: float32, changed in place.
-        gradients: gives one gradient per parameter, at the parameters as they are.
-        judge: gives {"validation": score, "test": score}, lower is better.
-        rate: of Adam, > 0.
-        steps: most steps, >= 1.
-        patience: judgements without a better one that end it, >= 1.
-        every: steps between judgements, >= 1.
+    `gradients` gives one per parameter, at the parameters as they are. `judge` gives {"validation": score, "test":
+    score}, lower is better, every so many steps. At most `steps` are taken; as many judgements as `patience` without
+    a better one end it. All are at least 1, and Adam's `rate` is above 0.
     """
     first = [np.zeros_like(parameter) for parameter in parameters]
     second = [np.zeros_like(parameter) for parameter in parameters]

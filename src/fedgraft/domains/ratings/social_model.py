@@ -23,17 +23,11 @@ _NEW_USER, _NEW_ITEM = -1, -2
 
 
 class SocialModel(nn.Module):
-    """Mean + <state of the user, state of the item>.
+    """Mean + <state of the user, state of the item>; tables have at least one row, and all is drawn from `g`.
 
     Without relations, a state is the node's row plus attention over rows of those it is joined to by ratings. With
     relations, an item's state is its row, and a user's the sum of three, weighted by the softmax of c . [f || r]: what
     attention makes of its friends, of its items, and its own row, each with a vector r of its own (FeSoG).
-
-    Args:
-        users: rows of that table, >= 1; items: likewise.
-        width: of a row, >= 1.
-        relations: whether friends count.
-        g: draws all parameters.
     """
 
     def __init__(self, users: int, items: int, width: int, relations: bool, g: torch.Generator) -> None:
@@ -116,11 +110,8 @@ class Relations(nn.Module):
 def node_rows(shard: RatingShard, users: int, items: int, known: tuple[int, int]) -> Tensor:
     """Return the row of each of a client's users and then items, int64 [nodes]: items' behind all `users`.
 
-    Args:
-        shard: the client's own data.
-        users: rows of the table of users.
-        items: rows of that of items.
-        known: how many of the client's users, and of its items, took part in the run; others have no row.
+    The tables have `users` and `items` rows. `known` is how many of the client's users, and of its items, took part in
+    the run; others have no row.
     """
     own_users = np.where((np.arange(len(shard.users)) < known[0]) & (shard.users < users), shard.users, _NEW_USER)
     had = (np.arange(len(shard.items)) < known[1]) & (shard.items < items)
@@ -164,14 +155,9 @@ def training_losses(
     A pseudo-label is the model's own prediction, clipped to the scale and rounded to a grade. The mean of the losses is
     that over real ratings and pseudo-labelled items of the same users.
 
-    Args:
-        model: the model.
-        pairs: where the ratings are from.
-        place: int64 [n], which of the pairs they are.
-        nodes: states of all nodes; None to compute them.
-        ridge: penalty of the squared states of both ends, >= 0.
-        pseudo: int64 [users, k], as `pseudo_items` gives them; None for none.
-        scale: lowest and highest rating.
+    `place` is int64 [n], which of the pairs the ratings are. `nodes` are states of all nodes; None to compute them.
+    `ridge`, >= 0, is the penalty of the squared states of both ends. `pseudo` is int64 [users, k], as `pseudo_items`
+    gives them.
     """
     nodes = model.encoder(pairs.view) if nodes is None else nodes
     user, item = nodes[pairs.user[place]], nodes[pairs.item[place]]

@@ -36,13 +36,10 @@ PAIRS = Table("pairs", (Column("user"), Column("item"), Column("client")))
 
 @dataclass(frozen=True)
 class Format:
-    """How tables of ratings and of trust links are read.
+    """How tables of ratings and of trust links are read; errors call the options by `owner`: "Table" for Table.user ...
 
-    Args:
-        owner: what errors call the options: "Table" for Table.user ...
-        names: of the columns of both.
-        low: lowest rating there can be; None takes the lowest in the data, with a note. high: likewise.
-        unknown_trust: what to do about a link with an end that has no rating: "error", or "drop" with a note.
+    The lowest and highest rating there can be (`low`, `high`) are, where None, those in the data, with a note. A link
+    with an end that has no rating is an "error", or is left out with a note ("drop").
     """
 
     owner: str

@@ -64,12 +64,7 @@ def places_known(
 ) -> tuple[Indices, Indices]:
     """Return (client, place among its nodes) of each row; for a new node what the row says of the client, and -1.
 
-    Args:
-        rows: of questions about nodes.
-        ids: object [rows], theirs.
-        owners: returns who has a node, and where.
-        names: of all clients, in order.
-
+    The rows' ids are object [rows]. `owners` returns who has a node, and where; `names` are all clients', in order.
     Raises `InputError` for a node of several clients of which the row names none, and of others than it names.
     """
     client, place = clients_said(rows, names), np.full(len(ids), -1)

@@ -45,16 +45,10 @@ def dense_features(rows: Rows, columns: Sequence[str], owner: str) -> NDArray[np
 
 
 def known_features(rows: Rows, columns: Sequence[str], is_sparse: bool, what: str, others: Collection[str]) -> Features:
-    """Return the features that a model knows, float32 [rows, columns], dense or CSR.
+    """Return the features that a model knows, float32 [rows, columns], dense or CSR, in the order of `columns`.
 
-    Where they are sparse, what is missing is 0, and other columns are noted.
-
-    Args:
-        rows: of the nodes.
-        columns: names of the features, in order.
-        is_sparse: whether they are.
-        what: what errors call a feature.
-        others: names of columns that have another role, and could not be meant to be features.
+    Where they are sparse, what is missing is 0, and other columns are noted, but for those of `others`, which have
+    another role and could not be meant to be features. `what` is what errors call a feature.
     """
     place = {name: number for number, name in enumerate(columns)}
     there = dict.fromkeys(name for name in rows if name not in others)
@@ -76,14 +70,9 @@ def new_features(
 ) -> Features:
     """Return the features of new nodes that questions bring, float32 [rows, columns], dense or sparse as `like`.
 
-    Args:
-        rows: of questions about new nodes; there may be none.
-        columns: names of features, in order.
-        like: no rows of the features that clients have.
-        ids: object [rows], of the nodes.
-        near: returns the ids that a new node can be meant to have.
-
-    Raises `InputError` for a new node without any feature: its id is taken for wrong, not for new.
+    `like` has no rows of the features that clients have. There may be no rows of questions. The nodes' ids are object
+    [rows]; `near` returns those that a new node can be meant to have. Raises `InputError` for a new node without any
+    feature: its id is taken for wrong, not for new.
     """
     check_given(rows, columns, ids, near)
     if not len(rows):

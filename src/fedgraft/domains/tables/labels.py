@@ -61,9 +61,7 @@ def read_classes_among(cells: Cells, classes: Sequence[str]) -> Indices:
 def read_split(rows: Rows, label: Array) -> NDArray[np.int8]:
     """Return to which of `SPLITS` each row belongs, int8 [rows]; -1 for none, also where there is no such column.
 
-    Args:
-        rows: with the roles "split" and "label".
-        label: [rows], classes or numbers, by which it is known who may be in a split.
+    The rows have the roles "split" and "label". Who may be in a split is known by `label`, [rows], classes or numbers.
     """
     split = np.full(len(rows), -1, np.int8)
     if "split" not in rows:

@@ -27,14 +27,9 @@ def read(
 ) -> Rows:
     """Read the columns that a schema names; of a CSV file all is text, and only an empty field is missing.
 
-    Args:
-        given: a path or a DataFrame.
-        table: the schema.
-        names: the user's names of the columns.
-        owner: what errors call the options that name them: "Nodes" for Nodes.label ...
-        parameter: what errors call a DataFrame; "" = as the option: "Nodes.nodes".
-        needed: roles that must be there; None = as the schema says.
-        only: roles that are read; None = all.
+    `names` are the user's of the columns. Errors call the options that name them by `owner`, "Nodes" for Nodes.label
+    ..., and a DataFrame `parameter`; "" = as the option: "Nodes.nodes". Roles `needed` must be there; None = as the
+    schema says. `only` these roles are read; None = all.
     """
     parameter = parameter or f"{owner}.{table.name}"
     wanted, optional = table.wanted(owner, names, needed, only)

@@ -69,12 +69,8 @@ class Cells(Located):
     ) -> InputError:
         """Return the error "FILE, row 3: 'column' must be ...; got ... (2 such rows)." of the first wrong cell.
 
-        Args:
-            wrong: which cells are, bool [n] or whole numbers.
-            must: how each must be.
-            got: what stands there; None = the cell's text.
-            counted: whether it tells how many are wrong.
-            hint: how the error ends.
+        `wrong` says which cells are, bool [n] or whole numbers. Without `got` the cell's text stands there. If
+        `counted`, the error tells how many are wrong; it ends with the hint.
         """
         cells = _places(wrong)
         count = f" ({len(cells)} such rows)" if counted else ""
@@ -163,16 +159,10 @@ _READ: dict[str, Any] = {"id": Cells.codes, "number": Cells.numbers, "split": Ce
 
 @dataclass(frozen=True, eq=False)
 class Rows(Located):
-    """Rows of a table, as the one reader returns them.
+    """Rows of a table, as the one reader returns them: the columns of `frame` were read, those of `unread` not.
 
-    Args:
-        table: their schema.
-        names: the user's names of the columns.
-        frame: the columns that were read, of these rows.
-        source: where the rows come from.
-        places: int64 [n], which rows of the source they are.
-        file: int64 [n], of which file of a folder each row is, and `files` their names without suffix; else none.
-        unread: names of columns that were not read.
+    `names` are the user's of the columns. `places` are int64 [n], which rows of the source they are, and `file` int64
+    [n], of which file of a folder, and `files` their names without suffix; else none.
     """
 
     table: Table
@@ -223,11 +213,8 @@ class Rows(Located):
     def error(self, wrong: Array | Sequence[int], what: str, noun: str = "rows", end: str = ".") -> InputError:
         """Return the error "FILE, row 3: WHAT (2 such rows)." of the first wrong row.
 
-        Args:
-            wrong: which rows are, bool [n] or whole numbers.
-            what: is wrong with the first.
-            noun: what are counted; "" = nothing is.
-            end: of the error, such as a hint.
+        `wrong` says which rows are, bool [n] or whole numbers. `noun` are counted, "" = nothing is; `end` is such as a
+        hint.
         """
         rows = _places(wrong)
         return InputError(f"{self.row(rows[0])}: {what}{f' ({len(rows)} such {noun})' if noun else ''}{end}")
