@@ -102,8 +102,8 @@ def read_taken(names: Names, given: Given, named: bool) -> Rows:
     """Read a table of interactions, or a folder of them, one file a client; `named`: whether clients are named."""
     if is_folder(given) and not named:
         raise InputError(
-            f"{OWNER}.interactions = {str(given)!r} is a folder, where each file is a client: {OWNER}.partition must "
-            "be 'given'."
+            f"{OWNER}.interactions = {str(given)!r} is a folder, where each file is a client: "
+            f"{OWNER}.partition must be 'given'."
         )
     unread = () if named and not is_folder(given) else ("client",)
     roles = [column.role for column in INTERACTIONS.columns if column.role not in unread]
