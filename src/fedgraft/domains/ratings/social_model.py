@@ -23,11 +23,12 @@ _NEW_USER, _NEW_ITEM = -1, -2
 
 
 class SocialModel(nn.Module):
-    """Mean + <state of the user, state of the item>; tables have at least one row, and all is drawn from `g`.
+    """Mean + <state of the user, state of the item>; tables of `users` and `items` rows of `width` numbers, each >= 1.
 
     Without relations, a state is the node's row plus attention over rows of those it is joined to by ratings. With
     relations, an item's state is its row, and a user's the sum of three, weighted by the softmax of c . [f || r]: what
-    attention makes of its friends, of its items, and its own row, each with a vector r of its own (FeSoG).
+    attention makes of its friends, of its items, and its own row, each with a vector r of its own (FeSoG). All is drawn
+    from `g`.
     """
 
     def __init__(self, users: int, items: int, width: int, relations: bool, g: torch.Generator) -> None:
