@@ -88,9 +88,11 @@ class LongPolls:
         """
         came = asyncio.ensure_future(self._waiting.setdefault(node, asyncio.Event()).wait())
         left = asyncio.ensure_future(receive())
-        done, pending = await asyncio.wait((came, left), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for each in pending:
-            each.cancel()
+        try:
+            done, _ = await asyncio.wait((came, left), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:  # also where the SuperLink ends meanwhile
+            came.cancel()
+            left.cancel()
         return came in done and left not in done
 
     async def _push(self, interface: str, body: bytes, ask: "Ask", receive: Receive) -> "_Answer":

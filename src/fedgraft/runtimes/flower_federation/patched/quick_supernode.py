@@ -21,6 +21,8 @@ from flwr.supernode.cli import flower_supernode
 
 POLL_SECONDS: Final = 0.05
 """Seconds between two looks for messages, and for their answers."""
+ERROR_SECONDS: Final = 1.0
+"""Seconds until the next look after an error of the SuperLink."""
 CONNECTION_SECONDS: Final = 600.0
 """How long a connection stays open that is not used; by default five seconds, and a new one is 4 kB."""
 
@@ -63,6 +65,7 @@ def receiving(pull: Callable[..., int | None]) -> Callable[..., int | None]:
             if not error.response.is_server_error:
                 raise
             print(error, file=sys.stderr)
+            time.sleep(ERROR_SECONDS)
             return None
 
     return fetch
