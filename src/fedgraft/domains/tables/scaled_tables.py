@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Collection as Collection_
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -48,6 +48,12 @@ class ScaledTables(FittedData[Shard]):
         owner = type(self).__name__
         require_one_of(f"{owner}.scaling", self.scaling, SCALINGS)
         require(self.least_examples >= 1, f"{owner}.least_examples", "at least 1", self.least_examples)
+
+    @classmethod
+    def of_earlier(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a stored run; earlier versions left columns as they were."""
+        before = {} if "scaling" in options else {"scaling": "rows", "transforms": {}}
+        return super().of_earlier({**before, **options})
 
     @abstractmethod
     def read(self) -> Collection[Any]:
