@@ -22,6 +22,7 @@ from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.wire.layouts import Array
 
 SHARES = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
@@ -84,7 +85,7 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self.check_scaling()
-        self.dealing()
+        self._dealing()
         for table in self.schemas:
             table.check("Nodes", self.names())
         if self._is_object():
@@ -108,7 +109,11 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
 
     def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[NodeShard]:
         """Return one shard per client of what was read, with features."""
-        return self.dealing().load(collection, seed, self.clients, split=bool(self.label))
+        return self._dealing().load(collection, seed, self.clients, split=bool(self.label))
+
+    def owners(self, collection: Collection[WholeGraph], seed: int) -> tuple[Array, int]:
+        """Return the number of each node's client, [nodes], and how many clients there are."""
+        return self._dealing().owners(collection, seed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or features; PyG objects as tables that say the same."""
@@ -160,7 +165,7 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
         form = task.class_names, features, purpose.name, self._are_numbers
         shard, is_split = reading.site_part(*own, names, *form)
-        return self.dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
+        return self._dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
 
     @property
     def _are_numbers(self) -> bool:
@@ -178,6 +183,5 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
             return Path(self.nodes).suffix == SUFFIX
         return not isinstance(self.nodes, pd.DataFrame)
 
-    def dealing(self) -> NodeDealing:
-        """Return how nodes are dealt that name no client."""
+    def _dealing(self) -> NodeDealing:
         return NodeDealing("Nodes", self.clients or SHARES, self.partition, self.alpha, fold=self.fold)

@@ -23,7 +23,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.examples import LATER, Examples, Features, check_alike, check_below, check_ends, check_features, stacked
+from fedgraft.domains.examples import (
+    LATER,
+    Examples,
+    Features,
+    check_alike,
+    check_below,
+    check_ends,
+    check_features,
+    stacked,
+)
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError, require
