@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from fedgraft.contracts.data import FittedData
+from fedgraft.contracts.data import FittedData, Purpose
+from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
@@ -90,7 +91,15 @@ class ScaledTables(FittedData[Shard]):
         """Return what a client publishes of its columns; `where` names its table in errors."""
         return statistics_of(columns, self.least_examples, self.scaling, where, self.own_columns)
 
-    def fitted(self, published: Sequence[Tree]) -> Self:
+    @abstractmethod
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return one client's columns of features, from its own tables; arguments as of `client_shard`."""
+
+    def published_by(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Tree:
+        """Return the statistics of one client's columns."""
+        return self.statistics_of(self.columns_at(task, tables, purpose), "--data")
+
+    def fitted(self, published: Sequence[Any]) -> Self:
         """Return this data set with a transform for each column, from all clients' statistics; a note says which."""
         transforms = agreed(published, self.scaling) if published else {}
         tell(notes_on(published, transforms))

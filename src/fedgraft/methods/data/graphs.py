@@ -18,6 +18,7 @@ from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
 from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.scaled_tables import ScaledTables
@@ -174,8 +175,20 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
         columns = partial(self.read_columns, owner="Graphs")
         return read_graphs(tables, names, "Graphs", are_numbers=numbers, columns_of=columns)
 
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return the attributes of one client's nodes."""
+        columns = self._own(tables, purpose).columns
+        assert columns is not None, "attributes are read as columns"
+        return columns
+
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""
+        collection = self._own(tables, purpose)
+        tell(collection.notes)
+        collection = self._with_attributes(collection, np.zeros(collection.whole.graphs, np.int64))
+        return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
+
+    def _own(self, tables: Mapping[str, Given], purpose: Purpose) -> Collection[GraphShard]:
         if self.vocabulary != "client":
             raise InputError("data.vocabulary must be 'client': no site knows the kinds and classes of the others.")
         for table in self.site_tables:
@@ -183,9 +196,7 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
                 raise InputError(f"--data {table}=FILE is missing; graphs, nodes and edges are needed.")
         collection = replace(self, clients=1, **dict[str, Any](tables)).read()
         check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
-        tell(collection.notes)
-        collection = self._with_attributes(collection, np.zeros(collection.whole.graphs, np.int64))
-        return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
+        return collection
 
     def _shard(
         self, collection: Collection[GraphShard], rows: Indices, purpose: Purpose, degrees: int | None

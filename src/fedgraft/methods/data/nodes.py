@@ -1,7 +1,7 @@
 """Your own graph whose nodes have a class or a number each, from CSV or Parquet files, DataFrames or a PyG object."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,6 +16,8 @@ from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import Columns
+from fedgraft.domains.tables.features import check_present
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
@@ -149,12 +151,21 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
         return {**asked, "features": pd.DataFrame({"name": self.made.names(names)})}
 
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return the columns of features of one client's nodes."""
+        check_said(self.features, None)
+        names = self.features or ()
+        rows = reading.own_rows(tables["nodes"], self.names(), "--data nodes")
+        check_present(rows, names, "a feature of the recipe", reading.no_features(rows.names))
+        return self.read_columns(rows, names, "data")
+
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
         if not purpose.trains:
             names = self._features(task, tables[reading.OWN_NODES])
             features = partial(self.own_features, names=names, is_sparse=task.sparse)
-            return reading.own_nodes(task, tables, self.names(), features, check=self.edges is not None)
+            shard = reading.own_nodes(task, tables, self.names(), features, check=self.edges is not None)
+            return replace(shard, scale_rows=self.scale_rows)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
         if "edges" not in tables:
@@ -165,6 +176,7 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
         form = task.class_names, features, purpose.name, self._are_numbers
         shard, is_split = reading.site_part(*own, names, *form)
+        shard = replace(shard, scale_rows=self.scale_rows)
         return self._dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
 
     @property
