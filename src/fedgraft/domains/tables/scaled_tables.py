@@ -17,10 +17,11 @@ from fedgraft.contracts.task import Shard
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
 from fedgraft.domains.notes import LOG, tell
+from fedgraft.domains.tables.column_statistics import SCALINGS, agreed, statistics_of
 from fedgraft.domains.tables.columns import Columns, read_columns
 from fedgraft.domains.tables.features import check_present, known_features, some
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.tables.scaling import SCALINGS, Transforms, agreed, notes_on, statistics_of
+from fedgraft.domains.tables.transforms import Transforms, notes_on
 from fedgraft.errors import require, require_one_of
 from fedgraft.wire.layouts import Array, Tree
 
@@ -72,7 +73,7 @@ class ScaledTables(FittedData[Shard]):
     @property
     def agreement(self) -> Tree:
         """What is made of each column; None where it is not known yet."""
-        return self.transforms
+        return None if self.transforms is None else {name: {**each} for name, each in self.transforms.items()}
 
     def agreeing(self, agreement: Any) -> Self:
         """Return this data set with a transform for each column."""

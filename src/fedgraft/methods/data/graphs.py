@@ -154,7 +154,7 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
         """Return tables of questions by the usual names of columns, with attributes as the model reads them."""
         asked = super().questions(task, tables, own)
         if "nodes" in asked:
-            names = [name for name in asked["nodes"] if name in self.made.by_name]
+            names = [name for name in map(str, asked["nodes"]) if name in self.made.by_name]
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes", may_be_empty=True)
         return asked
 

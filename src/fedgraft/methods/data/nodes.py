@@ -162,8 +162,8 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
         if not purpose.trains:
-            names = self._features(task, tables[reading.OWN_NODES])
-            features = partial(self.own_features, names=names, is_sparse=task.sparse)
+            columns = self._features(task, tables[reading.OWN_NODES])
+            features = partial(self.own_features, names=columns, is_sparse=task.sparse)
             shard = reading.own_nodes(task, tables, self.names(), features, check=self.edges is not None)
             return replace(shard, scale_rows=self.scale_rows)
         unclassed = self._are_numbers or not self.label
@@ -172,10 +172,9 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        own, names = (tables["nodes"], tables["edges"]), self.names()
+        own, form = (tables["nodes"], tables["edges"], self.names()), (purpose.name, self._are_numbers)
         features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
-        form = task.class_names, features, purpose.name, self._are_numbers
-        shard, is_split = reading.site_part(*own, names, *form)
+        shard, is_split = reading.site_part(*own, task.class_names, features, *form)
         shard = replace(shard, scale_rows=self.scale_rows)
         return self._dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
 
