@@ -88,7 +88,7 @@ def read_graphs(
         kind_names=tuple(kind_names.tolist()),
         attribute_names=attribute_names,
     )
-    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, (*notes, *edges.notes))
+    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, (*nodes.notes, *notes, *edges.notes))
     if labelled:
         collection = _with_labels(collection, graphs, are_numbers)
         _one_width(collection, nodes, order)
@@ -106,7 +106,7 @@ def _with_labels(collection: Collection[GraphShard], graphs: Rows, are_numbers: 
     client, clients = graphs.clients() or (collection.client, np.array([], dtype=str))
     split = collection.whole.split if "split" not in graphs else graphs.read("split")
     whole = replace(collection.whole, label=label, classes=tuple(classes.tolist()), split=split)
-    return Collection(whole, client, tuple(clients.tolist()), "split" in graphs, collection.notes)
+    return Collection(whole, client, tuple(clients.tolist()), "split" in graphs, (*graphs.notes, *collection.notes))
 
 
 def _kinds(nodes: Rows) -> tuple[Indices, Array]:

@@ -10,7 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.tables.schema import Names, Table
+from fedgraft.domains.notes import LOG
+from fedgraft.domains.tables.schema import Names, Table, form_of
+from fedgraft.domains.tables.times import as_numbers as as_numbers
+from fedgraft.domains.tables.times import long_span, times_of
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -142,18 +145,15 @@ class Cells(Located):
                 require_one_of(f"{self.row(int((code == number).argmax()))}: {self.name!r}", name, SPLITS)
         return np.array([SPLITS.index(name) for name in names], np.int8)[code]
 
-    def times(self) -> NDArray[np.float64]:
-        """Return times as numbers, float64 [n]: seconds or whatever the column counts, or dates."""
-        parsed = as_numbers(self.values)
-        if not np.isfinite(parsed).all():
-            dates = pd.to_datetime(self.values, errors="coerce", utc=True, format="mixed")
-            parsed = np.where(dates.isna(), np.nan, dates.astype("int64").to_numpy().astype(np.float64))
-        if len(bad := np.flatnonzero(~np.isfinite(parsed))):
-            raise self.error(bad, "a number or a date")
-        return parsed
+    def times(self, time_format: str = "") -> NDArray[np.float64]:
+        """Return times as numbers, float64 [n]: whatever the column counts, or the seconds of dates since 1970."""
+        times = times_of(self.values, time_format, lambda bad, must, hint: self.error(bad, must, hint=hint))
+        if note := long_span(times):
+            LOG.warning(f"{self.source[0][0]}: {self.name!r}: {note}.")
+        return times
 
 
-_READ: dict[str, Any] = {"id": Cells.codes, "number": Cells.numbers, "split": Cells.splits, "time": Cells.times}
+_READ: dict[str, Any] = {"id": Cells.codes, "number": Cells.numbers, "split": Cells.splits}
 """{kind: what is made of its cells}; of classes and features more must be known, see `labels` and `features`."""
 
 
@@ -162,7 +162,8 @@ class Rows(Located):
     """Rows of a table, as the one reader returns them: the columns of `frame` were read, those of `unread` not.
 
     `names` are the user's of the columns. `places` are int64 [n], which rows of the source they are, and `file` int64
-    [n], of which file of a folder, and `files` their names without suffix; else none.
+    [n], of which file of a folder, and `files` their names without suffix; else none. `found` are notes on what was found out
+    about files.
     """
 
     table: Table
@@ -173,6 +174,7 @@ class Rows(Located):
     file: Indices
     files: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -194,7 +196,11 @@ class Rows(Located):
 
     def read(self, role: str) -> Any:
         """Return what the column's kind makes of its cells; None where there is no such column."""
-        return _READ[self.table.column(role).kind](self[role]) if role in self else None
+        if role not in self:
+            return None
+        if (kind := self.table.column(role).kind) == "time":
+            return self[role].times(form_of(self.names, self.table.name).time_format)
+        return _READ[kind](self[role])
 
     def clients(self) -> Coded | None:
         """Return the client of each row: of the column "client", or of a folder the file; None where neither says."""
@@ -202,8 +208,10 @@ class Rows(Located):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note on columns that were not read; none where all were."""
-        return (f"Columns of {self.table.name} that are not read: {', '.join(self.unread)}.",) if self.unread else ()
+        """Notes on what was found out about files, and on columns that were not read; none where all were."""
+        if not self.unread:
+            return self.found
+        return (*self.found, self.table.not_read(self.unread, self.names, [*self.frame]))
 
     def take(self, rows: Indices) -> "Rows":
         """Return some of the rows; each keeps its number in errors."""
@@ -240,18 +248,6 @@ def places_of(names: Array, wanted: Array) -> Indices:
     """Return where each wanted name, in any shape, stands among names [n], all different, int64; -1 for none."""
     places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
     return np.asarray(places, np.int64).reshape(np.shape(wanted))
-
-
-def as_numbers(values: pd.Series) -> NDArray[np.float64]:
-    """float64 [cells], nan where there is no number: truths, dates, durations and complex numbers are none."""
-    kinds, dtype = pd.api.types, values.dtype
-    numeric = kinds.is_numeric_dtype(dtype) and not kinds.is_bool_dtype(dtype)
-    textual = kinds.is_object_dtype(dtype) or kinds.is_string_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype)
-    # Of dates and durations pandas would make numbers, of nanoseconds or the like.
-    parsed = pd.to_numeric(values, errors="coerce") if numeric or textual else None
-    if parsed is None or kinds.is_complex_dtype(parsed.dtype):
-        return np.full(len(values), np.nan)
-    return parsed.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _places(wrong: Array | Sequence[int]) -> Indices:

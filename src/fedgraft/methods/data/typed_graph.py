@@ -80,6 +80,7 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
     shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
         self._dealing()
         NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
-from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, header, table_of
+from fedgraft.contracts.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.labels.known import numbers_hint
@@ -23,7 +23,7 @@ from fedgraft.domains.tables.labels import read_classes, read_classes_among, rea
 from fedgraft.domains.tables.pyg_objects import as_features
 from fedgraft.domains.tables.reader import named_once, read
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client
+from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client, form_of
 from fedgraft.errors import InputError, nearest, unknown
 from fedgraft.wire.layouts import Array
 
@@ -78,7 +78,7 @@ def read_nodes(
     is_split = bool(names["label"]) and "split" in rows
     if is_split and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
         raise InputError(f"{rows.where}: column {names['split']!r} leaves no node for {missing[0]}; one is needed.")
-    where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
+    where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
     links = read(edges, EDGES, names, owner)
     ends = np.stack([links[role].among(ids, f"a node of {where}") for role in ("source", "target")])
     pointers, senders, notes = undirected(np.argsort(code)[ends], len(ids), f"{owner}.edges, row")
@@ -92,7 +92,7 @@ def read_nodes(
         pointers=pointers,
         senders=senders,
     )
-    return Collection(whole, client, tuple(clients.tolist()), is_split, (*notes, *links.notes))
+    return Collection(whole, client, tuple(clients.tolist()), is_split, (*rows.notes, *notes, *links.notes))
 
 
 def _labels(rows: Rows, are_numbers: bool) -> tuple[Array, tuple[str, ...]]:
@@ -144,6 +144,8 @@ def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool
     if left_out := int((~inside).sum()):
         LOG.warning(f"{links.where}: {left_out:,} edges to nodes that are not in {rows.where} left out.")
     pointers, senders, notes = undirected(np.argsort(code)[ends[:, inside]], len(code), f"{links.where}, row")
+    tell(rows.notes)
+    tell(links.notes)
     tell(notes, f"{links.where}: ")
     what, others = "a feature of the run's data", no_features(rows.names)
     return NodeShard(
@@ -232,17 +234,16 @@ def named_features(task: Any, nodes: Given, names: Names, own: Given | None) -> 
     """
     if names["features"] is not ALL_OTHERS:
         return tuple(names["features"])
-    first = nodes if isinstance(nodes, pd.DataFrame) else Path(nodes)
-    if isinstance(first, Path) and first.is_dir():
-        first = next((file for file in sorted(first.iterdir()) if file.suffix.lower() in SUFFIXES), first)
+    first, form, others = nodes, form_of(names, NODES.name), no_features(names)
+    if is_folder(nodes):
+        first = next(iter(files_of(Path(str(nodes)))), nodes)
     if isinstance(first, pd.DataFrame):
         columns, where = columns_of(first, "data.nodes"), "data.nodes"
-    elif own is None or first.is_file():
-        columns, where = header(first), str(first)
+    elif own is None or is_address(first) or Path(first).is_file():
+        columns, where = header(first, "data.nodes", form, others), shown(first)
     else:
-        table = table_of(own, f"--{OWN_NODES}")
-        columns, where = list(map(str, table.columns)), f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
-    others = no_features(names)
+        columns = columns_of(own, f"--{OWN_NODES}", form, others)
+        where = f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
     features = tuple(name for name in columns if name not in others)
     if len(features) != task.features:
         raise InputError(
