@@ -1,5 +1,6 @@
 """Rows that were read, with what each column holds and the one way in which errors name file, row, column and value."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -7,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
@@ -78,8 +80,13 @@ class Cells(Located):
         cells = _places(wrong)
         count = f" ({len(cells)} such rows)" if counted else ""
         if got is None:
-            got = "nothing" if pd.isna(self.values.iloc[cells[0]]) else repr(self.text(cells[0]))
+            got = "nothing" if self._is_empty(cells[0]) else repr(self.text(cells[0]))
+            hint = hint or _hint(self.text(cells[0]))
         return InputError(f"{self.row(cells[0])}: {self.name!r} must be {must}; got {got}{count}.{hint}")
+
+    def _is_empty(self, cell: int | np.integer) -> bool:
+        value = self.values.iloc[cell]
+        return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
     def codes(self) -> Coded:
         """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order."""
@@ -90,13 +97,20 @@ class Cells(Located):
                 f"{self.row(empty[0])}: {self.name!r} is empty ({len(empty)} such rows); a name is needed."
             )
         if pd.api.types.is_float_dtype(values.dtype):
-            if len(broken := np.flatnonzero((values % 1 != 0).to_numpy())):
-                raise self.error(broken, whole, repr(float(values.iloc[broken[0]])), counted=False)
-            values = values.astype("int64")
+            floats = values.to_numpy(dtype=np.float64)
+            if len(broken := np.flatnonzero(~(np.abs(floats) < MOST) | (floats % 1 != 0))):
+                raise self.error(broken, whole, repr(float(floats[broken[0]])), counted=False)
+            values = pd.Series(floats.astype(np.int64))
         if pd.api.types.is_complex_dtype(values.dtype):
             raise self.error([0], whole, repr(complex(values.iloc[0])), counted=False)
-        codes, names = pd.factorize(values.astype(str).to_numpy(dtype=object), sort=True)
-        return codes.astype(np.int64), np.asarray(names).astype(str)
+        code, names = _distinct(values)
+        if not all(map(_is_text, names)):
+            raise self.error([not _is_text(names[each]) for each in code], "text that can be written", counted=False)
+        texts = np.array(names, dtype=str)
+        order = np.argsort(texts, kind="stable")
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return rank[code], texts[order]
 
     def texts(self) -> NDArray[np.str_]:
         """Return ids as text, str [n]."""
@@ -134,7 +148,7 @@ class Cells(Located):
             raise self.error([0], "a number", repr(bool(self.values.iloc[0])), counted=False)
         parsed = as_numbers(self.values)
         if len(bad := np.flatnonzero(~np.isfinite(parsed))):
-            raise self.error(bad, "a finite number", hint="" if pd.isna(self.values.iloc[bad[0]]) else hint)
+            raise self.error(bad, "a finite number", hint="" if self._is_empty(bad[0]) else hint)
         return parsed
 
     def splits(self) -> NDArray[np.int8]:
@@ -232,6 +246,43 @@ class Rows(Located):
         if len(again := repeated(keys)):
             name = str(names[keys[again[0]] % len(names)])
             raise self.error(again, f"{what} {name!r}{of} is listed twice", noun)
+
+
+MOST = 2.0**63
+"""What whole numbers are below, positive or negative."""
+_LIST = re.compile(r"[\[({]?\s*[-+.\d][-+.\deE]*([\s,;|]+[-+.\d][-+.\deE]*)+\s*[\])}]?")
+"""Several numbers in one cell."""
+
+
+def _hint(text: str) -> str:
+    """What may be the matter with a text in place of a number."""
+    if re.fullmatch(r"[+-]?\d+(,\d{3})+", text):
+        return " data.decimal = ',' says that the comma is a decimal point; between thousands there must be none."
+    if _LIST.fullmatch(text):
+        return " Several numbers in one cell are no number: give each a column of its own."
+    return ""
+
+
+def _distinct(values: pd.Series) -> tuple[Indices, list[str]]:
+    """(which of the distinct values each is, int64 [n]; these as text)."""
+    if pd.api.types.is_integer_dtype(values.dtype):
+        code, unique = pd.factorize(values.to_numpy(dtype=np.uint64 if "u" in str(values.dtype).lower() else np.int64))
+        return code.astype(np.int64), list(map(str, unique.tolist()))
+    if isinstance(values.dtype, pd.StringDtype) and values.dtype.storage == "pyarrow":
+        texts = pa.array(values.array)
+        whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+        encoded = whole.dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+    code, unique = pd.factorize(np.array([str(value) for value in values], dtype=object))
+    return code.astype(np.int64), unique.tolist()
+
+
+def _is_text(name: str) -> bool:
+    return name.isascii() or not _HALVES.search(name)
+
+
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which are no text."""
 
 
 def codes_of(values: Array, name: str, where: str) -> Coded:

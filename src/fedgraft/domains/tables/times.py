@@ -52,7 +52,10 @@ def as_numbers(values: pd.Series) -> Numbers:
     numeric = kinds.is_numeric_dtype(dtype) and not kinds.is_bool_dtype(dtype)
     textual = kinds.is_object_dtype(dtype) or kinds.is_string_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype)
     # Of dates and durations pandas would make numbers, of nanoseconds or the like.
-    parsed = pd.to_numeric(values, errors="coerce") if numeric or textual else None
+    try:
+        parsed = pd.to_numeric(values, errors="coerce") if numeric or textual else None
+    except (TypeError, ValueError, OverflowError):  # of objects that pandas cannot even compare
+        parsed = None
     if parsed is None or kinds.is_complex_dtype(parsed.dtype):
         return np.full(len(values), np.nan)
     return parsed.to_numpy(dtype=np.float64, na_value=np.nan)
