@@ -139,7 +139,7 @@ def test_a_split_by_time(change) -> None:
 
 
 def test_repeated_pairs_count_once(caplog: pytest.LogCaptureFixture) -> None:
-    Interactions(pd.concat([taken(), taken().head(3)]), clients=1).load(0)
+    Interactions(pd.concat([taken(), taken().head(3)])[["user", "item"]], clients=1).load(0)
     assert caplog.messages == ["3 repeated pairs of user and item left out; the last row stands."]
 
 

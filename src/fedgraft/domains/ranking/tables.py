@@ -28,7 +28,7 @@ INTERACTIONS = Table(
     (
         Column("user"),
         Column("item"),
-        Column("client"),
+        Column("client", read_by="data.partition = 'given'"),
         Column("split", "split", needed=False, silent=True),
         Column("time", "time", silent=True),
     ),
@@ -79,7 +79,7 @@ def read_catalogue(
 def _catalogue(rows: Rows, sources: Mapping[str, Any] | None, texts: tuple[str, ...] | None, make: Maker) -> Catalogue:
     code, names = rows.read("item")
     rows.check_once(code, names, "item", noun="")
-    others = [name for name in rows if name not in rows.names.values()]
+    others = [name for name in rows if name not in (rows.names["item"], rows.names["title"])]
     numeric = [name for name in others if _is_numbers(rows.frame[name])]
     if texts is None:
         title = [rows.names["title"]] if "title" in rows else []
@@ -125,6 +125,7 @@ def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interact
     user_ids = people[users % len(people)]
     kept = last_of_pairs(user, item)
     repeats = len(user) - len(kept)
+    said = [f"{repeats:,} repeated pairs of user and item left out; the last row stands."] if repeats else []
     user, item = user[kept], item[kept]
     split, time = (None if column is None else column[kept] for column in map(rows.read, ("split", "time")))
     if split is not None:
@@ -140,7 +141,7 @@ def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interact
         client_names=tuple(clients.tolist()) if named else (),
         split=split,
         time=time,
-        notes=(f"{repeats:,} repeated pairs of user and item left out; the last row stands.",) if repeats else (),
+        notes=(*rows.notes, *said),
     )
 
 

@@ -211,7 +211,7 @@ def _ids(store: Any, kind: str, ends: Mapping[EdgeType, Indices], where: str, cl
     """Object [nodes]: the ids that the object says, else numbers."""
     for key in IDS:
         if key in store:
-            named = np.array([str(one) for one in pyg.numpy_of(store[key]).tolist()], dtype=object)
+            named = np.array([str(one) for one in pyg.numpy_of(store[key], f"{where}.{key}").tolist()], dtype=object)
             if len(set(named)) != len(named):
                 again = next(one for place, one in enumerate(named) if one in named[:place])
                 raise InputError(f"{where}.{key} must be different for all nodes; got {again!r} twice.")

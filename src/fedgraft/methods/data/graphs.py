@@ -82,6 +82,7 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_one_of("Graphs.vocabulary", self.vocabulary, ("client", "all"))
         require_one_of("Graphs.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 1, "Graphs.clients", "at least 1", self.clients)
@@ -177,8 +178,7 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
 
     def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
         """Return the attributes of one client's nodes."""
-        columns = self._own(tables, purpose).columns
-        assert columns is not None, "attributes are read as columns"
+        columns: Columns = self._own(tables, purpose).columns
         return columns
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:

@@ -84,6 +84,7 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self.check_scaling()

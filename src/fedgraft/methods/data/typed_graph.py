@@ -84,6 +84,7 @@ class TypedGraph(ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]):
     shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
         self.check_scaling()
         self._dealing()
@@ -187,8 +188,7 @@ class TypedGraph(ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]):
 
     def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
         """Return the columns of features of one client's target nodes."""
-        columns = self._own(task, tables, purpose).columns
-        assert columns is not None, "a site's tables are read raw"
+        columns: Columns = self._own(task, tables, purpose).columns
         return columns
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> shards.TypedGraph:
