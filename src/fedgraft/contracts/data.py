@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Generic, Self, TypeVar, overload
 
 import pandas as pd
 
-from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm
 from fedgraft.contracts.task import Shard
 from fedgraft.wire.layouts import Tree
 
@@ -72,6 +72,11 @@ class GivenData(Data[Shard]):
 
 class QueriedData(Data[Shard]):
     """Ability: read questions to a trained model from tables with the columns of the user's own tables."""
+
+    @property
+    def asked_form(self) -> TextForm:
+        """How tables of questions are written, as the user's own are said to be; by default it is found out."""
+        return FOUND_OUT
 
     @abstractmethod
     def questions(
