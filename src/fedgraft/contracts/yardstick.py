@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Generic
 
+from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.task import Shard
 
 
@@ -23,3 +24,10 @@ class Yardstick(ABC, Generic[Shard]):
 
         Further keys are names of other measures of the task, such as "ndcg_at_50", on test.
         """
+
+    def judged(self, shards: Sequence[Shard], labels: Labels) -> dict[str, float]:
+        """Return the same in the metric of a task's own kind of labels, which may be another than the usual one.
+
+        Tuned for it, where something is tuned. By default a yardstick knows one metric.
+        """
+        return self.score(shards)
