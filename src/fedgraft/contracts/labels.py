@@ -205,7 +205,7 @@ class LabelledTask(DetailedScores[Shard, Prepared]):
         return self.labels.measured(sums, chosen)
 
 
-class JudgedTask(LabelledTask[Shard, Prepared]):
+class JudgedTask(DetailedScores[Shard, Prepared]):
     """Ability: be judged by one of several measures, by which a model is then chosen and a run stopped.
 
     Attributes:
@@ -219,9 +219,13 @@ class JudgedTask(LabelledTask[Shard, Prepared]):
     def metrics(self) -> tuple[str, ...]:
         """Names of the measures that there are."""
 
-    @abstractmethod
     def judged_by(self, shards: Sequence[Shard], own: bool) -> Self:
         """Return this task judged by what suits the data, unless it is said; `own` if they are a user's own tables.
 
-        Raises `InputError` where there is nothing to learn from them.
+        Raises `InputError` where there is nothing to learn from them. By default nothing is looked at.
         """
+        return self
+
+    def remarks(self, shard: Shard) -> list[str]:
+        """Return what a person at a client's site should know of its labels; nothing by default."""
+        return []

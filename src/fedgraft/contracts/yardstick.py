@@ -2,9 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Generic
+from typing import Any, ClassVar, Generic
 
-from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.task import Shard
 
 
@@ -25,9 +24,9 @@ class Yardstick(ABC, Generic[Shard]):
         Further keys are names of other measures of the task, such as "ndcg_at_50", on test.
         """
 
-    def judged(self, shards: Sequence[Shard], labels: Labels) -> dict[str, float]:
-        """Return the same in the metric of a task's own kind of labels, which may be another than the usual one.
+    def judged(self, shards: Sequence[Shard], labels: Any) -> dict[str, float]:
+        """Return the same in another metric than the usual one: that of a task's own kind of labels, a `Labels`.
 
-        Tuned for it, where something is tuned. By default a yardstick knows one metric.
+        Of a task without labels it is the metric's name. By default a yardstick knows one metric.
         """
         return self.score(shards)

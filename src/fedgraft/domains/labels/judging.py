@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from fedgraft.contracts.data import telling
-from fedgraft.contracts.labels import JudgedTask
+from fedgraft.contracts.labels import JudgedTask, LabelledTask
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels import numbers
@@ -21,7 +21,7 @@ MOST_CLASSES: Final = 20
 """Classes of own tables up to which areas are told class by class; of more it takes long messages."""
 
 
-class JudgedByData(JudgedTask[Shard, Prepared]):
+class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
     """Be judged by the measure that is asked for, or by one that suits the data.
 
     Attributes:
@@ -52,6 +52,19 @@ class JudgedByData(JudgedTask[Shard, Prepared]):
         names, counts = counted(shards)
         check_classes(names, counts)
         return self._by_classes(names, counts)
+
+    def remarks(self, shard: Shard) -> list[str]:
+        """Return a note where all of a client's training examples have one class, or one number."""
+        label = label_of(shard)
+        if len(label) < 2 or label.ndim > 1 or not (label == label[0]).all():
+            return []
+        if self.tells_classes:
+            name = shard.classes[int(label[0])]  # type: ignore[attr-defined]
+            said = f"All {len(label)} training examples here are of one class, {name!r}"
+            return [f"{said}: their scores mean nothing, unless other clients have other classes."]
+        return [
+            f"All {len(label)} training examples here have the same number, {label[0]:g}: it tells nothing of scores."
+        ]
 
     def _by_classes(self, names: tuple[str, ...] | None, counts: Indices) -> Self:
         """Judged by accuracy unless asked otherwise or, of two classes, one is rare."""

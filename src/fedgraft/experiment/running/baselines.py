@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedgraft.contracts import RuntimeOptions, Sums
-from fedgraft.contracts.labels import JudgedTask
+from fedgraft.contracts.labels import JudgedTask, LabelledTask
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.task_abilities import HaloTask, PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -123,7 +123,8 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
             with threadpool_limits(1, "blas"):  # whose products are small: more threads wait for each other
                 yardstick, task = find("yardsticks", name)(), experiment.plan.task
                 judged = isinstance(task, JudgedTask) and task.judged
-                scored: Scores = yardstick.judged(shards, task.labels) if judged else yardstick.score(shards)
+                by = task.labels if isinstance(task, LabelledTask) else task.metric
+                scored: Scores = yardstick.judged(shards, by) if judged else yardstick.score(shards)
                 return scored
         except FedgraftError as error:
             raise FedgraftError(f"The yardstick {name!r} could not be computed. {error}") from error
@@ -195,6 +196,7 @@ def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
         state.update(json.dumps({key: experiment.sections.get(key) for key in used}, sort_keys=True).encode())
     task = experiment.plan.task
     if isinstance(task, JudgedTask) and task.judged:
-        state.update(f"judged {task.labels!r};".encode())
+        by = task.labels if isinstance(task, LabelledTask) else task.metric
+        state.update(f"judged {by!r};".encode())
     state.update(digest_of(shards).encode())
     return state.hexdigest()

@@ -30,7 +30,7 @@ def _untrained(plan: Plan, state: RunState) -> str:
         return ""
     judged, rounds = plan.task.metric, f"{state.round} round{'s' * (state.round > 1)}"
     more = "evaluation.metric=average_precision (or macro_f1), " if judged == "accuracy" else ""
-    rare = ", or task.class_weights=balanced where a class is rare" if plan.task.better == "higher" else ""
+    rare = ", or task.class_weights=balanced where a class is rare" if hasattr(plan.task, "class_weights") else ""
     return (
         f"The untrained model is kept: {judged} on validation was best in round 0, and none of {rounds} was better. "
         f"Try {more}more rounds, another training.lr{rare}."
@@ -59,9 +59,7 @@ def _at_chance(plan: Plan, state: RunState, sums: Sums, yardsticks: Mapping[str,
         return ""
     for name, scores in yardsticks.items():
         if "majority" in name and plan.task.better == "higher" and score <= scores.get("validation", -math.inf):
-            return (
-                f"The score is at chance: {metric} {score:.4f} on validation; the yardstick {name} has as much."
-            )
+            return f"The score is at chance: {metric} {score:.4f} on validation; the yardstick {name} has as much."
     return ""
 
 
