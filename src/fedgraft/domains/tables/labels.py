@@ -1,29 +1,66 @@
 """Labels and splits of examples to learn from, of which some are empty: classes, numbers, and who is in which split."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.labels.known import classes_hint, is_known
-from fedgraft.domains.tables.rows import Cells, Rows
+from fedgraft.domains.tables.rows import Cells, Rows, as_numbers
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A class that is a whole number; of at most as many digits as an int64 holds."""
+_CLASS: Final = re.compile(r"\+?(?:-(?=0\.))?(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
+"""A whole number as a class may be written: "1", "+1", "1.0"."""
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
+_PLAIN: Final = re.compile(r"[\w.+-]+")
+SHOWN: Final = 10
+"""Classes that a note counts one by one."""
 
 
-def read_classes(cells: Cells, hint: str = "") -> tuple[Indices, tuple[str, ...]]:
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """Options of data sets whose examples have labels.
+
+    Args:
+        unknown: label that stands for an unknown one, such as "-1", or several; "" (default) = none but an empty field.
+    """
+
+    unknown: str | int | float | tuple[str | int | float, ...] = ""
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """The labels that stand for unknown ones, as text."""
+        several = self.unknown if isinstance(self.unknown, list | tuple) else (self.unknown,)
+        return tuple(text for each in several if (text := str(each).strip()))
+
+
+def without(cells: Cells, unknown: Sequence[str]) -> Cells:
+    """Return the cells, empty where a label stands for an unknown one: the same text, or the same number."""
+    if not unknown:
+        return cells
+    texts = cells.values.astype(str).str.strip()
+    numbers = [float(each) for each in unknown if _NUMBER.fullmatch(each)]
+    stands = texts.isin([*unknown]).to_numpy() | np.isin(as_numbers(cells.values), numbers)
+    return replace(cells, values=cells.values.mask(stands))
+
+
+def read_classes(cells: Cells, hint: str = "", unknown: Sequence[str] = ()) -> tuple[Indices, tuple[str, ...]]:
     """(class of each row, int64 [rows], -1 where it is empty; names: whole numbers in their order, else as text).
 
-    `hint` ends the error where classes are fractions.
+    A class that is a whole number is written as one: "1" for "1.0" and "+1". `hint` ends the error where classes are
+    fractions; labels `unknown` are as empty.
     """
+    cells = without(cells, unknown)
     _check_some(cells, "class")
     cells.check_classes(hint)
-    code, distinct = cells.take(cells.filled).codes()
+    code, distinct = cells.take(cells.filled).codes(_CLASS)
     names = distinct.tolist()
     if all(map(_WHOLE.fullmatch, names)):
         ascending = sorted(range(len(names)), key=lambda place: int(names[place]))
@@ -33,29 +70,88 @@ def read_classes(cells: Cells, hint: str = "") -> tuple[Indices, tuple[str, ...]
     return label, tuple(names)
 
 
-def read_numbers(cells: Cells) -> NDArray[np.float64]:
+def read_numbers(cells: Cells, unknown: Sequence[str] = ()) -> NDArray[np.float64]:
     """float64 [rows], nan where a cell is empty. Raises `InputError` for anything else, and where all are empty."""
+    cells = without(cells, unknown)
     _check_some(cells, "number")
     label = np.full(len(cells), np.nan)
     label[cells.filled] = cells.take(cells.filled).numbers(classes_hint("node"))
     return label
 
 
-def read_classes_among(cells: Cells, classes: Sequence[str]) -> Indices:
+def read_classes_among(cells: Cells, classes: Sequence[str], unknown: Sequence[str] = ()) -> Indices:
     """Return which of the recipe's classes each row has, int64 [rows], -1 where it is unknown."""
+    cells = without(cells, unknown)
     label = np.full(len(cells), -1, np.int64)
     cells.check_classes()
     if not len(cells.filled):
         return label
     known = cells.take(cells.filled)
-    code, names = known.codes()
-    places = {name: place for place, name in enumerate(classes)}
+    code, names = known.codes(_CLASS)
+    whole = {found[1]: place for place, name in enumerate(classes) if (found := _CLASS.fullmatch(name))}
+    places = whole | {name: place for place, name in enumerate(classes)}
     for number, name in enumerate(names.tolist()):
         if name not in places:
             listed = ", ".join(map(repr, classes))
             raise known.error(code == number, f"one of task.class_names, {listed}", repr(name), counted=False)
     label[cells.filled] = np.array([places[name] for name in names.tolist()])[code]
     return label
+
+
+# --- what is said of classes ------------------------------------------------------------------------------------------
+
+
+def class_notes(label: Indices, classes: Sequence[str], where: str, unknown: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return notes on the classes of a table `where`: how many rows each has, and which look like one or like none."""
+    if not classes:
+        return ()
+    count = np.bincount(label[label >= 0], minlength=len(classes))
+    lost = int((label < 0).sum())
+    notes = [f"{where}: classes {_counted(classes, count)}{f'; of {lost:,} rows it is unknown' if lost else ''}."]
+    for twins, why in _twins(classes):
+        listed = " and ".join(f"{classes[place]!r} ({count[place]:,})" for place in twins)
+        notes.append(f"{where}: classes {listed} {why}; each is taken for a class. Write them alike if they are one.")
+    if "-1" in classes and not unknown:
+        notes.append(f"{where}: '-1' is taken for a class; where it stands for an unknown one, set data.unknown = '-1'.")
+    return tuple(notes)
+
+
+def untrained_notes(label: Indices, classes: Sequence[str], split: Array, where: str) -> tuple[str, ...]:
+    """Return a note on classes of which no row is for training; none where every class that occurs has one."""
+    if not classes:
+        return ()
+    count = np.bincount(label[label >= 0], minlength=len(classes))
+    trained = np.bincount(label[(label >= 0) & (split == 0)], minlength=len(classes))
+    lacking = np.flatnonzero((count > 0) & (trained == 0))
+    if not len(lacking):
+        return ()
+    listed = _counted([classes[place] for place in lacking], count[lacking])
+    return (f"{where}: no row is for training of class{'' if len(lacking) == 1 else 'es'} {listed}.",)
+
+
+def _counted(classes: Sequence[str], count: Indices) -> str:
+    """'a (3), b (2)', of many classes the most frequent ones."""
+    shown = range(len(classes))
+    if len(classes) > SHOWN:
+        shown = sorted(np.argsort(-count, kind="stable")[:SHOWN].tolist())
+    listed = ", ".join(f"{_name(classes[place])} ({count[place]:,})" for place in shown)
+    more = len(classes) - len(shown)
+    return f"{listed} and {more:,} rarer ones" if more else listed
+
+
+def _name(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else repr(text)
+
+
+def _twins(classes: Sequence[str]) -> Iterator[tuple[list[int], str]]:
+    """Places of classes whose names are one number, or one text but for case and blanks, and which of these."""
+    alike: dict[object, list[int]] = {}
+    for place, name in enumerate(classes):
+        text = name.strip()
+        alike.setdefault(float(text) if _NUMBER.fullmatch(text) else text.casefold(), []).append(place)
+    for key, places in alike.items():
+        if len(places) > 1:
+            yield places, "are one number" if isinstance(key, float) else "differ in case or blanks alone"
 
 
 def read_split(rows: Rows, label: Array) -> NDArray[np.int8]:

@@ -14,6 +14,23 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.tables.schema import ALL_OTHERS, Names, Table, renamed, with_text_names
 
 
+@dataclass(frozen=True, kw_only=True)
+class SplitOptions:
+    """Options of data sets that split rows by a keyed hash.
+
+    Args:
+        split_seed: of the split where the data name none; None (default) = the experiment's seed, or with `--from` that
+            of the other run.
+    """
+
+    split_seed: int | None = None
+
+    def split_seed_of(self, seed: int) -> int:
+        """Return the seed of the split in an experiment with this one."""
+        require(self.split_seed is None or self.split_seed >= 0, "split_seed", "at least 0", self.split_seed)
+        return seed if self.split_seed is None else self.split_seed
+
+
 class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
     """Abilities of data sets whose options give tables and name their columns, by the schemas of these tables."""
 

@@ -1,9 +1,10 @@
 """Rows that were read, with what each column holds and the one way in which errors name file, row, column and value."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,13 @@ Source: TypeAlias = list[tuple[str, int]]
 """Where rows come from: (file, number of its rows) in order."""
 Coded: TypeAlias = tuple[Indices, Array]
 """A number for each row, int64 [n], and the names that they stand for."""
+
+
+_WHOLE_FLOAT: Final = re.compile(r"(?:-(?=0\.))?(-?(?:0|[1-9][0-9]*))\.0+")
+"""A whole number as a float is written."""
+_DIGITS: Final = 18
+"""Of a whole number that an int64 holds."""
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class Located:
@@ -78,8 +86,12 @@ class Cells(Located):
             got = "nothing" if pd.isna(self.values.iloc[cells[0]]) else repr(self.text(cells[0]))
         return InputError(f"{self.row(cells[0])}: {self.name!r} must be {must}; got {got}{count}.{hint}")
 
-    def codes(self) -> Coded:
-        """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order."""
+    def codes(self, whole: re.Pattern[str] = _WHOLE_FLOAT) -> Coded:
+        """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order.
+
+        Whole numbers that a program has written as floats, as it does where a column lacks some, are whole numbers: in
+        a file of whose column all are whole. `whole` says how such a number may be written, its group 1 what it is.
+        """
         values, whole = self.values, "text or whole numbers"
         if len(self.filled) < len(self):
             empty = np.flatnonzero(values.isna().to_numpy())
@@ -93,6 +105,22 @@ class Cells(Located):
         if pd.api.types.is_complex_dtype(values.dtype):
             raise self.error([0], whole, repr(complex(values.iloc[0])), counted=False)
         codes, names = pd.factorize(values.astype(str).to_numpy(dtype=object), sort=True)
+        return self._whole(codes.astype(np.int64), np.asarray(names).astype(str), whole)
+
+    def _whole(self, codes: Indices, names: Array, whole: re.Pattern[str]) -> Coded:
+        """Return codes and names with whole numbers for floats, of each file of whose column all are whole."""
+        if not len(other := np.flatnonzero((np.char.find(names, ".") > 0) | np.char.startswith(names, "+"))):
+            return codes, names  # as a rule
+        written = {int(place): found[1] for place in other if (found := whole.fullmatch(names[place]))}
+        if not written:
+            return codes, names
+        known = np.isin(np.arange(len(names)), list(written)) | np.array([bool(_WHOLE.fullmatch(n)) for n in names])
+        file = np.searchsorted(np.cumsum([count for _, count in self.source]), self.places, side="right")
+        fits = ~np.isin(file, file[~known[codes]])
+        meant = names.astype(object)
+        meant[list(written)] = list(written.values())
+        text = np.where(fits, meant[codes], names.astype(object)[codes])
+        codes, names = pd.factorize(text, sort=True)
         return codes.astype(np.int64), np.asarray(names).astype(str)
 
     def texts(self) -> NDArray[np.str_]:
@@ -111,6 +139,8 @@ class Cells(Located):
             return np.zeros(0, np.int64)
         code, own = self.codes()
         found: Indices = places_of(names, own)[code]
+        if len(lost := np.flatnonzero(found < 0)):  # of a version "1.0" among "1.1" no other column makes "1"
+            found[lost] = places_of(names, self.values.iloc[lost].astype(str).to_numpy(dtype=object))
         if must and (found < 0).any():
             raise self.error(found < 0, must)
         return found
@@ -240,6 +270,15 @@ def places_of(names: Array, wanted: Array) -> Indices:
     """Return where each wanted name, in any shape, stands among names [n], all different, int64; -1 for none."""
     places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
     return np.asarray(places, np.int64).reshape(np.shape(wanted))
+
+
+def ascending(names: Array) -> Indices:
+    """Return the order of distinct names, int64 [n]: whole numbers by their value where all are, else as text."""
+    order = np.argsort(names, kind="stable")
+    texts = names[order].astype(str)
+    if len(texts) and np.char.isdigit(texts).all() and np.char.str_len(texts).max() <= _DIGITS:
+        order = order[np.argsort(texts.astype(np.int64), kind="stable")]
+    return np.asarray(order, np.int64)
 
 
 def as_numbers(values: pd.Series) -> NDArray[np.float64]:
