@@ -204,6 +204,12 @@ class Rows(Located):
     files: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
+    @classmethod
+    def of_frame(cls, frame: pd.DataFrame, where: str) -> "Rows":
+        """Return a DataFrame whose columns have no roles; `where` is what errors call it."""
+        every = np.arange(len(frame))
+        return cls(Table(where, ()), {}, frame, [(where, len(frame))], every, np.zeros_like(every))
+
     def __len__(self) -> int:
         return len(self.frame)
 
