@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.keyed_split import Hashes
 from fedgraft.errors import InputError, require, require_one_of
 
 SPARSE = 0.25
@@ -30,6 +31,10 @@ class Examples:
         """Return positions of the examples of "train", "validation" or "test", int64 [n]; there may be none."""
         require_one_of("split", split, SPLITS)
         return np.flatnonzero(self.split == SPLITS.index(split))
+
+    def hashes(self) -> Hashes:
+        """Return a hash of what each example is called, uint64 [examples]: the same in every table that has it."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its examples are called.")
 
 
 def compact(values: Features) -> Features:

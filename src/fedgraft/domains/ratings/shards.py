@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.examples import Examples, check_numbers, last_of
+from fedgraft.domains.keyed_split import Hashes, joined, named
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -115,6 +116,11 @@ class RatingShard(Examples):
     n_categories: int
     user_ids: Array
     item_ids: Array
+
+
+    def hashes(self) -> Hashes:
+        """Return a hash of the ids of each rating's user and item, uint64 [n]."""
+        return joined(named(self.user_ids)[self.user], named(self.item_ids)[self.item])
 
 
 def drop_repeats(ratings: Ratings) -> Ratings:

@@ -41,13 +41,17 @@ class LabelOptions:
         return tuple(text for each in several if (text := str(each).strip()))
 
 
+def numbers_of(labels: Sequence[str]) -> list[float]:
+    """Return those of labels that are numbers."""
+    return [float(each) for each in labels if _NUMBER.fullmatch(each)]
+
+
 def without(cells: Cells, unknown: Sequence[str]) -> Cells:
     """Return the cells, empty where a label stands for an unknown one: the same text, or the same number."""
     if not unknown:
         return cells
     texts = cells.values.astype(str).str.strip()
-    numbers = [float(each) for each in unknown if _NUMBER.fullmatch(each)]
-    stands = texts.isin([*unknown]).to_numpy() | np.isin(as_numbers(cells.values), numbers)
+    stands = texts.isin([*unknown]).to_numpy() | np.isin(as_numbers(cells.values), numbers_of(unknown))
     return replace(cells, values=cells.values.mask(stands))
 
 
@@ -68,6 +72,13 @@ def read_classes(cells: Cells, hint: str = "", unknown: Sequence[str] = ()) -> t
     label = np.full(len(cells), -1, np.int64)
     label[cells.filled] = code
     return label, tuple(names)
+
+
+def names_of_classes(cells: Cells, unknown: Sequence[str] = ()) -> list[str]:
+    """Return the names of the classes that occur, as `read_classes` writes them, in ascending order."""
+    known = without(cells, unknown)
+    names: list[str] = known.take(known.filled).codes(_CLASS)[1].tolist() if len(known.filled) else []
+    return names
 
 
 def read_numbers(cells: Cells, unknown: Sequence[str] = ()) -> NDArray[np.float64]:

@@ -1,6 +1,7 @@
 """What data sets of a user's own tables have in common."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.tables.schema import ALL_OTHERS, Names, Table, renamed, with_text_names
+from fedgraft.errors import require
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +27,13 @@ class SplitOptions:
 
     split_seed: int | None = None
 
+    def check_split(self) -> None:
+        """Raise `InputError` for a seed that is none."""
+        sound = self.split_seed is None or self.split_seed >= 0
+        require(sound, f"{type(self).__name__}.split_seed", "at least 0, or left out", self.split_seed)
+
     def split_seed_of(self, seed: int) -> int:
         """Return the seed of the split in an experiment with this one."""
-        require(self.split_seed is None or self.split_seed >= 0, "split_seed", "at least 0", self.split_seed)
         return seed if self.split_seed is None else self.split_seed
 
 

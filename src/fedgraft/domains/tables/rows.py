@@ -287,6 +287,14 @@ def ascending(names: Array) -> Indices:
     return np.asarray(order, np.int64)
 
 
+def arranged(code: Indices, names: Array) -> tuple[Indices, Indices]:
+    """Return the order of rows by their ids, and the place of each name in it, int64 [n] both; each has one row."""
+    order = ascending(names)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return np.argsort(code)[order], place
+
+
 def as_numbers(values: pd.Series) -> NDArray[np.float64]:
     """float64 [cells], nan where there is no number: truths, dates, durations and complex numbers are none."""
     kinds, dtype = pd.api.types, values.dtype

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.examples import Examples, Features, check_alike, check_below, check_features, stacked
+from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.errors import InputError, nearest, require, require_one_of, unknown
 
 JOIN = "-"
@@ -108,6 +109,10 @@ class TypedGraph(Examples):
         matrix.sum_duplicates()
         matrix.data[:] = 1.0
         return matrix
+
+    def hashes(self) -> Hashes:
+        """Return a hash of each target node's id, uint64 [targets]."""
+        return named(self.ids[self.target])
 
     def induced(self, name: str, kept: Mapping[str, Indices]) -> "TypedGraph":
         """Return the subgraph over some nodes of each type, {type: int64 [kept], places}; all edges between them."""

@@ -1,7 +1,7 @@
 """Your own graph whose nodes have a class or a number each, from CSV or Parquet files, DataFrames or a PyG object."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,7 +16,8 @@ from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.labels import LabelOptions
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.scaled_tables import ScaledTables
@@ -28,11 +29,12 @@ SHARES = 10
 
 
 @dataclass(frozen=True)
-class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShard]):
+class Nodes(LabelOptions, SplitOptions, ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShard]):
     """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
-    Source: none. Differs: nothing known.
-    Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
+    Source: none. Differs: nodes are split by the hash of their ids, so that each keeps its split as the graph grows;
+        not by class, as published sets are. Of a PyG object the id of a node is its position.
+    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges are
     undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges` of
     its own, where edges to nodes elsewhere are left out; the recipe says `features`, and the task's `class_names`.
 
@@ -46,7 +48,7 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         label: column of `nodes`, the class, text or a whole number, or the number; empty where it is unknown. "" = none
             is read, for the task `link`; nor are a column "label", `split`, y and masks.
         client: column of `nodes`; where there is none, nodes are dealt to `clients`.
-        split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by the seed.
+        split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by `split_seed`.
         features: numeric columns of `nodes`; None (default) = all others.
         source: column of `edges`, a node's id.
         target: column of `edges`, likewise.
@@ -84,6 +86,7 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self.check_scaling()
+        self.check_split()
         self.dealing()
         for table in self.schemas:
             table.check("Nodes", self.names())
@@ -108,7 +111,7 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
 
     def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[NodeShard]:
         """Return one shard per client of what was read, with features."""
-        return self.dealing().load(collection, seed, self.clients, split=bool(self.label))
+        return self.dealing().load(collection, seed, self.clients, split=bool(self.label), split_seed=self.split_seed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or features; PyG objects as tables that say the same."""
@@ -122,13 +125,15 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         """Read the graph, before it is dealt to clients."""
         if self.edges is not None:
             columns = partial(self.read_columns, owner="Nodes")
-            return reading.read_nodes(self.nodes, self.edges, self.names(), "Nodes", self._are_numbers, columns)
+            form = self.names(), "Nodes", self._are_numbers, columns, self.unknowns
+            return reading.read_nodes(self.nodes, self.edges, *form)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):
             data, where = read_object(Path(data), where, "Data"), str(data)
         elif isinstance(data, Mapping):
             data = joined(data, where)
-        collection = collection_of(data, where, are_numbers=self._are_numbers, labelled=bool(self.label), raw=True)
+        kind = {"are_numbers": self._are_numbers, "labelled": bool(self.label), "unknown": self.unknowns}
+        collection = collection_of(data, where, raw=True, **kind)
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -149,7 +154,7 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         if not purpose.trains:
             names = self._features(task, tables[reading.OWN_NODES])
             features = partial(self.own_features, names=names, is_sparse=task.sparse)
-            return reading.own_nodes(task, tables, self.names(), features, check=self.edges is not None)
+            return reading.own_nodes(task, tables, self.names(), features, self.edges is not None, self.unknowns)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
         if "edges" not in tables:
@@ -158,9 +163,11 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
             )
         own, names = (tables["nodes"], tables["edges"]), self.names()
         features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
-        form = task.class_names, features, purpose.name, self._are_numbers
+        form = task.class_names, features, purpose.name, self._are_numbers, self.unknowns
         shard, is_split = reading.site_part(*own, names, *form)
-        return self.dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
+        if not self.label:
+            return shard
+        return self.dealing().split_site(shard, is_split, replace(purpose, seed=self.split_seed_of(purpose.seed)))
 
     @property
     def _are_numbers(self) -> bool:
