@@ -14,6 +14,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
 from fedgraft.domains.tables import pyg_objects as pyg
+from fedgraft.domains.tables.labels import class_notes
 from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.rows import Coded
 from fedgraft.domains.tables.schema import Names
@@ -26,7 +27,7 @@ from fedgraft.domains.typed.shards import (
     once,
     shortest_metapaths,
 )
-from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE
+from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE, by_ids
 from fedgraft.errors import InputError, require_one_of
 
 IDS = ("node_id", "n_id")
@@ -41,18 +42,22 @@ def is_object(source: object) -> bool:
     return not isinstance(source, pd.DataFrame | Mapping)
 
 
-def collection_of(source: Any, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
+def collection_of(
+    source: Any, target: str, metapaths: Sequence[str], where: str, unknown: Sequence[str] = ()
+) -> Collection[TypedGraph]:
     """Return an object, or that of a file, as one graph; of a folder each file is a client, named after it.
 
     Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
-    `where` is what errors call it.
+    `where` is what errors call it. Labels `unknown` are as -1.
     """
     if isinstance(source, str | Path) and Path(source).is_dir():
-        return _of_folder(Path(source), target, metapaths, where)
+        return _of_folder(Path(source), target, metapaths, where, unknown)
     if isinstance(source, str | Path):
         source, where = pyg.read_object(Path(source), where, "HeteroData"), str(source)
-    graph, (client, names), split, notes = _graph(source, target, metapaths, where)
-    return Collection(graph, client, tuple(names.tolist()), split, notes, tuple(map(str, range(graph.width))))
+    graph, (client, names), split, notes = _graph(source, target, metapaths, where, unknown)
+    notes = (*notes, *class_notes(graph.label, graph.classes, where, unknown))
+    collection = Collection(graph, client, tuple(names.tolist()), split, notes, tuple(map(str, range(graph.width))))
+    return by_ids(collection)
 
 
 def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:
@@ -85,7 +90,9 @@ def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, p
 # --- several clients --------------------------------------------------------------------------------------------------
 
 
-def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
+def _of_folder(
+    folder: Path, target: str, metapaths: Sequence[str], where: str, unknown: Sequence[str]
+) -> Collection[TypedGraph]:
     """Return all clients' graphs, each as its file has it, with the same types, classes and features."""
     paths = sorted(path for path in folder.iterdir() if path.suffix == pyg.SUFFIX)
     if not paths:
@@ -93,7 +100,8 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     parts, splits = [], []
     notes: list[str] = []
     for path in paths:
-        graph, _, split, of_file = _graph(pyg.read_object(path, where, "HeteroData"), target, (), str(path), path.stem)
+        read = pyg.read_object(path, where, "HeteroData")
+        graph, _, split, of_file = _graph(read, target, (), str(path), unknown, path.stem)
         parts.append(replace(graph, name=path.stem))
         splits.append(split)
         notes += of_file
@@ -112,6 +120,7 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     client = np.repeat(np.arange(len(parts)), [part.targets for part in parts])
     names = tuple(path.stem for path in paths)
     whole = replace(merge_graphs(parts), name=str(folder))
+    notes += class_notes(whole.label, whole.classes, str(folder), unknown)
     return Collection(whole, client, names, splits[0], tuple(notes), tuple(map(str, range(whole.width))), tuple(parts))
 
 
@@ -144,7 +153,7 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
 
 
 def _graph(
-    data: Any, target: str, metapaths: Sequence[str], where: str, client: str = ""
+    data: Any, target: str, metapaths: Sequence[str], where: str, unknown: Sequence[str], client: str = ""
 ) -> tuple[TypedGraph, Coded, bool, tuple[str, ...]]:
     """(graph, client of each target node and names of clients, whether a split was given, notes).
 
@@ -166,7 +175,7 @@ def _graph(
     for pair, places in ends.items():
         _check_places(where, pair, places, ids)
     own, what, count = stores[target], f"{where}[{target!r}]", len(ids[target])
-    label, classes = _labels(own, count, what)
+    label, classes = _labels(own, count, what, unknown)
     split, is_split = pyg.split_of(own, count, what, counted=False)
     if len(lost := np.flatnonzero((label < 0) & (split >= 0))):
         raise InputError(f"{what}: node {lost[0]} is in a mask, but has no label ({len(lost)} such nodes).")
@@ -249,11 +258,11 @@ def _features(store: Any, count: int, where: str) -> Features:
     return features
 
 
-def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...]]:
+def _labels(store: Any, count: int, where: str, unknown: Sequence[str]) -> tuple[Indices, tuple[str, ...]]:
     """(class of each node, -1 = unknown; names of the classes, the numbers that occur)."""
     if store.get("y") is None:
         raise InputError(f"{where} has no y; nodes to learn from need a class.")
-    y = pyg.classes_of(store["y"], count, f"{where}.y")
+    y = pyg.classes_of(pyg.known_of(store["y"], unknown, -1), count, f"{where}.y")
     if (y < 0).all():
         raise InputError(f"{where}.y is -1 at every node; nodes to learn from need a class.")
     return pyg.occurring(y)

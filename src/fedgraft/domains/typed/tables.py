@@ -16,9 +16,9 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.tables.features import dense_features
-from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
+from fedgraft.domains.tables.labels import class_notes, read_classes, read_classes_among, read_split
 from fedgraft.domains.tables.reader import check_there, read
-from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
+from fedgraft.domains.tables.rows import Rows, as_numbers, ascending, places_of, repeated
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
 from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, metapath_types, once, shortest_metapaths
 from fedgraft.errors import InputError, require_one_of, unknown
@@ -70,12 +70,13 @@ def read_typed_graph(
     metapaths: Sequence[str],
     owner: str,
     known_classes: tuple[str, ...] = (),
+    unknown: Sequence[str] = (),
 ) -> Collection[TypedGraph]:
-    """Read a graph of a row per node and a row per edge, listed one way or both.
+    """Read a graph of a row per node and a row per edge, listed one way or both; nodes are in the order of their ids.
 
     Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
     `owner` is what errors call the parameters: "TypedGraph" for TypedGraph.nodes ... The table may lack some of
-    `known_classes`; none = those that it has.
+    `known_classes`; none = those that it has. Labels `unknown` are as empty.
     """
     kinds, ids = _node_tables(nodes, target, names, owner)
     require_one_of(f"{owner}.target", target, kinds)
@@ -91,7 +92,10 @@ def read_typed_graph(
             )
     own = kinds[target]
     cells = own["label"]
-    label, classes = (read_classes_among(cells, known_classes), known_classes) if known_classes else read_classes(cells)
+    if known_classes:
+        label, classes = read_classes_among(cells, known_classes, unknown), known_classes
+    else:
+        label, classes = read_classes(cells, "", unknown)
     split, client, clients = read_split(own, label), np.zeros(len(own), np.int64), np.array([], str)
     if "client" in own:
         # Of rows of other types nothing is read, whatever stands there: what is left may be of a simpler type.
@@ -110,14 +114,28 @@ def read_typed_graph(
     )
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
-    return Collection(whole, client, tuple(clients.tolist()), "split" in own, (*notes, *remarks), feature_names)
+    told = (*notes, *remarks, *class_notes(label, classes, own.where, unknown))
+    collection = Collection(whole, client, tuple(clients.tolist()), "split" in own, told, feature_names)
+    return by_ids(collection)
+
+
+def by_ids(collection: Collection[TypedGraph]) -> Collection[TypedGraph]:
+    """Return a graph whose nodes, and with them its edges, are in the order of their ids, whatever that of rows was."""
+    whole = collection.whole
+    orders = {kind: ascending(ids) for kind, ids in whole.ids.items()}
+    if all((order[1:] > order[:-1]).all() for order in orders.values()):
+        return collection
+    arranged = whole.induced(whole.name, orders)
+    edges = {pair: once(ends, pair[0] == pair[1]) for pair, ends in arranged.edges.items()}
+    own = orders[whole.target]
+    return replace(collection, whole=replace(arranged, edges=edges), client=collection.client[own])
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
 def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[dict[str, Rows], dict[str, Texts]]:
-    """({type: its nodes}, {type: their ids}), in the order in which types are named."""
+    """({type: its nodes}, {type: their ids}), in the order in which tables are named, or in that of names."""
     kinds: dict[str, Rows] = {}
     ids: dict[str, Texts] = {}
     if isinstance(nodes, Mapping):
@@ -128,7 +146,7 @@ def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[
         every = read(nodes, NODES, names, owner, needed=("node", TYPE))
         code, named = every[TYPE].codes()
         known = every["node"].texts()
-        for number in dict.fromkeys(code.tolist()):
+        for number in range(len(named)):
             rows = np.flatnonzero(code == number)
             kinds[str(named[number])], ids[str(named[number])] = every.take(rows), known[rows]
     for kind in kinds:
@@ -179,7 +197,7 @@ _Edges = tuple[EdgeType, Rows, tuple[Texts, Texts]]
 
 
 def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) -> list[_Edges]:
-    """Edges between each two types, in the order in which they are named."""
+    """Edges between each two types, in the order in which tables are named, or in that of names."""
     if isinstance(edges, Mapping):
         tables: list[_Edges] = []
         for name, table in edges.items():
@@ -199,7 +217,7 @@ def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) 
         if len(lost := np.flatnonzero(~np.isin(named, list(kinds)))):
             raise InputError(f"{every.row(lost[0])}: {role!r}: {unknown('node type', named[lost[0]], kinds)}")
     one, other = (every[role].texts() for role in BOTH)
-    pairs = dict.fromkeys(zip(types[0].tolist(), types[1].tolist(), strict=True))
+    pairs = sorted(set(zip(types[0].tolist(), types[1].tolist(), strict=True)))
     which = {pair: np.flatnonzero((types[0] == pair[0]) & (types[1] == pair[1])) for pair in pairs}
     return [(pair, every.take(rows), (one[rows], other[rows])) for pair, rows in which.items()]
 

@@ -13,7 +13,8 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.labels import LabelOptions
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.features import with_features
@@ -27,11 +28,12 @@ SHARES = 10
 
 
 @dataclass(frozen=True)
-class TypedGraph(OwnTables[shards.TypedGraph]):
+class TypedGraph(LabelOptions, SplitOptions, OwnTables[shards.TypedGraph]):
     """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
 
-    Source: none. Differs: nothing known.
-    Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
+    Source: none. Differs: target nodes are split by the hash of their ids, so that each keeps its split as the graph
+        grows; not by class, as published sets are. A node of a PyG object without ids has its position for one.
+    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges are
     undirected, listed one way or both. Only the nodes that are classified have features; where there are none, they are
     made of what each client holds. A file is .csv or .parquet. At a site: `nodes` and `edges` of its own, each a table
     of all types.
@@ -46,7 +48,8 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
         node: column of nodes, an id that is unique within its type over all clients.
         label: column of the target's nodes, the class, text or a whole number; empty where it is unknown.
         client: column of the target's nodes; where there is none, they are dealt to `clients`.
-        split: column of the target's nodes, "train", "validation", "test" or empty; where there is none, by the seed.
+        split: column of the target's nodes, "train", "validation", "test" or empty; where there is none, by
+            `split_seed`.
         features: numeric columns of the target's nodes; None (default) = all others that have numbers.
         ends: columns of edges: the id of a node of the first type, and of one of the second.
         metapaths: that the graph suggests, such as "paper-author-paper"; none (default) = the shortest.
@@ -82,6 +85,7 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
     def __post_init__(self) -> None:
         require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
         self._dealing()
+        self.check_split()
         NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))
         check_roles("TypedGraph", [("ends", column) for column in self.ends])
         self._check_given("nodes", self.nodes)
@@ -114,7 +118,7 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
 
     def load(self, seed: int) -> list[shards.TypedGraph]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        parts = self._dealing().load(self.read(), seed, self.clients)
+        parts = self._dealing().load(self.read(), seed, self.clients, split_seed=self.split_seed)
         return [with_features(part) for part in parts]
 
     def names(self, **renamed: Any) -> Names:
@@ -138,11 +142,11 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
     def read(self) -> Collection[shards.TypedGraph]:
         """Read the graph, before it is dealt to clients."""
         if is_object(self.nodes) or self.edges is None:
-            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
+            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes", self.unknowns)
             dealt = "masks leave"
         else:
-            names = self.names()
-            collection = read_typed_graph(self.nodes, self.edges, self.target, names, self.metapaths, "TypedGraph")
+            form = self.target, self.names(), self.metapaths, "TypedGraph", (), self.unknowns
+            collection = read_typed_graph(self.nodes, self.edges, *form)
             dealt = f"column {self.split!r} leaves"
         whole = collection.whole
         if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
@@ -178,11 +182,13 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
             )
-        known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
+        known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names, self.unknowns
         collection = read_typed_graph(tables["nodes"], tables["edges"], *known)
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
         part = replace(collection.whole, name=purpose.name)
-        return with_features(self._dealing().split_site(part, collection.split, purpose, str(tables["nodes"])))
+        tell(collection.notes)
+        purpose = replace(purpose, seed=self.split_seed_of(purpose.seed))
+        return with_features(self._dealing().split_site(part, collection.split, purpose))
 
     def _dealing(self) -> TypedDealing:
         clients = self.clients or SHARES
