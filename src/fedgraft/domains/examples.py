@@ -118,6 +118,20 @@ def check_numbers(what: str, counts: Mapping[str, int], data: Any, n: int, of: s
         require(ends[0] >= 0 and ends[1] < count, f"{what}.{name}", f"within 0..{count - 1}", ends)
 
 
+NO_TIME: Final = "the last row stands (data.time can name a column of times, by which it would be the latest)"
+"""What is said of repeated rows without times."""
+
+
+def latest(keys: Indices, time: NDArray[np.float64] | None) -> tuple[Indices, int]:
+    """Return the row of each key that is the latest, by ascending keys, int64 [keys], and how many are left out.
+
+    Of rows of one time, float64 [n], and of all without times, the last one is.
+    """
+    order = np.argsort(keys, kind="stable") if time is None else np.lexsort((time, keys))
+    last = np.flatnonzero(np.diff(keys[order], append=-1))
+    return order[last], len(keys) - len(last)
+
+
 def last_of(keys: Indices) -> Indices:
     """Return the rows, int64 ascending, at which each of the keys, int64 [n], stands for the last time."""
     return np.sort(len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.labels.known import classes_hint, is_known
-from fedgraft.domains.tables.rows import Cells, Rows, as_numbers
+from fedgraft.domains.tables.rows import Cells, Coded, Rows, as_numbers
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
@@ -74,10 +74,15 @@ def read_classes(cells: Cells, hint: str = "", unknown: Sequence[str] = ()) -> t
     return label, tuple(names)
 
 
+def class_codes(cells: Cells) -> Coded:
+    """Return codes and names of classes, none of them empty, as `read_classes` writes them but all in text's order."""
+    return cells.codes(_CLASS)
+
+
 def names_of_classes(cells: Cells, unknown: Sequence[str] = ()) -> list[str]:
     """Return the names of the classes that occur, as `read_classes` writes them, in ascending order."""
     known = without(cells, unknown)
-    names: list[str] = known.take(known.filled).codes(_CLASS)[1].tolist() if len(known.filled) else []
+    names: list[str] = class_codes(known.take(known.filled))[1].tolist() if len(known.filled) else []
     return names
 
 

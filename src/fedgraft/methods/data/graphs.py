@@ -14,20 +14,23 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.pyg_objects import tables_of
-from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
+from fedgraft.domains.graphs.shards import FEWEST, HELD_OUT, GraphShard, check_graphs, check_labels, deal, with_degrees
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
+from fedgraft.domains.keyed_split import split_by_hash
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.labels import LabelOptions, untrained_notes
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.schema import Table, check_one_client
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Graphs(OwnTables[GraphShard]):
+class Graphs(LabelOptions, SplitOptions, OwnTables[GraphShard]):
     """Own graphs with a class or a number each: tables of graphs, nodes and edges, or PyG objects.
 
-    Source: none. Differs: nothing known.
+    Source: none. Differs: graphs are split by the hash of their ids, so that each keeps its split as the table grows;
+        not by class, as published sets are. Of PyG objects the id of a graph is its position.
     Ids, kinds and classes are kept as text ("007" stays "007"). Edges are undirected, listed one way or both; a graph
     may have none. Where a client's nodes have neither a kind nor attributes, their degree is a one-hot feature. At a
     site: `graphs`, `nodes` and `edges` of its own, with `vocabulary` = "client".
@@ -40,7 +43,8 @@ class Graphs(OwnTables[GraphShard]):
         graph: column of all three, the graph's id.
         label: column of `graphs`, the class, text or a whole number; or the number.
         client: column of `graphs`; where there is none, all graphs are dealt to `clients`.
-        split: column of `graphs`, "train", "validation" or "test"; where there is none, 8:1:1 by the seed.
+        split: column of `graphs`, "train", "validation" or "test"; where there is none, 8:1:1 by
+            `split_seed`.
         node: column of `nodes`, an id that is unique in its graph.
         kind: column of `nodes`, text or a whole number, such as an atom's symbol; may be missing.
         attributes: numeric columns of `nodes`; None (default) = all others. One that is empty at all nodes of a client
@@ -79,6 +83,7 @@ class Graphs(OwnTables[GraphShard]):
         require_one_of("Graphs.vocabulary", self.vocabulary, ("client", "all"))
         require_one_of("Graphs.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 1, "Graphs.clients", "at least 1", self.clients)
+        self.check_split()
         objects = isinstance(self.graphs, list | dict)
         for name, table in (("nodes", self.nodes), ("edges", self.edges)):
             if objects and table is not None:
@@ -111,10 +116,15 @@ class Graphs(OwnTables[GraphShard]):
                 client = np.repeat(np.arange(self.clients), [len(rows) for rows in shares])
                 client = client[np.argsort(np.concatenate(shares))]
         degrees = int(collection.whole.degree.max(initial=0)) + 1 if self.vocabulary == "all" else None
-        return [
-            self._shard(collection, np.flatnonzero(client == k), Purpose(name, k, seed, trains=True), degrees)
+        seed, rows = self.split_seed_of(seed), [np.flatnonzero(client == k) for k in range(len(names))]
+        shards = [
+            self._shard(collection, rows[k], Purpose(name, k, seed, trains=True), degrees)
             for k, name in enumerate(names)
         ]
+        whole, split = collection.whole, np.full(len(client), -1)
+        split[np.concatenate(rows)] = np.concatenate([shard.split for shard in shards])
+        tell(untrained_notes(whole.label, whole.classes, split, whole.name))
+        return shards
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or attributes; PyG objects as tables that say the same."""
@@ -130,7 +140,7 @@ class Graphs(OwnTables[GraphShard]):
             tables: Mapping[str, Any] = tables_of(self.graphs, "Graphs.graphs", numbers)
         else:
             tables, names = {name: getattr(self, name) for name in self.site_tables}, self.names()
-        return read_graphs(tables, names, "Graphs", are_numbers=numbers)
+        return read_graphs(tables, names, "Graphs", are_numbers=numbers, unknown=self.unknowns)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""
@@ -142,6 +152,7 @@ class Graphs(OwnTables[GraphShard]):
         collection = replace(self, clients=1, **dict[str, Any](tables)).read()
         check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
         tell(collection.notes)
+        purpose = replace(purpose, seed=self.split_seed_of(purpose.seed))
         return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
 
     def _shard(
@@ -154,8 +165,8 @@ class Graphs(OwnTables[GraphShard]):
         own = replace(collection.whole.take(rows), name=purpose.name)
         shard = self._with_vocabulary(own, collection.whole.name, degrees)
         if not collection.split:
-            g = generator(purpose.seed, "split", client=purpose.client)
-            return replace(shard, split=split_graphs(shard.label, g))
+            held = (HELD_OUT, HELD_OUT)
+            return replace(shard, split=split_by_hash(shard.hashes(), purpose.seed, held, few=FEWEST))
         if not (shard.split == 0).any():
             raise InputError(f"{shard.name}: column {self.split!r} leaves no graph for training; one is needed.")
         return shard
