@@ -129,6 +129,10 @@ class Interactions:
     time: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
 
+    def hashes(self) -> Hashes:
+        """Return a hash of the ids of each interaction's user and item, uint64 [n]."""
+        return joined(named(self.user_ids)[self.user], named(self.item_ids)[self.item])
+
     def __post_init__(self) -> None:
         _check_pairs("Interactions", self)
         full = np.flatnonzero(np.bincount(self.user, minlength=len(self.user_ids)) == len(self.item_ids))
