@@ -89,6 +89,17 @@ class FittedData(Data[Shard]):
         """Return this data set with what clients agree on as options, from what each has published."""
 
 
+class StayingData(Data[Shard]):
+    """Ability: split rows by a hash of what they are called, so that each stays in its split as a table grows."""
+
+    split_seed: int | None
+    """Of the key of the hash; None = the experiment's."""
+
+    @abstractmethod
+    def split_seed_of(self, seed: int) -> int:
+        """Return the seed of the split in an experiment with this one."""
+
+
 class QueriedData(Data[Shard]):
     """Ability: read questions to a trained model from tables with the columns of the user's own tables."""
 

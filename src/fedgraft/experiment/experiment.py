@@ -13,7 +13,7 @@ import tomli_w
 
 from fedgraft import wire
 from fedgraft.contracts import Aggregation, Codec, PartsSharing, RuntimeOptions, Sampler, Selector, Sharing, Task
-from fedgraft.contracts.data import Data, FittedData
+from fedgraft.contracts.data import Data, FittedData, StayingData
 from fedgraft.contracts.encoder import Encoder, LayeredEncoder
 from fedgraft.contracts.task_abilities import FittedTask, HaloTask, PartsTask, PublishingTask, derived_shards
 from fedgraft.engine.plan import Plan
@@ -92,6 +92,11 @@ class Experiment:
         return str(self.sections["task"]["name"])
 
     @property
+    def split_seed(self) -> int | None:
+        """The seed of the key by which rows are split; None where splits are drawn."""
+        return self.data.split_seed_of(self.seed) if isinstance(self.data, StayingData) else None
+
+    @property
     def agreement_known(self) -> bool:
         """Whether it is known how data are read, as it is where clients need not agree on anything."""
         return not isinstance(self.data, FittedData) or self.data.agreement is not None
@@ -126,7 +131,7 @@ class Experiment:
     def shards(self) -> Sequence[Any]:
         """Load every client's data, as the task reads them."""
         with named_as_in_recipes({"data": type(self.data)}):
-            return derived_shards(self.plan.task, self.data.load(self.seed), self.seed)
+            return derived_shards(self.plan.task, self.data.load(self.seed), self.seed, self.split_seed)
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""

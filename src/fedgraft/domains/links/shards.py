@@ -3,7 +3,7 @@
 Rules:
     Edges     those between own nodes. Edges to nodes elsewhere have no part in anything.
     Split     a share of them is for validation, a share for test; at least one each, of three edges or more. The others
-              train, and they alone carry messages.
+              train, and they alone carry messages. Of own tables the hash of its ends says where an edge is.
     No edges  each split has pairs of own nodes without an edge of any split: as many as it has edges, or `FEWEST` where
               that is more, or all that there are. No pair is in both splits.
 """
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.keyed_split import joined_either_way, named, split_by_hash
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.training.halo_setup import inside, without_edges
 from fedgraft.errors import require
@@ -96,16 +97,28 @@ def whole(shard: NodeShard) -> LinkShard:
     )
 
 
-def hold_out(shard: NodeShard, validation: float, test: float, g: np.random.Generator) -> LinkShard:
-    """Hold out shares of the edges of a client's part, drawn from `g`; both are in (0, 1) and together below 1."""
+def hold_out(
+    shard: NodeShard, validation: float, test: float, g: np.random.Generator, split_seed: int | None = None
+) -> LinkShard:
+    """Hold out shares of the edges of a client's part, drawn from `g`; both are in (0, 1) and together below 1.
+
+    With a `split_seed` the hash of an edge's ends says whether it is held out, and only other pairs are drawn.
+    """
     graph = inside(shard)
     edges = edges_of(graph)
     count = edges.shape[1]
     if count < len(SPLITS):
         return whole(shard)
-    tested = min(max(1, int(test * count)), count - 2)
-    validated = min(max(1, int(validation * count)), count - tested - 1)
-    held = g.permutation(count)[: tested + validated]
+    if split_seed is None:
+        tested = min(max(1, int(test * count)), count - 2)
+        validated = min(max(1, int(validation * count)), count - tested - 1)
+        held = g.permutation(count)[: tested + validated]
+    else:
+        rows = joined_either_way(named(graph.ids)[edges])
+        parts = split_by_hash(rows, split_seed, (validation, test), few=len(SPLITS))
+        chosen = [np.flatnonzero(parts == SPLITS.index(name)) for name in ("test", "validation")]
+        tested, validated = map(len, chosen)
+        held = np.concatenate(chosen)
     split = np.repeat(np.array([SPLITS.index("test"), SPLITS.index("validation")], np.int8), [tested, validated])
     others = _no_edges(edges, graph.own, sum(max(each, FEWEST) for each in (tested, validated)), g)
     share = max(tested, FEWEST) / (max(tested, FEWEST) + max(validated, FEWEST))

@@ -86,7 +86,6 @@ class Ratings:
         got = (float(self.rating.min()), float(self.rating.max()))
         require(within, "Ratings.rating", f"within the scale {low:g}..{high:g}", got)
 
-
     def hashes(self) -> Hashes:
         """Return a hash of the ids of each rating's user and item, uint64 [n]."""
         users = np.arange(self.users) if self.user_ids is None else self.user_ids
@@ -123,7 +122,6 @@ class RatingShard(Examples):
     n_categories: int
     user_ids: Array
     item_ids: Array
-
 
     def hashes(self) -> Hashes:
         """Return a hash of the ids of each rating's user and item, uint64 [n]."""

@@ -58,7 +58,7 @@ def read_all(form: Format, ratings: Given, trust: Given | None, named: bool) -> 
     unread = () if named and not is_folder(ratings) else ("client",)
     roles = [column.role for column in RATINGS.columns if column.role not in unread]
     rows = read(ratings, RATINGS, form.names, form.owner, only=roles)
-    return _ratings(form, rows, None if trust is None else read(trust, TRUST, form.names, form.owner), named)
+    return _ratings(form, rows, None if trust is None else read(trust, TRUST, form.names, form.owner), named, True)
 
 
 def read_clients(
@@ -71,11 +71,12 @@ def read_clients(
     needed = ("user", "item", "rating")
     table, more = replace(RATINGS, folder=""), ("category", "time", *(["split"] if trains else []))
     rows = read(ratings, table, form.names, form.owner, called[0], needed, (*needed, *more))
-    return _ratings(form, rows, None if trust is None else read(trust, TRUST, form.names, form.owner, called[1]))
+    links = None if trust is None else read(trust, TRUST, form.names, form.owner, called[1])
+    return _ratings(form, rows, links, by_ids=trains)
 
 
-def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False) -> Ratings:
-    """Return the whole set, from rows of ratings and of trust links, in the order of their ids, each pair once."""
+def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False, by_ids: bool = False) -> Ratings:
+    """Return the whole set, from rows of ratings and of trust links, each once; `by_ids`: in the order of their ids."""
     (user, user_ids), (item, item_ids) = rows.read("user"), rows.read("item")
     category, category_names = rows.read("category") or (np.zeros(len(rows), np.int64), np.array(["all"]))
     rating: Array = rows.read("rating")
@@ -85,6 +86,7 @@ def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False) 
     split, time = rows.read("split"), rows.read("time")
     pair = user * len(item_ids) + item
     kept, repeats = latest(pair if client is None else pair * len(client[1]) + client[0], time)
+    kept = kept if by_ids else np.sort(kept)
     if repeats:
         stands = f"the latest by {rows.names['time']!r} stands" if time is not None else NO_TIME
         dropped = [f"{repeats:,} repeated ratings of one item by one user left out; {stands}.", *dropped]
@@ -93,7 +95,7 @@ def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False) 
         item=item[kept],
         category=category[kept],
         rating=rating[kept].astype(np.float32),
-        trust=links[:, np.lexsort(links[::-1])],
+        trust=links[:, np.lexsort(links[::-1])] if by_ids else links,
         users=len(user_ids),
         items=len(item_ids),
         categories=len(category_names),

@@ -128,7 +128,9 @@ def class_notes(label: Indices, classes: Sequence[str], where: str, unknown: Seq
         listed = " and ".join(f"{classes[place]!r} ({count[place]:,})" for place in twins)
         notes.append(f"{where}: classes {listed} {why}; each is taken for a class. Write them alike if they are one.")
     if "-1" in classes and not unknown:
-        notes.append(f"{where}: '-1' is taken for a class; where it stands for an unknown one, set data.unknown = '-1'.")
+        notes.append(
+            f"{where}: '-1' is taken for a class; where it stands for an unknown one, set data.unknown = '-1'."
+        )
     return tuple(notes)
 
 

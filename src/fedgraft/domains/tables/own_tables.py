@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, QueriedData, SiteData
+from fedgraft.contracts.data import GivenData, QueriedData, SiteData, StayingData
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import SPLITS
@@ -17,7 +17,7 @@ from fedgraft.errors import require
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitOptions:
+class SplitOptions(StayingData[Shard]):
     """Options of data sets that split rows by a keyed hash.
 
     Args:

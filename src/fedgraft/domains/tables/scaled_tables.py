@@ -106,9 +106,7 @@ class ScaledTables(FittedData[Shard]):
         """Return the collection with features."""
         if collection.columns is None:
             return collection
-        whole = replace(
-            collection.whole, features=self.features_of(collection.columns, ""), scale_rows=self.scale_rows
-        )
+        whole = replace(collection.whole, features=self.features_of(collection.columns, ""), scale_rows=self.scale_rows)
         return replace(collection, whole=whole, columns=None)
 
     def load(self, seed: int) -> Sequence[Shard]:
@@ -170,4 +168,3 @@ class ScaledTables(FittedData[Shard]):
         ]
         if lost:
             LOG.warning(f"{where}: {some(lost)} lack numbers, which none did in training: the mean stands for them.")
-

@@ -210,7 +210,11 @@ def notes_on(published: Sequence[Any], transforms: Mapping[str, Transform]) -> l
     groups: dict[str, list[str]] = {}
     texts = published[0]["texts"]
     filled = np.sum([each["count"] for each in published], axis=0, dtype=np.int64)
-    empty = {name for name, count in zip([n for n in published[0]["names"] if n not in texts], filled, strict=True) if not count}
+    empty = {
+        name
+        for name, count in zip([n for n in published[0]["names"] if n not in texts], filled, strict=True)
+        if not count
+    }
     for name in published[0]["names"]:
         transform = transforms.get(name, {})
         if name in empty:

@@ -158,7 +158,8 @@ def client_of_tables(experiment: Experiment, tables: Mapping[str, Path], number:
     if first not in tables:
         raise InputError(f"--data {first}=FILE is missing: the table {first!r} of client {name!r}.")
     task, seed = experiment.plan.task, experiment.seed
-    return derived_shard(task, number, site.client_shard(task, tables, Purpose(name, number, seed, trains=True)), seed)
+    shard = site.client_shard(task, tables, Purpose(name, number, seed, trains=True))
+    return derived_shard(task, number, shard, seed, experiment.split_seed)
 
 
 def _of_file(experiment: Experiment, path: Path, number: int, name: str) -> tuple[Any, str]:

@@ -26,7 +26,7 @@ from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Graphs(LabelOptions, SplitOptions, OwnTables[GraphShard]):
+class Graphs(LabelOptions, SplitOptions[GraphShard], OwnTables[GraphShard]):
     """Own graphs with a class or a number each: tables of graphs, nodes and edges, or PyG objects.
 
     Source: none. Differs: graphs are split by the hash of their ids, so that each keeps its split as the table grows;

@@ -23,7 +23,7 @@ from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Interactions(SplitOptions, OwnTables[RankingShard], OwnShardData[RankingShard]):
+class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShardData[RankingShard]):
     """Own interactions: a table with columns for user and item, and perhaps one of items with what is known of them.
 
     Source: none. Differs: interactions are split by the hash of user and item, so that each keeps its split as the

@@ -29,7 +29,9 @@ SHARES = 10
 
 
 @dataclass(frozen=True)
-class Nodes(LabelOptions, SplitOptions, ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShard]):
+class Nodes(
+    LabelOptions, SplitOptions[NodeShard], ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShard]
+):
     """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nodes are split by the hash of their ids, so that each keeps its split as the graph grows;

@@ -21,7 +21,7 @@ USUAL = 10
 
 
 @dataclass(frozen=True)
-class Table(SplitOptions, reading.OwnRatings, OwnTables[RatingShard]):
+class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard]):
     """Own ratings: a table with columns for user, item, rating, and category or client; trust links if there are any.
 
     Source: none. Differs: ratings are split by the hash of user and item, so that each keeps its split as the table

@@ -28,7 +28,7 @@ SHARES = 10
 
 
 @dataclass(frozen=True)
-class TypedGraph(LabelOptions, SplitOptions, OwnTables[shards.TypedGraph]):
+class TypedGraph(LabelOptions, SplitOptions[shards.TypedGraph], OwnTables[shards.TypedGraph]):
     """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: target nodes are split by the hash of their ids, so that each keeps its split as the graph

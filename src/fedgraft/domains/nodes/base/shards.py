@@ -23,7 +23,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.examples import LATER, Examples, Features, check_alike, check_below, check_ends, check_features, stacked
+from fedgraft.domains.examples import (
+    LATER,
+    Examples,
+    Features,
+    check_alike,
+    check_below,
+    check_ends,
+    check_features,
+    stacked,
+)
 from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.notes import LOG
@@ -70,7 +79,6 @@ class LabelledNodes(Examples):
     def degree(self) -> Indices:
         """int64 [nodes]: how many neighbours; of a client's, those elsewhere, too."""
         return np.diff(self.pointers)
-
 
     def hashes(self) -> Hashes:
         """Return a hash of each node's id, uint64 [nodes]."""

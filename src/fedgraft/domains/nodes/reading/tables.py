@@ -23,7 +23,14 @@ from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.columns import Columns, read_columns
 from fedgraft.domains.tables.features import known_features
-from fedgraft.domains.tables.labels import class_notes, names_of_classes, read_classes, read_classes_among, read_numbers, read_split
+from fedgraft.domains.tables.labels import (
+    class_notes,
+    names_of_classes,
+    read_classes,
+    read_classes_among,
+    read_numbers,
+    read_split,
+)
 from fedgraft.domains.tables.reader import named_once, read
 from fedgraft.domains.tables.rows import Rows, arranged
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client
