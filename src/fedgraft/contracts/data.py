@@ -22,6 +22,11 @@ class Data(ABC, Generic[Shard]):
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """{name of another task: the options that make shards for it}; without these they are for `task`."""
 
+    @classmethod
+    def of_earlier(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a stored run, so that data are read as they were by the version that stored it."""
+        return options
+
     @abstractmethod
     def load(self, seed: int) -> Sequence[Shard]:
         """Load one shard per client, split into train, validation and test; equal seeds give equal shards."""

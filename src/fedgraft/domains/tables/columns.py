@@ -1,6 +1,6 @@
 """Columns of features as a user's table holds them: numbers, of which some are missing, and texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -52,8 +52,22 @@ class Columns:
         """Return some of the rows, by bool [rows] or whole numbers."""
         return Columns(self.names, self.numbers[rows], {name: values[rows] for name, values in self.texts.items()})
 
+    def filled(self, name: str) -> NDArray[np.bool_]:
+        """Return which cells of a column are filled in, bool [rows]."""
+        if name in self.texts:
+            return np.array([value is not None for value in self.texts[name]], bool)
+        numbers = self.numbers[:, self.numeric.index(name)]
+        return ~np.isnan(numbers if isinstance(numbers, np.ndarray) else numbers.toarray().ravel())
 
-def read_columns(rows: Rows, names: Sequence[str], hint: str, texts: Sequence[str] | None = None) -> Columns:
+    def frame(self) -> pd.DataFrame:
+        """Return the columns as a table, empty where something is missing."""
+        numbers = self.numbers if isinstance(self.numbers, np.ndarray) else self.numbers.toarray()
+        place = {name: number for number, name in enumerate(self.numeric)}
+        columns = {name: self.texts[name] if name in self.texts else numbers[:, place[name]] for name in self.names}
+        return pd.DataFrame(columns, index=range(len(self)))
+
+
+def read_columns(rows: Rows, names: Sequence[str], hint: str = "", texts: Sequence[str] | None = None) -> Columns:
     """Return columns of a table by name; `hint` ends the error about a cell that is neither number nor text of many.
 
     A column holds texts where more than half of what is filled in is no number; `texts` says which do, None = look.
@@ -117,10 +131,14 @@ def of_matrix(values: Array | sparse.csr_matrix, where: str, names: Sequence[str
         whole = values if isinstance(values, np.ndarray) else values.toarray()
         row, column = (int(axis[0]) for axis in np.nonzero(np.isinf(whole)))
         raise InputError(
-            f"{where}: features must be finite numbers, or nan where one is missing; got inf as feature {column} of node "
-            f"{row} ({int(infinite.sum())} such values)."
+            f"{where}: features must be finite numbers, or nan where one is missing; got inf as feature {column} of "
+            f"node {row} ({int(infinite.sum())} such values)."
         )
     if not isinstance(values, np.ndarray) and np.isnan(stored).any():
         values = values.toarray()
     matrix = values.astype(np.float64)
     return Columns(tuple(names or map(str, range(values.shape[1]))), matrix, {})
+
+
+ColumnReader: TypeAlias = Callable[[Rows, Sequence[str]], Columns]
+"""Reads columns of features from rows, by names."""

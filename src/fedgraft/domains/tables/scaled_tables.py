@@ -2,10 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Collection as Collection_
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fedgraft.contracts.data import FittedData
 from fedgraft.contracts.task import Shard
-from fedgraft.domains.dealing import Collection, Dealing
+from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.columns import Columns, read_columns
@@ -21,9 +21,9 @@ from fedgraft.domains.tables.features import check_present, known_features, some
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.scaling import SCALINGS, Transforms, agreed, notes_on, statistics_of
 from fedgraft.errors import require, require_one_of
-from fedgraft.wire.layouts import Tree
+from fedgraft.wire.layouts import Array, Tree
 
-HINT = " Columns that are no features are left out by naming the others in {owner}.features."
+HINT = " Columns that are no features are left out by naming the others in {option}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,11 @@ class ScaledTables(FittedData[Shard]):
         transforms: what is made of each column; None (default) = what clients agree on, which a run stores here.
     """
 
+    features_option: ClassVar[str] = "features"
+    """The option that names columns of features."""
+    own_columns: ClassVar[bool] = False
+    """Whether clients may have columns of features of their own, which are empty at the others."""
+
     scaling: Literal["auto", "standard", "rows", "none"] = "auto"
     least_examples: int = 5
     transforms: dict[str, dict[str, Any]] | None = None
@@ -49,13 +54,19 @@ class ScaledTables(FittedData[Shard]):
         require_one_of(f"{owner}.scaling", self.scaling, SCALINGS)
         require(self.least_examples >= 1, f"{owner}.least_examples", "at least 1", self.least_examples)
 
-    @abstractmethod
-    def read(self) -> Collection[Any]:
-        """Read the data of all clients, before they are dealt; where it has `columns`, features are still to be made."""
+    @classmethod
+    def of_earlier(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a stored run; earlier versions left columns as they were."""
+        before = {} if "scaling" in options else {"scaling": "rows", "transforms": {}}
+        return super().of_earlier({**before, **options})
 
     @abstractmethod
-    def dealing(self) -> Dealing[Any, Any]:
-        """Return how data are dealt that name no clients."""
+    def read(self) -> Collection[Any]:
+        """Read the data of all clients, before they are dealt, with `columns` that features are still made of."""
+
+    @abstractmethod
+    def owners(self, collection: Collection[Any], seed: int) -> tuple[Array, int]:
+        """Return the number of the client of each row of columns, [rows], and how many clients there are."""
 
     @property
     def agreement(self) -> Tree:
@@ -71,12 +82,13 @@ class ScaledTables(FittedData[Shard]):
         collection = self.collection
         if collection.columns is None:
             return []
-        owner, clients = self.dealing().owners(collection, seed)
+        owner, clients = self.owners(collection, seed)
         where = collection.whole.name
-        return [
-            statistics_of(collection.columns.take(owner == k), self.least_examples, self.scaling, where)
-            for k in range(clients)
-        ]
+        return [self.statistics_of(collection.columns.take(owner == k), where) for k in range(clients)]
+
+    def statistics_of(self, columns: Columns, where: str) -> Tree:
+        """Return what a client publishes of its columns; `where` names its table in errors."""
+        return statistics_of(columns, self.least_examples, self.scaling, where, self.own_columns)
 
     def fitted(self, published: Sequence[Tree]) -> Self:
         """Return this data set with a transform for each column, from all clients' statistics; a note says which."""
@@ -106,8 +118,14 @@ class ScaledTables(FittedData[Shard]):
         """Return the collection with features."""
         if collection.columns is None:
             return collection
-        whole = replace(collection.whole, features=self.features_of(collection.columns, ""), scale_rows=self.scale_rows)
-        return replace(collection, whole=whole, columns=None)
+        features, scale_rows = self.features_of(collection.columns, ""), self.scale_rows
+        ends = np.cumsum([0, *(len(part.split) for part in collection.parts)])
+        parts = [
+            replace(part, features=features[start:end], scale_rows=scale_rows)
+            for part, start, end in zip(collection.parts, ends[:-1], ends[1:], strict=True)
+        ]
+        whole = replace(collection.whole, features=features, scale_rows=scale_rows)
+        return replace(collection, whole=whole, parts=tuple(parts), columns=None)
 
     def load(self, seed: int) -> Sequence[Shard]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
@@ -128,7 +146,7 @@ class ScaledTables(FittedData[Shard]):
     def read_columns(self, rows: Rows, names: Sequence[str], owner: str) -> Columns:
         """Return columns of a table by name, texts where they are known to be; `owner` as of `reader.read`."""
         texts = None if self.transforms is None else self.made.texts
-        return read_columns(rows, names, HINT.format(owner=owner), texts)
+        return read_columns(rows, names, HINT.format(option=f"{owner}.{self.features_option}"), texts)
 
     def own_features(self, rows: Rows, others: Collection_[str], names: Sequence[str], is_sparse: bool) -> Features:
         """Return the features of a client's own rows, from columns of these names; arguments as of `known_features`."""
@@ -141,17 +159,19 @@ class ScaledTables(FittedData[Shard]):
             return sparse.csr_matrix(features)
         return features if isinstance(features, np.ndarray) else features.toarray()
 
-    def asked_features(self, table: pd.DataFrame, names: Sequence[str], where: str) -> pd.DataFrame:
+    def asked_features(
+        self, table: pd.DataFrame, names: Sequence[str], where: str, may_be_empty: bool = False
+    ) -> pd.DataFrame:
         """Return a table of questions with features in place of the columns of these names, where it has these.
 
-        A row without any of them has no features either. `where` is what errors call the table.
+        A row without any of them has no features either, unless it may be empty. `where` is what errors call the table.
         """
         present = [name for name in names if name in table]
         if not self.made.by_name or not present:
             return table
         rows = Rows.of_frame(table, where)
         columns = self.read_columns(rows, present, "data")
-        given = table[present].notna().any(axis=1).to_numpy()
+        given = table[present].notna().any(axis=1).to_numpy() | may_be_empty
         values = self.made.dense(columns)
         self._note_missing(columns.take(given), where)
         values[~given] = np.nan

@@ -48,20 +48,21 @@ column of 0 and 1 each.
 # --- what a client publishes ------------------------------------------------------------------------------------------
 
 
-def statistics_of(columns: Columns, least: int, scaling: Scaling, where: str) -> Tree:
+def statistics_of(columns: Columns, least: int, scaling: Scaling, where: str, own: bool = False) -> Tree:
     """Return what a client publishes of its columns of features; `where` names its table in errors.
 
     Nothing is told that fewer than `least` rows are behind: of a column with fewer numbers its kind is `UNKNOWN`, and a
-    text of fewer rows is left out.
+    text of fewer rows is left out. Clients may have columns of their `own`: one that is empty is none of this client's,
+    and no number of it is missing.
     """
     count, kinds, moments = _of_numbers(columns.numbers, least, scaling == "standard")
-    missing = len(columns) - count
+    missing = (count < len(columns)) & (~np.array(own) | (count > 0))
     return {
         "rows": len(columns),
         "names": list(columns.names),
         "kinds": kinds,
         "count": count.astype(np.uint32),
-        "missing": (missing > 0).astype(np.uint8),
+        "missing": missing.astype(np.uint8),
         "moments": moments.astype(np.float32),
         "texts": {name: _of_texts(values, least, name, where) for name, values in columns.texts.items()},
     }
@@ -210,11 +211,8 @@ def notes_on(published: Sequence[Any], transforms: Mapping[str, Transform]) -> l
     groups: dict[str, list[str]] = {}
     texts = published[0]["texts"]
     filled = np.sum([each["count"] for each in published], axis=0, dtype=np.int64)
-    empty = {
-        name
-        for name, count in zip([n for n in published[0]["names"] if n not in texts], filled, strict=True)
-        if not count
-    }
+    numeric = [name for name in published[0]["names"] if name not in texts]
+    empty = {name for name, count in zip(numeric, filled, strict=True) if not count}
     for name in published[0]["names"]:
         transform = transforms.get(name, {})
         if name in empty:
@@ -259,6 +257,10 @@ class Transforms:
     def names(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the features that columns become, in order."""
         return tuple(each for name in columns for each in self._parts(name))
+
+    def sources(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return the column that each feature is made of, in order."""
+        return tuple(name for name in columns for _ in self._parts(name))
 
     def _parts(self, name: str) -> list[str]:
         transform = self.by_name.get(name, {})

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.examples import Features, compact
-from fedgraft.domains.tables.features import dense_features
+from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.labels import class_notes, read_classes, read_classes_among, read_split
 from fedgraft.domains.tables.reader import check_there, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, ascending, places_of, repeated
@@ -51,9 +50,6 @@ ASKED_ENDS = ("source", "target")
 ASKED_EDGES = Table("edges", tuple(map(Column, ("source_type", "source", "target_type", "target"))), may_be_empty=True)
 """Of questions: the type and the id of each end."""
 
-OFFSET = 100.0
-"""A column of features whose mean is more than so many times what it differs by, such as years, is noted."""
-
 BOTH = ("ends[0]", "ends[1]")
 """Roles of the ids of both ends."""
 
@@ -70,13 +66,14 @@ def read_typed_graph(
     metapaths: Sequence[str],
     owner: str,
     known_classes: tuple[str, ...] = (),
+    columns_of: ColumnReader = read_columns,
     unknown: Sequence[str] = (),
 ) -> Collection[TypedGraph]:
     """Read a graph of a row per node and a row per edge, listed one way or both; nodes are in the order of their ids.
 
     Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
     `owner` is what errors call the parameters: "TypedGraph" for TypedGraph.nodes ... The table may lack some of
-    `known_classes`; none = those that it has. Labels `unknown` are as empty.
+    `known_classes`; none = those that it has. `columns_of` reads columns of features; labels `unknown` are as empty.
     """
     kinds, ids = _node_tables(nodes, target, names, owner)
     require_one_of(f"{owner}.target", target, kinds)
@@ -100,12 +97,12 @@ def read_typed_graph(
     if "client" in own:
         # Of rows of other types nothing is read, whatever stands there: what is left may be of a simpler type.
         client, clients = replace(own["client"], values=own["client"].values.infer_objects()).codes()
-    features, feature_names, remarks = _features(own, owner)
+    columns = columns_of(own, _features(own))
     whole = TypedGraph(
         name=own.where,
         target=target,
         ids={kind: known.astype(object) for kind, known in ids.items()},
-        features=features,
+        features=np.zeros((len(own), 0), np.float32),
         label=label,
         classes=classes,
         split=split,
@@ -114,9 +111,9 @@ def read_typed_graph(
     )
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
-    told = (*notes, *remarks, *class_notes(label, classes, own.where, unknown))
-    collection = Collection(whole, client, tuple(clients.tolist()), "split" in own, told, feature_names)
-    return by_ids(collection)
+    named = tuple(clients.tolist())
+    told = (*notes, *class_notes(label, classes, own.where, unknown))
+    return by_ids(Collection(whole, client, named, "split" in own, told, columns.names, columns=columns))
 
 
 def by_ids(collection: Collection[TypedGraph]) -> Collection[TypedGraph]:
@@ -127,8 +124,13 @@ def by_ids(collection: Collection[TypedGraph]) -> Collection[TypedGraph]:
         return collection
     arranged = whole.induced(whole.name, orders)
     edges = {pair: once(ends, pair[0] == pair[1]) for pair, ends in arranged.edges.items()}
-    own = orders[whole.target]
-    return replace(collection, whole=replace(arranged, edges=edges), client=collection.client[own])
+    own, columns = orders[whole.target], collection.columns
+    return replace(
+        collection,
+        whole=replace(arranged, edges=edges),
+        client=collection.client[own],
+        columns=None if columns is None else columns.take(own),
+    )
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -171,22 +173,13 @@ def _check_once(kind: str, ids: Texts, rows: Rows) -> None:
     raise rows.error(again, f"{what} listed twice")
 
 
-def _features(own: Rows, owner: str) -> tuple[Features, tuple[str, ...], list[str]]:
-    """(features of the target nodes, their names, notes); none where no column has numbers."""
+def _features(own: Rows) -> tuple[str, ...]:
+    """Names of the columns of features of the target nodes; those that have numbers unless they are named."""
     names = own.names["features"]
-    if names is ALL_OTHERS:
-        others = [own.names[role] for role in NODES.roles if role != "features"]
-        names = tuple(name for name in own if name not in others and np.isfinite(as_numbers(own.frame[name])).any())
-    values = dense_features(own, names, owner)
-    mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
-    # What is constant but for rounding is left alone.
-    far = np.flatnonzero((spread > 1e-6 * np.abs(mean)) & (np.abs(mean) > OFFSET * spread))
-    notes = [
-        f"{own.where}: column {names[k]!r} is {mean[k]:.5g} on average and differs by {spread[k]:.2g}: as a feature it "
-        f"drowns the others; take off its mean, or name the others in {owner}.features."
-        for k in far
-    ]
-    return (compact(values) if names else values), tuple(names), notes
+    if names is not ALL_OTHERS:
+        return tuple(names)
+    others = [own.names[role] for role in NODES.roles if role != "features"]
+    return tuple(name for name in own if name not in others and np.isfinite(as_numbers(own.frame[name])).any())
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------

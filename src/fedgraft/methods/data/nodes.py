@@ -23,6 +23,7 @@ from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.wire.layouts import Array
 
 SHARES = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
@@ -36,9 +37,9 @@ class Nodes(
 
     Source: none. Differs: nodes are split by the hash of their ids, so that each keeps its split as the graph grows;
         not by class, as published sets are. Of a PyG object the id of a node is its position.
-    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges are
-    undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges` of
-    its own, where edges to nodes elsewhere are left out; the recipe says `features`, and the task's `class_names`.
+    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges
+    are undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges`
+    of its own, where edges to nodes elsewhere are left out; the recipe says `features`, and the task's `class_names`.
 
     Args:
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
@@ -89,7 +90,7 @@ class Nodes(
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self.check_scaling()
         self.check_split()
-        self.dealing()
+        self._dealing()
         for table in self.schemas:
             table.check("Nodes", self.names())
         if self._is_object():
@@ -113,7 +114,12 @@ class Nodes(
 
     def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[NodeShard]:
         """Return one shard per client of what was read, with features."""
-        return self.dealing().load(collection, seed, self.clients, split=bool(self.label), split_seed=self.split_seed)
+        split = bool(self.label)
+        return self._dealing().load(collection, seed, self.clients, split=split, split_seed=self.split_seed)
+
+    def owners(self, collection: Collection[WholeGraph], seed: int) -> tuple[Array, int]:
+        """Return the number of each node's client, [nodes], and how many clients there are."""
+        return self._dealing().owners(collection, seed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or features; PyG objects as tables that say the same."""
@@ -169,7 +175,7 @@ class Nodes(
         shard, is_split = reading.site_part(*own, names, *form)
         if not self.label:
             return shard
-        return self.dealing().split_site(shard, is_split, replace(purpose, seed=self.split_seed_of(purpose.seed)))
+        return self._dealing().split_site(shard, is_split, replace(purpose, seed=self.split_seed_of(purpose.seed)))
 
     @property
     def _are_numbers(self) -> bool:
@@ -187,6 +193,5 @@ class Nodes(
             return Path(self.nodes).suffix == SUFFIX
         return not isinstance(self.nodes, pd.DataFrame)
 
-    def dealing(self) -> NodeDealing:
-        """Return how nodes are dealt that name no client."""
+    def _dealing(self) -> NodeDealing:
         return NodeDealing("Nodes", self.clients or SHARES, self.partition, self.alpha, fold=self.fold)

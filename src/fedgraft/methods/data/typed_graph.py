@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +15,8 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
+from fedgraft.domains.tables.reader import OWNER
+from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.features import with_features
@@ -22,21 +24,24 @@ from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
 from fedgraft.domains.typed.tables import BOTH, EDGES, NODES, read_typed_graph
 from fedgraft.errors import InputError, require
+from fedgraft.wire.layouts import Array
 
 SHARES = 10
 """Clients, unless given or named by the data."""
 
 
 @dataclass(frozen=True)
-class TypedGraph(LabelOptions, SplitOptions[shards.TypedGraph], OwnTables[shards.TypedGraph]):
+class TypedGraph(
+    LabelOptions, SplitOptions[shards.TypedGraph], ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]
+):
     """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: target nodes are split by the hash of their ids, so that each keeps its split as the graph
         grows; not by class, as published sets are. A node of a PyG object without ids has its position for one.
-    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges are
-    undirected, listed one way or both. Only the nodes that are classified have features; where there are none, they are
-    made of what each client holds. A file is .csv or .parquet. At a site: `nodes` and `edges` of its own, each a table
-    of all types.
+    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges
+    are undirected, listed one way or both. Only the nodes that are classified have features; where there are none, they
+    are made of what each client holds. A file is .csv or .parquet. At a site: `nodes` and `edges` of its own, each a
+    table of all types.
 
     Args:
         nodes: {type: file or DataFrame}, one row per node; or one file or DataFrame of all nodes, whose column "type"
@@ -84,6 +89,7 @@ class TypedGraph(LabelOptions, SplitOptions[shards.TypedGraph], OwnTables[shards
 
     def __post_init__(self) -> None:
         require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
+        self.check_scaling()
         self._dealing()
         self.check_split()
         NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))
@@ -116,14 +122,18 @@ class TypedGraph(LabelOptions, SplitOptions[shards.TypedGraph], OwnTables[shards
             )
         return {"nodes": given, "target": labelled[0]}
 
-    def load(self, seed: int) -> list[shards.TypedGraph]:
-        """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        parts = self._dealing().load(self.read(), seed, self.clients, split_seed=self.split_seed)
+    def dealt(self, collection: Collection[shards.TypedGraph], seed: int) -> list[shards.TypedGraph]:
+        """Return one shard per client of what was read, with features."""
+        parts = self._dealing().load(collection, seed, self.clients, split_seed=self.split_seed)
         return [with_features(part) for part in parts]
 
     def names(self, **renamed: Any) -> Names:
         """Return {role: name} of the columns; the option `ends` names two of them."""
         return super().names(**dict(zip(BOTH, self.ends, strict=True)), **renamed)
+
+    def owners(self, collection: Collection[shards.TypedGraph], seed: int) -> tuple[Array, int]:
+        """Return the number of each node's client, [nodes], and how many clients there are."""
+        return self._dealing().owners(collection, seed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return tables in memory as one of all nodes and one of all edges; PyG objects likewise."""
@@ -145,7 +155,8 @@ class TypedGraph(LabelOptions, SplitOptions[shards.TypedGraph], OwnTables[shards
             collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes", self.unknowns)
             dealt = "masks leave"
         else:
-            form = self.target, self.names(), self.metapaths, "TypedGraph", (), self.unknowns
+            columns = partial(self.read_columns, owner="TypedGraph")
+            form = self.target, self.names(), self.metapaths, "TypedGraph", (), columns, self.unknowns
             collection = read_typed_graph(self.nodes, self.edges, *form)
             dealt = f"column {self.split!r} leaves"
         whole = collection.whole
@@ -173,7 +184,10 @@ class TypedGraph(LabelOptions, SplitOptions[shards.TypedGraph], OwnTables[shards
             "nodes": {self.node: "node", self.client: "client"},
             "edges": dict(zip(self.ends, ("source", "target"), strict=True)),
         }
-        return {**renamed(tables, usual), "features": pd.DataFrame({"name": list(self.feature_names)}, dtype=object)}
+        asked, names = renamed(tables, usual), self.feature_names
+        if "nodes" in asked:
+            asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
+        return {**asked, "features": pd.DataFrame({"name": list(self.made.names(names))}, dtype=object)}
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> shards.TypedGraph:
         """Read one client's nodes of all types and the edges between them."""
@@ -182,8 +196,10 @@ class TypedGraph(LabelOptions, SplitOptions[shards.TypedGraph], OwnTables[shards
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
             )
-        known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names, self.unknowns
-        collection = read_typed_graph(tables["nodes"], tables["edges"], *known)
+        columns = partial(self.read_columns, owner="data")
+        known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
+        read = read_typed_graph(tables["nodes"], tables["edges"], *known, columns, self.unknowns)
+        collection = self.encoded(read)
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
         part = replace(collection.whole, name=purpose.name)
         tell(collection.notes)

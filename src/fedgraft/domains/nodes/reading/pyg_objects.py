@@ -104,10 +104,8 @@ def tables_of(collection: Collection[WholeGraph], names: Names) -> dict[str, pd.
     """{"nodes": ..., "edges": ...}, tables that say the same, with these names of columns; features by number."""
     whole, columns = collection.whole, collection.columns
     assert columns is not None, "a user's own object is read raw"
-    values = columns.numbers if isinstance(columns.numbers, np.ndarray) else columns.numbers.toarray()
-    values = values.astype(np.float32)  # as the object has them
     named = pd.DataFrame({names["node"]: whole.ids, **columns_of(collection, names)})
-    nodes = pd.concat([named, pd.DataFrame(values, columns=list(columns.names))], axis=1)
+    nodes = pd.concat([named, columns.frame().astype(np.float32)], axis=1)  # as the object has them
     receiver = np.repeat(np.arange(whole.nodes), whole.degree)
     once = receiver < whole.senders
     ends = {names["source"]: whole.ids[receiver[once]], names["target"]: whole.ids[whole.senders[once]]}

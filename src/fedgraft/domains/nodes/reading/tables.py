@@ -21,7 +21,7 @@ from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
 from fedgraft.domains.notes import LOG, tell
-from fedgraft.domains.tables.columns import Columns, read_columns
+from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.features import known_features
 from fedgraft.domains.tables.labels import (
     class_notes,
@@ -73,15 +73,14 @@ def read_nodes(
     names: Names,
     owner: str,
     are_numbers: bool = False,
-    read_columns: Callable[..., Columns] = partial(read_columns, hint=""),
+    columns_of: ColumnReader = read_columns,
     unknown: Sequence[str] = (),
 ) -> Collection[WholeGraph]:
     """Return two tables as one graph, its nodes in the order of their ids, whatever that of the rows is.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
-    ... Labels are numbers or classes, those `unknown` as empty. `read_columns` reads columns of features from rows, by
-    names.
+    ... Labels are numbers or classes, those `unknown` as empty. `columns_of` reads columns of features.
     """
     rows = read(nodes, NODES, names, owner)
     if rows.files and "client" in rows:
@@ -111,7 +110,7 @@ def read_nodes(
         pointers=pointers,
         senders=senders,
     )
-    columns = read_columns(rows, _features(rows, owner)).take(order)
+    columns = columns_of(rows, _features(rows, owner)).take(order)
     told = (*notes, *links.notes, *class_notes(label, classes, where, unknown))
     return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, columns=columns)
 
