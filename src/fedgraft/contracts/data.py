@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar, overload
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
@@ -92,6 +94,21 @@ class FittedData(Data[Shard]):
     @abstractmethod
     def fitted(self, published: Sequence[Tree]) -> Self:
         """Return this data set with what clients agree on as options, from what each has published."""
+
+
+class KnownRows(ABC):
+    """Ability of shards: tell rows by a hash of what they are called, and keep some out of validation and test."""
+
+    @abstractmethod
+    def parted(self) -> tuple[NDArray[np.uint64], NDArray[np.integer]]:
+        """Return the hash of each row, uint64 [n], and its split, [n], as places in `SPLITS`; -1 for none."""
+
+    @abstractmethod
+    def untested(self, seen: NDArray[np.uint64]) -> tuple[Self, int]:
+        """Return the shard without rows for validation or test that are `seen`, by their hashes, and how many they are.
+
+        They are for training, or left out.
+        """
 
 
 class StayingData(Data[Shard]):

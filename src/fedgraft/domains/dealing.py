@@ -12,10 +12,10 @@ from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.keyed_split import split_by_hash
+from fedgraft.domains.labels.class_notes import untrained_notes
 from fedgraft.domains.labels.known import groups_of, is_known
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.columns import Columns
-from fedgraft.domains.tables.labels import untrained_notes
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 

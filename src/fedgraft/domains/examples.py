@@ -1,12 +1,14 @@
 """Examples of clients, which are in a split or in none, and their features, of one width: what all shards hold."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgraft.contracts.data import KnownRows
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.keyed_split import Hashes
 from fedgraft.errors import InputError, require, require_one_of
@@ -22,7 +24,7 @@ Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
 """float32 [examples, f], dense or CSR."""
 
 
-class Examples:
+class Examples(KnownRows):
     """Part of every shard: a split, index into `SPLITS` of each example; -1 = in none."""
 
     split: Any
@@ -35,6 +37,18 @@ class Examples:
     def hashes(self) -> Hashes:
         """Return a hash of what each example is called, uint64 [examples]: the same in every table that has it."""
         raise NotImplementedError(f"{type(self).__name__} does not say what its examples are called.")
+
+    def parted(self) -> tuple[Hashes, NDArray[np.integer]]:
+        """Return the hash and the split of each example."""
+        return self.hashes(), self.split
+
+    def untested(self, seen: Hashes) -> tuple[Self, int]:
+        """Return the shard with examples that are `seen`, by their hashes, for training, and how many were not."""
+        moved = (self.split > SPLITS.index("train")) & np.isin(self.hashes(), seen)
+        if not moved.any():
+            return self, 0
+        moving: Any = self
+        return replace(moving, split=np.where(moved, self.split.dtype.type(0), self.split)), int(moved.sum())
 
 
 def compact(values: Features) -> Features:

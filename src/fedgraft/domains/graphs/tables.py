@@ -13,11 +13,12 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS, Indices, Questions
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import classes_hint, is_known, numbers_hint
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import ColumnReader
 from fedgraft.domains.tables.features import some
-from fedgraft.domains.tables.labels import class_codes, class_notes, without
+from fedgraft.domains.tables.labels import class_codes, without
 from fedgraft.domains.tables.reader import OWNER, read
 from fedgraft.domains.tables.rows import Rows, arranged, as_numbers, ascending, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table

@@ -9,14 +9,15 @@ Rules:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.data import KnownRows
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.keyed_split import joined_either_way, named, split_by_hash
+from fedgraft.domains.keyed_split import Hashes, joined_either_way, named, split_by_hash
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.training.halo_setup import inside, without_edges
 from fedgraft.errors import require
@@ -26,7 +27,7 @@ FEWEST: Final = 100
 
 
 @dataclass(frozen=True, eq=False)
-class LinkShard:
+class LinkShard(KnownRows):
     """One client's own part of a graph, some edges held out.
 
     Args:
@@ -63,6 +64,21 @@ class LinkShard:
     def edges(self) -> Indices:
         """Training edges, int64 [2, edges], the lower node first."""
         return edges_of(self.graph)
+
+    def parted(self) -> tuple[Hashes, NDArray[np.integer]]:
+        """Return the hash and the split of each edge, those that train first."""
+        ends = np.concatenate([self.edges, self.pairs[:, self.edge]], axis=1)
+        split = np.concatenate([np.zeros(self.edges.shape[1], np.int8), self.split[self.edge]])
+        return self._hashes(ends), split
+
+    def untested(self, seen: Hashes) -> tuple[Self, int]:
+        """Return the shard without held-out edges that are `seen`, by their hashes, and how many they are."""
+        left = self.edge & np.isin(self._hashes(self.pairs), seen)
+        some = {name: getattr(self, name)[~left] for name in ("split", "edge", "part")}
+        return replace(self, pairs=self.pairs[:, ~left], **some), int(left.sum())
+
+    def _hashes(self, ends: NDArray[np.integer]) -> Hashes:
+        return joined_either_way(named(self.graph.ids)[ends])
 
     def rows(self, split: str) -> Indices:
         """Places of the edges that are scored, int64 [n]: a client's score counts as often as it has such edges."""

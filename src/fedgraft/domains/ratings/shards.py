@@ -8,8 +8,8 @@ Rules, the same for every source:
     Trust       links to oneself and repeated links go; a link is known to every client where both its ends occur.
     Occurrence  a user or item occurs at a client if it has a rating of any split there. That a node exists is no label;
                 what it gave or got is, and that is split.
-    Split       per client, seeded, 8:1:1, of own tables by the hash of user and item; or its latest ratings for test and
-                those before them for validation where times are known; or as the data say. Unless they say, every
+    Split       per client, seeded, 8:1:1, of own tables by the hash of user and item; or its latest ratings for test
+                and those before them for validation where times are known; or as the data say. Unless they say, every
                 category of a client keeps at least one training rating; by the hash every client does.
 """
 

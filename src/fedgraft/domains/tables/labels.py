@@ -1,7 +1,7 @@
 """Labels and splits of examples to learn from, of which some are empty: classes, numbers, and who is in which split."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.labels.class_notes import NUMBER
 from fedgraft.domains.labels.known import classes_hint, is_known
 from fedgraft.domains.tables.rows import Cells, Coded, Rows, as_numbers
 from fedgraft.errors import InputError
@@ -18,10 +19,6 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A class that is a whole number; of at most as many digits as an int64 holds."""
 _CLASS: Final = re.compile(r"\+?(?:-(?=0\.))?(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
 """A whole number as a class may be written: "1", "+1", "1.0"."""
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
-_PLAIN: Final = re.compile(r"[\w.+-]+")
-SHOWN: Final = 10
-"""Classes that a note counts one by one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +40,7 @@ class LabelOptions:
 
 def numbers_of(labels: Sequence[str]) -> list[float]:
     """Return those of labels that are numbers."""
-    return [float(each) for each in labels if _NUMBER.fullmatch(each)]
+    return [float(each) for each in labels if NUMBER.fullmatch(each)]
 
 
 def without(cells: Cells, unknown: Sequence[str]) -> Cells:
@@ -112,64 +109,6 @@ def read_classes_among(cells: Cells, classes: Sequence[str], unknown: Sequence[s
             raise known.error(code == number, f"one of task.class_names, {listed}", repr(name), counted=False)
     label[cells.filled] = np.array([places[name] for name in names.tolist()])[code]
     return label
-
-
-# --- what is said of classes ------------------------------------------------------------------------------------------
-
-
-def class_notes(label: Indices, classes: Sequence[str], where: str, unknown: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return notes on the classes of a table `where`: how many rows each has, and which look like one or like none."""
-    if not classes:
-        return ()
-    count = np.bincount(label[label >= 0], minlength=len(classes))
-    lost = int((label < 0).sum())
-    notes = [f"{where}: classes {_counted(classes, count)}{f'; of {lost:,} rows it is unknown' if lost else ''}."]
-    for twins, why in _twins(classes):
-        listed = " and ".join(f"{classes[place]!r} ({count[place]:,})" for place in twins)
-        notes.append(f"{where}: classes {listed} {why}; each is taken for a class. Write them alike if they are one.")
-    if "-1" in classes and not unknown:
-        notes.append(
-            f"{where}: '-1' is taken for a class; where it stands for an unknown one, set data.unknown = '-1'."
-        )
-    return tuple(notes)
-
-
-def untrained_notes(label: Indices, classes: Sequence[str], split: Array, where: str) -> tuple[str, ...]:
-    """Return a note on classes of which no row is for training; none where every class that occurs has one."""
-    if not classes:
-        return ()
-    count = np.bincount(label[label >= 0], minlength=len(classes))
-    trained = np.bincount(label[(label >= 0) & (split == 0)], minlength=len(classes))
-    lacking = np.flatnonzero((count > 0) & (trained == 0))
-    if not len(lacking):
-        return ()
-    listed = _counted([classes[place] for place in lacking], count[lacking])
-    return (f"{where}: no row is for training of class{'' if len(lacking) == 1 else 'es'} {listed}.",)
-
-
-def _counted(classes: Sequence[str], count: Indices) -> str:
-    """'a (3), b (2)', of many classes the most frequent ones."""
-    shown = range(len(classes))
-    if len(classes) > SHOWN:
-        shown = sorted(np.argsort(-count, kind="stable")[:SHOWN].tolist())
-    listed = ", ".join(f"{_name(classes[place])} ({count[place]:,})" for place in shown)
-    more = len(classes) - len(shown)
-    return f"{listed} and {more:,} rarer ones" if more else listed
-
-
-def _name(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) else repr(text)
-
-
-def _twins(classes: Sequence[str]) -> Iterator[tuple[list[int], str]]:
-    """Places of classes whose names are one number, or one text but for case and blanks, and which of these."""
-    alike: dict[object, list[int]] = {}
-    for place, name in enumerate(classes):
-        text = name.strip()
-        alike.setdefault(float(text) if _NUMBER.fullmatch(text) else text.casefold(), []).append(place)
-    for key, places in alike.items():
-        if len(places) > 1:
-            yield places, "are one number" if isinstance(key, float) else "differ in case or blanks alone"
 
 
 def read_split(rows: Rows, label: Array) -> NDArray[np.int8]:

@@ -13,9 +13,9 @@ from scipy import sparse
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables import pyg_objects as pyg
 from fedgraft.domains.tables.columns import of_matrix
-from fedgraft.domains.tables.labels import class_notes
 from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.rows import Coded
 from fedgraft.domains.tables.schema import Names

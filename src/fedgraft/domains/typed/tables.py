@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
-from fedgraft.domains.tables.labels import class_notes, read_classes, read_classes_among, read_split
+from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
 from fedgraft.domains.tables.reader import check_there, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, ascending, places_of, repeated
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table

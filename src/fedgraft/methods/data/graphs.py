@@ -18,8 +18,9 @@ from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import FEWEST, HELD_OUT, GraphShard, check_graphs, check_labels, deal, with_degrees
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
 from fedgraft.domains.keyed_split import split_by_hash
+from fedgraft.domains.labels.class_notes import untrained_notes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.labels import LabelOptions, untrained_notes
+from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.scaled_tables import ScaledTables

@@ -10,11 +10,11 @@ import torch
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
 from fedgraft.domains.tables import pyg_objects as pyg
 from fedgraft.domains.tables.columns import of_matrix
-from fedgraft.domains.tables.labels import class_notes
 from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.schema import Names
 from fedgraft.errors import InputError

@@ -18,13 +18,13 @@ from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, header, 
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.features import known_features
 from fedgraft.domains.tables.labels import (
-    class_notes,
     names_of_classes,
     read_classes,
     read_classes_among,
