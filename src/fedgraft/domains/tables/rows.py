@@ -86,11 +86,11 @@ class Cells(Located):
             got = "nothing" if pd.isna(self.values.iloc[cells[0]]) else repr(self.text(cells[0]))
         return InputError(f"{self.row(cells[0])}: {self.name!r} must be {must}; got {got}{count}.{hint}")
 
-    def codes(self, whole: re.Pattern[str] = _WHOLE_FLOAT) -> Coded:
+    def codes(self, number: re.Pattern[str] = _WHOLE_FLOAT) -> Coded:
         """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order.
 
         Whole numbers that a program has written as floats, as it does where a column lacks some, are whole numbers: in
-        a file of whose column all are whole. `whole` says how such a number may be written, its group 1 what it is.
+        a file of whose column all are whole. `number` says how a whole number may be written, its group 1 what it is.
         """
         values, whole = self.values, "text or whole numbers"
         if len(self.filled) < len(self):
@@ -105,13 +105,13 @@ class Cells(Located):
         if pd.api.types.is_complex_dtype(values.dtype):
             raise self.error([0], whole, repr(complex(values.iloc[0])), counted=False)
         codes, names = pd.factorize(values.astype(str).to_numpy(dtype=object), sort=True)
-        return self._whole(codes.astype(np.int64), np.asarray(names).astype(str), whole)
+        return self._whole(codes.astype(np.int64), np.asarray(names).astype(str), number)
 
-    def _whole(self, codes: Indices, names: Array, whole: re.Pattern[str]) -> Coded:
+    def _whole(self, codes: Indices, names: Array, number: re.Pattern[str]) -> Coded:
         """Return codes and names with whole numbers for floats, of each file of whose column all are whole."""
         if not len(other := np.flatnonzero((np.char.find(names, ".") > 0) | np.char.startswith(names, "+"))):
             return codes, names  # as a rule
-        written = {int(place): found[1] for place in other if (found := whole.fullmatch(names[place]))}
+        written = {int(place): found[1] for place in other if (found := number.fullmatch(names[place]))}
         if not written:
             return codes, names
         known = np.isin(np.arange(len(names)), list(written)) | np.array([bool(_WHOLE.fullmatch(n)) for n in names])
