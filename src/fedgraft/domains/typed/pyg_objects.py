@@ -190,7 +190,7 @@ def _graph(
         classes=classes,
         split=split,
         edges={pair: once(places, pair[0] == pair[1]) for pair, places in ends.items()},
-        metapaths=tuple(metapaths) or shortest_metapaths(target, list(ends)),
+        metapaths=tuple(metapaths) or shortest_metapaths(target, sorted(ends)),
     )
     if not client:
         for metapath in graph.metapaths:

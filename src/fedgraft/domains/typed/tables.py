@@ -108,7 +108,7 @@ def read_typed_graph(
         classes=classes,
         split=split,
         edges=links,
-        metapaths=tuple(metapaths) or shortest_metapaths(target, list(links)),
+        metapaths=tuple(metapaths) or shortest_metapaths(target, sorted(links)),
     )
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
@@ -118,12 +118,13 @@ def read_typed_graph(
 
 
 def by_ids(collection: Collection[TypedGraph]) -> Collection[TypedGraph]:
-    """Return a graph whose nodes, and with them its edges, are in the order of their ids, whatever that of rows was."""
+    """Return a graph whose types are in the order of their names, and nodes and edges in that of ids, not of rows."""
     whole = collection.whole
-    orders = {kind: ascending(ids) for kind, ids in whole.ids.items()}
-    if all((order[1:] > order[:-1]).all() for order in orders.values()):
-        return collection
-    arranged = whole.induced(whole.name, orders)
+    orders = {kind: ascending(whole.ids[kind]) for kind in sorted(whole.ids)}
+    ids = {kind: whole.ids[kind] for kind in orders}
+    arranged = replace(whole, ids=ids, edges={pair: whole.edges[pair] for pair in sorted(whole.edges)})
+    if any((order[1:] < order[:-1]).any() for order in orders.values()):
+        arranged = arranged.induced(whole.name, orders)
     edges = {pair: once(ends, pair[0] == pair[1]) for pair, ends in arranged.edges.items()}
     own, columns = orders[whole.target], collection.columns
     return replace(
@@ -138,7 +139,7 @@ def by_ids(collection: Collection[TypedGraph]) -> Collection[TypedGraph]:
 
 
 def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[dict[str, Rows], dict[str, Texts]]:
-    """({type: its nodes}, {type: their ids}), in the order in which tables are named, or in that of names."""
+    """({type: its nodes}, {type: their ids}), in the order in which types are named."""
     kinds: dict[str, Rows] = {}
     ids: dict[str, Texts] = {}
     if isinstance(nodes, Mapping):
@@ -149,7 +150,7 @@ def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[
         every = read(nodes, NODES, names, owner, needed=("node", TYPE))
         code, named = every[TYPE].codes()
         known = every["node"].texts()
-        for number in range(len(named)):
+        for number in dict.fromkeys(code.tolist()):
             rows = np.flatnonzero(code == number)
             kinds[str(named[number])], ids[str(named[number])] = every.take(rows), known[rows]
     for kind in kinds:
@@ -191,7 +192,7 @@ _Edges = tuple[EdgeType, Rows, tuple[Texts, Texts]]
 
 
 def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) -> list[_Edges]:
-    """Edges between each two types, in the order in which tables are named, or in that of names."""
+    """Edges between each two types, in the order in which they are named."""
     if isinstance(edges, Mapping):
         tables: list[_Edges] = []
         for name, table in edges.items():
@@ -211,7 +212,7 @@ def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) 
         if len(lost := np.flatnonzero(~np.isin(named, list(kinds)))):
             raise InputError(f"{every.row(lost[0])}: {role!r}: {unknown('node type', named[lost[0]], kinds)}")
     one, other = (every[role].texts() for role in BOTH)
-    pairs = sorted(set(zip(types[0].tolist(), types[1].tolist(), strict=True)))
+    pairs = dict.fromkeys(zip(types[0].tolist(), types[1].tolist(), strict=True))
     which = {pair: np.flatnonzero((types[0] == pair[0]) & (types[1] == pair[1])) for pair in pairs}
     return [(pair, every.take(rows), (one[rows], other[rows])) for pair, rows in which.items()]
 
@@ -222,9 +223,10 @@ def _edges(
     """({types: int32 [2, edges]}, notes): each edge once; what is named in both orders is one."""
     ends: dict[EdgeType, list[Indices]] = {}
     origins: dict[EdgeType, list[str]] = {}
+    orders = {pair for pair, _, _ in tables}
     for pair, rows, named in tables:
         both = _places(pair, rows, named, ids, kinds)
-        if pair[::-1] in ends and pair not in ends:
+        if pair[::-1] in orders and pair > pair[::-1]:
             pair, both = pair[::-1], both[::-1]
         ends.setdefault(pair, []).append(both)
         origins.setdefault(pair, []).append(rows.where)
