@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm
 from fedgraft.contracts.task import Shard
 from fedgraft.wire.layouts import Tree
 
@@ -72,30 +72,6 @@ class GivenData(Data[Shard]):
         """Return {option: table} of what was given in memory. Columns that are not read stay with their owner."""
 
 
-class FittedData(Data[Shard]):
-    """Ability: depend on what all clients' data are like, such as on the mean of a column, which none of them knows.
-
-    Before anything else clients publish statistics, and all read their data by what the server makes of these.
-    """
-
-    @property
-    @abstractmethod
-    def agreement(self) -> Tree:
-        """What clients are told; None where it is not known yet."""
-
-    @abstractmethod
-    def agreeing(self, agreement: Any) -> Self:
-        """Return this data set with what clients of another run, or at sites, agreed on."""
-
-    @abstractmethod
-    def published(self, seed: int) -> Sequence[Tree]:
-        """Return what each client publishes, where the data of all are here."""
-
-    @abstractmethod
-    def fitted(self, published: Sequence[Tree]) -> Self:
-        """Return this data set with what clients agree on as options, from what each has published."""
-
-
 class KnownRows(ABC):
     """Ability of shards: tell rows by a hash of what they are called, and keep some out of validation and test."""
 
@@ -124,6 +100,11 @@ class StayingData(Data[Shard]):
 
 class QueriedData(Data[Shard]):
     """Ability: read questions to a trained model from tables with the columns of the user's own tables."""
+
+    @property
+    def asked_form(self) -> TextForm:
+        """How tables of questions are written, as the user's own are said to be; by default it is found out."""
+        return FOUND_OUT
 
     @abstractmethod
     def questions(
@@ -154,6 +135,37 @@ class Purpose:
 
 ANSWER: Final = Purpose()
 """To answer by a trained model where the run's data are not."""
+
+
+class FittedData(Data[Shard]):
+    """Ability: depend on what all clients' data are like, such as on the mean of a column, which none of them knows.
+
+    Before anything else clients publish statistics, and all read their data by what the server makes of these.
+    """
+
+    @property
+    @abstractmethod
+    def agreement(self) -> Tree:
+        """What clients are told; None where it is not known yet."""
+
+    @abstractmethod
+    def agreeing(self, agreement: Any) -> Self:
+        """Return this data set with what clients of another run, or at sites, agreed on."""
+
+    @abstractmethod
+    def published(self, seed: int) -> Sequence[Tree]:
+        """Return what each client publishes, where the data of all are here."""
+
+    @abstractmethod
+    def published_by(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Tree:
+        """Return what one client publishes, from its own tables; arguments as of `ClientTables.client_shard`."""
+
+    @abstractmethod
+    def fitted(self, published: Sequence[Any]) -> Self:
+        """Return this data set with what clients agree on as options, from what each has published.
+
+        Raises `InputError` for what no client can have published.
+        """
 
 
 class ClientTables(Data[Shard]):

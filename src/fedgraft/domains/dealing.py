@@ -15,7 +15,6 @@ from fedgraft.domains.keyed_split import split_by_hash
 from fedgraft.domains.labels.class_notes import untrained_notes
 from fedgraft.domains.labels.known import groups_of, is_known
 from fedgraft.domains.notes import LOG, tell
-from fedgraft.domains.tables.columns import Columns
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -50,7 +49,7 @@ class Collection(Generic[Whole]):
     notes: tuple[str, ...]
     feature_names: tuple[str, ...] = ()
     parts: tuple[Whole, ...] = ()
-    columns: Columns | None = None
+    columns: Any = None
 
 
 @dataclass(frozen=True)

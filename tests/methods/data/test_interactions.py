@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.examples import NO_TIME
+from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.discovery import build
 from fedgraft.methods.data.interactions import Interactions
@@ -87,7 +87,7 @@ def test_features_that_are_asked_for(tmp_path: Path) -> None:
     wanted = {"poster": str(tmp_path / "poster.npy"), "price": ["price"], "text": "text"}
     shard = Interactions(taken(), items(), features=wanted, text=("kind",), clients=1).load(0)[0]
     assert list(shard.features) == ["poster", "price", "text"]
-    assert shard.features["poster"][1].tolist() == [26, 27], "the file's rows are in the order of the table: i01 is 14th"
+    assert shard.features["poster"][1].tolist() == [26, 27], "rows are in the order of the table: i01 is the 14th"
     assert shard.features["price"].shape == (15, 1)
     assert Interactions(taken(), items(), features="none", clients=1).load(0)[0].features == {}
     alone = Interactions(taken(), features=str(tmp_path / "poster.npy"), clients=1).load(0)[0]
@@ -140,7 +140,7 @@ def test_a_split_by_time(change) -> None:
 
 
 def test_repeated_pairs_count_once(caplog: pytest.LogCaptureFixture) -> None:
-    Interactions(pd.concat([taken(), taken().head(3)]), clients=1).load(0)
+    Interactions(pd.concat([taken(), taken().head(3)])[["user", "item"]], clients=1).load(0)
     assert caplog.messages == [f"3 repeated pairs of user and item left out; {NO_TIME}."]
 
 

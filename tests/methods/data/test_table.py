@@ -87,17 +87,17 @@ def test_one_file_is_one_client(tmp_path: Path) -> None:
 
 
 def test_scale_is_inferred_with_a_note_or_given_without() -> None:
-    ratings = Table(frame()).read()
+    ratings = Table(frame().drop(columns="shop")).read()
     assert ratings.scale == (1.0, 5.0)
     assert ratings.notes == ("Scale 1..5 is what the ratings span; set Table.low and Table.high if more is possible.",)
-    wide = Table(frame(), low=0, high=10).read()
+    wide = Table(frame().drop(columns="shop"), low=0, high=10).read()
     assert wide.scale == (0, 10)
     assert wide.notes == ()
 
 
 def test_repeated_pairs_keep_the_last_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
     twice = pd.concat([frame(), frame().head(3).assign(rating=2.0)])
-    shards = Table(twice, clients=1, low=1, high=5).load(seed=0)
+    shards = Table(twice.drop(columns="shop"), clients=1, low=1, high=5).load(seed=0)
     assert caplog.messages == [f"3 repeated ratings of one item by one user left out; {NO_TIME}."]
     assert len(shards[0].rating) == 40
     first = shards[0].item_ids[shards[0].item] == "i00"
@@ -289,10 +289,15 @@ def test_a_split_and_a_time_that_are_none() -> None:
 
 
 @pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
-def test_another_separator_is_named(mark: str, name: str, tmp_path: Path) -> None:
-    frame().to_csv(tmp_path / "r.csv", index=False, sep=mark)
-    with pytest.raises(InputError, match=f"separated by {name}; they must be separated by commas"):
-        Table(tmp_path / "r.csv").load(seed=0)
+def test_another_separator_is_found_and_said(mark: str, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    frame().drop(columns="shop").to_csv(tmp_path / "r.csv", index=False, sep=mark)
+    (first, *_) = Table(tmp_path / "r.csv", low=1, high=5).load(seed=0)
+    (same, *_) = Table(frame().drop(columns="shop"), low=1, high=5).load(seed=0)
+    assert first.rating.tolist() == same.rating.tolist()
+    assert caplog.messages == [
+        f"{tmp_path}/r.csv: fields are separated by {name}. data.separator, encoding, decimal, header and columns say "
+        "otherwise."
+    ]
 
 
 def test_pairs_are_asked_with_the_names_of_the_ratings() -> None:

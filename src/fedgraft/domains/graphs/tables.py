@@ -104,7 +104,7 @@ def read_graphs(
         kind_names=tuple(kind_names.tolist()),
         attribute_names=attribute_names,
     )
-    notes = (*notes, *edges.notes)
+    notes = (*nodes.notes, *notes, *edges.notes)
     collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, notes, columns=columns)
     return _by_ids(_with_labels(collection, graphs, are_numbers, unknown)) if labelled else collection
 
@@ -143,8 +143,8 @@ def _with_labels(
     client, clients = graphs.clients() or (collection.client, np.array([], dtype=str))
     split = collection.whole.split if "split" not in graphs else graphs.read("split")
     whole = replace(collection.whole, label=label, classes=tuple(classes.tolist()), split=split)
-    named, columns = tuple(clients.tolist()), collection.columns
-    return Collection(whole, client, named, "split" in graphs, collection.notes, columns=columns)
+    named, notes = tuple(clients.tolist()), (*graphs.notes, *collection.notes)
+    return Collection(whole, client, named, "split" in graphs, notes, columns=collection.columns)
 
 
 def _kinds(nodes: Rows) -> tuple[Indices, Array]:

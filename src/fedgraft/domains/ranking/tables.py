@@ -29,7 +29,7 @@ INTERACTIONS = Table(
     (
         Column("user"),
         Column("item"),
-        Column("client"),
+        Column("client", read_by="data.partition = 'given'"),
         Column("split", "split", needed=False, silent=True),
         Column("time", "time", silent=True),
     ),
@@ -82,7 +82,7 @@ def _catalogue(rows: Rows, sources: Mapping[str, Any] | None, texts: tuple[str, 
     rows.check_once(code, names, "item", noun="")
     order, _ = arranged(code, names)
     rows, code = rows.take(order), code[order]
-    others = [name for name in rows if name not in rows.names.values()]
+    others = [name for name in rows if name not in (rows.names["item"], rows.names["title"])]
     numeric = [name for name in others if _is_numbers(rows.frame[name])]
     if texts is None:
         title = [rows.names["title"]] if "title" in rows else []
@@ -127,11 +127,12 @@ def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interact
     user_ids = people[users % len(people)]
     split, time = map(rows.read, ("split", "time"))
     kept, repeats = latest(user * len(catalogue.ids) + item, time)
+    stands = NO_TIME if time is None else f"the latest by {rows.names['time']!r} stands"
+    said = [f"{repeats:,} repeated pairs of user and item left out; {stands}."] if repeats else []
     user, item = user[kept], item[kept]
     split, time = (None if column is None else column[kept] for column in (split, time))
     if split is not None:
         _check_split(rows, user, split, user_ids)
-    stands = NO_TIME if time is None else f"the latest by {rows.names['time']!r} stands"
     return Interactions(
         user=user,
         item=item,
@@ -143,7 +144,7 @@ def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interact
         client_names=tuple(clients.tolist()) if named else (),
         split=split,
         time=time,
-        notes=(f"{repeats:,} repeated pairs of user and item left out; {stands}.",) if repeats else (),
+        notes=(*rows.notes, *said),
     )
 
 

@@ -26,7 +26,7 @@ RATINGS = Table(
         Column("category", needed=False),
         Column("split", "split", needed=False),
         Column("time", "time", silent=True),
-        Column("client"),
+        Column("client", read_by="data.partition = 'given'"),
     ),
     folder="clients",
 )
@@ -107,7 +107,7 @@ def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False, 
         client_names=tuple(client[1].tolist()) if client else (),
         split=None if split is None else split[kept],
         time=None if time is None else time[kept],
-        notes=(*notes, *dropped),
+        notes=(*rows.notes, *(trust.notes if trust else ()), *notes, *dropped),
     )
 
 

@@ -8,10 +8,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.tables.schema import Names, Table
+from fedgraft.domains.notes import LOG
+from fedgraft.domains.tables.schema import Names, Table, form_of
+from fedgraft.domains.tables.times import as_numbers as as_numbers
+from fedgraft.domains.tables.times import long_span, times_of
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -83,8 +87,13 @@ class Cells(Located):
         cells = _places(wrong)
         count = f" ({len(cells)} such rows)" if counted else ""
         if got is None:
-            got = "nothing" if pd.isna(self.values.iloc[cells[0]]) else repr(self.text(cells[0]))
+            got = "nothing" if self._is_empty(cells[0]) else repr(self.text(cells[0]))
+            hint = hint or _hint(self.text(cells[0]))
         return InputError(f"{self.row(cells[0])}: {self.name!r} must be {must}; got {got}{count}.{hint}")
+
+    def _is_empty(self, cell: int | np.integer) -> bool:
+        value = self.values.iloc[cell]
+        return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
     def codes(self, number: re.Pattern[str] = _WHOLE_FLOAT) -> Coded:
         """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order.
@@ -99,13 +108,20 @@ class Cells(Located):
                 f"{self.row(empty[0])}: {self.name!r} is empty ({len(empty)} such rows); a name is needed."
             )
         if pd.api.types.is_float_dtype(values.dtype):
-            if len(broken := np.flatnonzero((values % 1 != 0).to_numpy())):
-                raise self.error(broken, whole, repr(float(values.iloc[broken[0]])), counted=False)
-            values = values.astype("int64")
+            floats = values.to_numpy(dtype=np.float64)
+            if len(broken := np.flatnonzero(~(np.abs(floats) < MOST) | (floats % 1 != 0))):
+                raise self.error(broken, whole, repr(float(floats[broken[0]])), counted=False)
+            values = pd.Series(floats.astype(np.int64))
         if pd.api.types.is_complex_dtype(values.dtype):
             raise self.error([0], whole, repr(complex(values.iloc[0])), counted=False)
-        codes, names = pd.factorize(values.astype(str).to_numpy(dtype=object), sort=True)
-        return self._whole(codes.astype(np.int64), np.asarray(names).astype(str), number)
+        code, names = _distinct(values)
+        if not all(map(_is_text, names)):
+            raise self.error([not _is_text(names[each]) for each in code], "text that can be written", counted=False)
+        texts = np.array(names, dtype=str)
+        order = np.argsort(texts, kind="stable")
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return self._whole(rank[code], texts[order], number)
 
     def _whole(self, codes: Indices, names: Array, number: re.Pattern[str]) -> Coded:
         """Return codes and names with whole numbers for floats, of each file of whose column all are whole."""
@@ -161,7 +177,7 @@ class Cells(Located):
             raise self.error([0], "a number", repr(bool(self.values.iloc[0])), counted=False)
         parsed = as_numbers(self.values)
         if len(bad := np.flatnonzero(~np.isfinite(parsed))):
-            raise self.error(bad, "a finite number", hint="" if pd.isna(self.values.iloc[bad[0]]) else hint)
+            raise self.error(bad, "a finite number", hint="" if self._is_empty(bad[0]) else hint)
         return parsed
 
     def splits(self) -> NDArray[np.int8]:
@@ -172,18 +188,15 @@ class Cells(Located):
                 require_one_of(f"{self.row(int((code == number).argmax()))}: {self.name!r}", name, SPLITS)
         return np.array([SPLITS.index(name) for name in names], np.int8)[code]
 
-    def times(self) -> NDArray[np.float64]:
-        """Return times as numbers, float64 [n]: seconds or whatever the column counts, or dates."""
-        parsed = as_numbers(self.values)
-        if not np.isfinite(parsed).all():
-            dates = pd.to_datetime(self.values, errors="coerce", utc=True, format="mixed")
-            parsed = np.where(dates.isna(), np.nan, dates.astype("int64").to_numpy().astype(np.float64))
-        if len(bad := np.flatnonzero(~np.isfinite(parsed))):
-            raise self.error(bad, "a number or a date")
-        return parsed
+    def times(self, time_format: str = "") -> NDArray[np.float64]:
+        """Return times as numbers, float64 [n]: whatever the column counts, or the seconds of dates since 1970."""
+        times = times_of(self.values, time_format, lambda bad, must, hint: self.error(bad, must, hint=hint))
+        if note := long_span(times):
+            LOG.warning(f"{self.source[0][0]}: {self.name!r}: {note}.")
+        return times
 
 
-_READ: dict[str, Any] = {"id": Cells.codes, "number": Cells.numbers, "split": Cells.splits, "time": Cells.times}
+_READ: dict[str, Any] = {"id": Cells.codes, "number": Cells.numbers, "split": Cells.splits}
 """{kind: what is made of its cells}; of classes and features more must be known, see `labels` and `features`."""
 
 
@@ -192,7 +205,8 @@ class Rows(Located):
     """Rows of a table, as the one reader returns them: the columns of `frame` were read, those of `unread` not.
 
     `names` are the user's of the columns. `places` are int64 [n], which rows of the source they are, and `file` int64
-    [n], of which file of a folder, and `files` their names without suffix; else none.
+    [n], of which file of a folder, and `files` their names without suffix; else none. `found` are notes on what was found out
+    about files.
     """
 
     table: Table
@@ -203,6 +217,7 @@ class Rows(Located):
     file: Indices
     files: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
 
     @classmethod
     def of_frame(cls, frame: pd.DataFrame, where: str) -> "Rows":
@@ -230,7 +245,11 @@ class Rows(Located):
 
     def read(self, role: str) -> Any:
         """Return what the column's kind makes of its cells; None where there is no such column."""
-        return _READ[self.table.column(role).kind](self[role]) if role in self else None
+        if role not in self:
+            return None
+        if (kind := self.table.column(role).kind) == "time":
+            return self[role].times(form_of(self.names, self.table.name).time_format)
+        return _READ[kind](self[role])
 
     def clients(self) -> Coded | None:
         """Return the client of each row: of the column "client", or of a folder the file; None where neither says."""
@@ -238,8 +257,10 @@ class Rows(Located):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note on columns that were not read; none where all were."""
-        return (f"Columns of {self.table.name} that are not read: {', '.join(self.unread)}.",) if self.unread else ()
+        """Notes on what was found out about files, and on columns that were not read; none where all were."""
+        if not self.unread:
+            return self.found
+        return (*self.found, self.table.not_read(self.unread, self.names, [*self.frame]))
 
     def take(self, rows: Indices) -> "Rows":
         """Return some of the rows; each keeps its number in errors."""
@@ -260,6 +281,43 @@ class Rows(Located):
         if len(again := repeated(keys)):
             name = str(names[keys[again[0]] % len(names)])
             raise self.error(again, f"{what} {name!r}{of} is listed twice", noun)
+
+
+MOST = 2.0**63
+"""What whole numbers are below, positive or negative."""
+_LIST = re.compile(r"[\[({]?\s*[-+.\d][-+.\deE]*([\s,;|]+[-+.\d][-+.\deE]*)+\s*[\])}]?")
+"""Several numbers in one cell."""
+
+
+def _hint(text: str) -> str:
+    """What may be the matter with a text in place of a number."""
+    if re.fullmatch(r"[+-]?\d+(,\d{3})+", text):
+        return " data.decimal = ',' says that the comma is a decimal point; between thousands there must be none."
+    if _LIST.fullmatch(text):
+        return " Several numbers in one cell are no number: give each a column of its own."
+    return ""
+
+
+def _distinct(values: pd.Series) -> tuple[Indices, list[str]]:
+    """(which of the distinct values each is, int64 [n]; these as text)."""
+    if pd.api.types.is_integer_dtype(values.dtype):
+        code, unique = pd.factorize(values.to_numpy(dtype=np.uint64 if "u" in str(values.dtype).lower() else np.int64))
+        return code.astype(np.int64), list(map(str, unique.tolist()))
+    if isinstance(values.dtype, pd.StringDtype) and values.dtype.storage == "pyarrow":
+        texts = pa.array(values.array)
+        whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+        encoded = whole.dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+    code, unique = pd.factorize(np.array([str(value) for value in values], dtype=object))
+    return code.astype(np.int64), unique.tolist()
+
+
+def _is_text(name: str) -> bool:
+    return name.isascii() or not _HALVES.search(name)
+
+
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which are no text."""
 
 
 def codes_of(values: Array, name: str, where: str) -> Coded:
@@ -293,18 +351,6 @@ def arranged(code: Indices, names: Array) -> tuple[Indices, Indices]:
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     return np.argsort(code)[order], place
-
-
-def as_numbers(values: pd.Series) -> NDArray[np.float64]:
-    """float64 [cells], nan where there is no number: truths, dates, durations and complex numbers are none."""
-    kinds, dtype = pd.api.types, values.dtype
-    numeric = kinds.is_numeric_dtype(dtype) and not kinds.is_bool_dtype(dtype)
-    textual = kinds.is_object_dtype(dtype) or kinds.is_string_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype)
-    # Of dates and durations pandas would make numbers, of nanoseconds or the like.
-    parsed = pd.to_numeric(values, errors="coerce") if numeric or textual else None
-    if parsed is None or kinds.is_complex_dtype(parsed.dtype):
-        return np.full(len(values), np.nan)
-    return parsed.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _places(wrong: Array | Sequence[int]) -> Indices:

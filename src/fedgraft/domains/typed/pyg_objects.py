@@ -219,7 +219,7 @@ def _ids(store: Any, kind: str, ends: Mapping[EdgeType, Indices], where: str, cl
     """Object [nodes]: the ids that the object says, else numbers."""
     for key in IDS:
         if key in store:
-            named = np.array([str(one) for one in pyg.numpy_of(store[key]).tolist()], dtype=object)
+            named = np.array([str(one) for one in pyg.numpy_of(store[key], f"{where}.{key}").tolist()], dtype=object)
             if len(set(named)) != len(named):
                 again = next(one for place, one in enumerate(named) if one in named[:place])
                 raise InputError(f"{where}.{key} must be different for all nodes; got {again!r} twice.")
@@ -256,7 +256,7 @@ def _labels(store: Any, count: int, where: str, unknown: Sequence[str]) -> tuple
     """(class of each node, -1 = unknown; names of the classes, the numbers that occur)."""
     if store.get("y") is None:
         raise InputError(f"{where} has no y; nodes to learn from need a class.")
-    y = pyg.classes_of(pyg.known_of(store["y"], unknown, -1), count, f"{where}.y")
+    y = pyg.classes_of(pyg.known_of(store["y"], f"{where}.y", unknown, -1), count, f"{where}.y")
     if (y < 0).all():
         raise InputError(f"{where}.y is -1 at every node; nodes to learn from need a class.")
     return pyg.occurring(y)

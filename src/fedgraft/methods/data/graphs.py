@@ -20,6 +20,7 @@ from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of
 from fedgraft.domains.keyed_split import split_by_hash
 from fedgraft.domains.labels.class_notes import untrained_notes
 from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
@@ -86,6 +87,7 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_one_of("Graphs.vocabulary", self.vocabulary, ("client", "all"))
         require_one_of("Graphs.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 1, "Graphs.clients", "at least 1", self.clients)
@@ -164,7 +166,7 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         """Return tables of questions by the usual names of columns, with attributes as the model reads them."""
         asked = super().questions(task, tables, own)
         if "nodes" in asked:
-            names = [name for name in asked["nodes"] if name in self.made.by_name]
+            names = [name for name in map(str, asked["nodes"]) if name in self.made.by_name]
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes", may_be_empty=True)
         return asked
 
@@ -186,8 +188,20 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         kind = {"are_numbers": numbers, "columns_of": columns, "unknown": self.unknowns}
         return read_graphs(tables, names, "Graphs", **kind)
 
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return the attributes of one client's nodes."""
+        columns: Columns = self._own(tables, purpose).columns
+        return columns
+
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""
+        collection = self._own(tables, purpose)
+        tell(collection.notes)
+        purpose = replace(purpose, seed=self.split_seed_of(purpose.seed))
+        collection = self._with_attributes(collection, np.zeros(collection.whole.graphs, np.int64))
+        return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
+
+    def _own(self, tables: Mapping[str, Given], purpose: Purpose) -> Collection[GraphShard]:
         if self.vocabulary != "client":
             raise InputError("data.vocabulary must be 'client': no site knows the kinds and classes of the others.")
         for table in self.site_tables:
@@ -195,10 +209,7 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
                 raise InputError(f"--data {table}=FILE is missing; graphs, nodes and edges are needed.")
         collection = replace(self, clients=1, **dict[str, Any](tables)).read()
         check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
-        tell(collection.notes)
-        purpose = replace(purpose, seed=self.split_seed_of(purpose.seed))
-        collection = self._with_attributes(collection, np.zeros(collection.whole.graphs, np.int64))
-        return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
+        return collection
 
     def _shard(
         self, collection: Collection[GraphShard], rows: Indices, purpose: Purpose, degrees: int | None

@@ -17,7 +17,7 @@ from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make
 from fedgraft.domains.ranking.shards import Interactions as Whole
 from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
-from fedgraft.domains.tables.schema import Table
+from fedgraft.domains.tables.schema import FORMS, Table
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -80,6 +80,7 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
     ubi: float = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_one_of("Interactions.partition", self.partition, (*PARTITIONS, "given"))
         require(
             self.clients is None or self.clients >= 1, "Interactions.clients", "at least 1, or left out", self.clients
@@ -128,7 +129,9 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
     def _catalogue(self, taken: Array) -> reading.Catalogue:
         sources = None if self.features == "all" else self._sources()
         make = partial(make_features, "Interactions", images=self.images, width=self.width)
-        return reading.read_catalogue(self.items, reading.ITEMS.names(self), taken, sources, self.text, make)
+        return reading.read_catalogue(
+            self.items, {**reading.ITEMS.names(self), FORMS: self.forms}, taken, sources, self.text, make
+        )
 
     def _sources(self) -> dict[str, Any]:
         """{modality: source, or columns}; {} for "all", which depends on the table."""

@@ -16,6 +16,8 @@ from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import Columns
+from fedgraft.domains.tables.features import check_present
 from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
@@ -86,6 +88,7 @@ class Nodes(
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self.check_scaling()
@@ -157,22 +160,32 @@ class Nodes(
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
         return {**asked, "features": pd.DataFrame({"name": self.made.names(names)})}
 
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return the columns of features of one client's nodes."""
+        check_said(self.features, None)
+        names = self.features or ()
+        rows = reading.own_rows(tables["nodes"], self.names(), "--data nodes")
+        check_present(rows, names, "a feature of the recipe", reading.no_features(rows.names))
+        return self.read_columns(rows, names, "data")
+
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
         if not purpose.trains:
-            names = self._features(task, tables[reading.OWN_NODES])
-            features = partial(self.own_features, names=names, is_sparse=task.sparse)
-            return reading.own_nodes(task, tables, self.names(), features, self.edges is not None, self.unknowns)
+            columns = self._features(task, tables[reading.OWN_NODES])
+            features = partial(self.own_features, names=columns, is_sparse=task.sparse)
+            check = self.edges is not None
+            shard = reading.own_nodes(task, tables, self.names(), features, check, self.unknowns)
+            return replace(shard, scale_rows=self.scale_rows)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        own, names = (tables["nodes"], tables["edges"]), self.names()
+        own, form = (tables["nodes"], tables["edges"], self.names()), (purpose.name, self._are_numbers, self.unknowns)
         features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
-        form = task.class_names, features, purpose.name, self._are_numbers, self.unknowns
-        shard, is_split = reading.site_part(*own, names, *form)
+        shard, is_split = reading.site_part(*own, task.class_names, features, *form)
+        shard = replace(shard, scale_rows=self.scale_rows)
         if not self.label:
             return shard
         return self._dealing().split_site(shard, is_split, replace(purpose, seed=self.split_seed_of(purpose.seed)))

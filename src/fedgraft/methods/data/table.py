@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, is_folder
+from fedgraft.contracts.table_files import Given, columns_of, is_folder, is_table
 from fedgraft.domains.ratings import tables as reading
 from fedgraft.domains.ratings.dealing import make_shards
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
@@ -77,6 +77,7 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
     partition: str = "auto"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_one_of("Table.partition", self.partition, ("auto", *PARTITIONS, "given"))
         require_one_of("Table.unknown_trust", self.unknown_trust, ("error", "drop"))
         require(self.clients is None or self.clients >= 1, "Table.clients", "at least 1, or left out", self.clients)
@@ -89,7 +90,7 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:
         """Take a table of ratings, or options with one."""
-        if isinstance(given, pd.DataFrame | Path) or (isinstance(given, str) and given.lower().endswith(SUFFIXES)):
+        if isinstance(given, pd.DataFrame | Path) or is_table(given):
             given = {"ratings": given}
         return dict(given) if isinstance(given, Mapping) and "ratings" in given else None
 
@@ -121,8 +122,10 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
         """Return how ratings get to clients, "auto" resolved."""
         if self.partition != "auto":
             return self.partition
-        named = self.clients is None and self.client in columns_of(self.ratings, "Table.ratings")
-        return "given" if named or is_folder(self.ratings) else "average"
+        if self.clients is not None or is_folder(self.ratings):
+            return "given" if is_folder(self.ratings) else "average"
+        form, known = self.forms.of("ratings"), (self.user, self.item, self.rating, self.client)
+        return "given" if self.client in columns_of(self.ratings, "Table.ratings", form, known) else "average"
 
     def _scale(self) -> tuple[float, float]:
         """Return the lowest and the highest rating, read off the run's table where they were not said."""

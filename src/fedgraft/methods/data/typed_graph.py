@@ -13,6 +13,7 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
@@ -88,6 +89,7 @@ class TypedGraph(
     shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
         self.check_scaling()
         self._dealing()
@@ -189,8 +191,20 @@ class TypedGraph(
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
         return {**asked, "features": pd.DataFrame({"name": list(self.made.names(names))}, dtype=object)}
 
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return the columns of features of one client's target nodes."""
+        columns: Columns = self._own(task, tables, purpose).columns
+        return columns
+
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> shards.TypedGraph:
         """Read one client's nodes of all types and the edges between them."""
+        collection = self.encoded(self._own(task, tables, purpose))
+        tell(collection.notes)
+        part = replace(collection.whole, name=purpose.name)
+        purpose = replace(purpose, seed=self.split_seed_of(purpose.seed))
+        return with_features(self._dealing().split_site(part, collection.split, purpose))
+
+    def _own(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[shards.TypedGraph]:
         check_said(self.features, task.class_names)
         if "edges" not in tables:
             raise InputError(
@@ -198,13 +212,9 @@ class TypedGraph(
             )
         columns = partial(self.read_columns, owner="data")
         known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
-        read = read_typed_graph(tables["nodes"], tables["edges"], *known, columns, self.unknowns)
-        collection = self.encoded(read)
+        collection = read_typed_graph(tables["nodes"], tables["edges"], *known, columns, self.unknowns)
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
-        part = replace(collection.whole, name=purpose.name)
-        tell(collection.notes)
-        purpose = replace(purpose, seed=self.split_seed_of(purpose.seed))
-        return with_features(self._dealing().split_site(part, collection.split, purpose))
+        return collection
 
     def _dealing(self) -> TypedDealing:
         clients = self.clients or SHARES

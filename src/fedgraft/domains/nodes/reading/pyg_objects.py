@@ -49,9 +49,10 @@ def collection_of(
     if not labelled:
         label = np.full(nodes, -1, np.int64)
     elif are_numbers:
-        label = _numbers(pyg.known_of(data.y, unknown, np.nan), nodes, f"{where}.y")
+        label = _numbers(pyg.known_of(data.y, f"{where}.y", unknown, np.nan), nodes, f"{where}.y")
     else:
-        y = pyg.classes_of(pyg.known_of(data.y, unknown, -1), nodes, f"{where}.y", numbers_hint("node"))
+        y = pyg.known_of(data.y, f"{where}.y", unknown, -1)
+        y = pyg.classes_of(y, nodes, f"{where}.y", numbers_hint("node"))
         label, classes = _classes(y, classes, where)
     ends = pyg.ends_of(data.edge_index, f"{where}.edge_index")
     pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
@@ -89,13 +90,19 @@ def joined(objects: Mapping[Any, Any], where: str) -> Any:
     every, sizes = list(objects.values()), [each.x.shape[0] for each in objects.values()]
     unread = {key: True for key in pyg.UNREAD if any(getattr(each, key, None) is not None for each in every)}
     masks: dict[str, list[Any]] = {key: [getattr(each, key, None) for each in every] for key in pyg.MASKS}
-    first = np.cumsum([0, *sizes[:-1]]).tolist()
+    first = np.cumsum([0, *sizes[:-1]])
+    named = [(f"{where}[{client!r}]", each) for client, each in objects.items()]
+    ends = [pyg.ends_of(each.edge_index, f"{name}.edge_index").astype(np.int64) for name, each in named]
     return SimpleNamespace(
-        x=torch.cat([each.x.to_dense() for each in every]),
-        y=torch.cat([each.y.reshape(-1) for each in every]),
-        edge_index=torch.cat([each.edge_index + start for each, start in zip(every, first, strict=True)], dim=1),
+        x=np.concatenate([pyg.numpy_of(each.x, f"{name}.x") for name, each in named]),
+        y=np.concatenate([pyg.numpy_of(each.y, f"{name}.y").reshape(-1) for name, each in named]),
+        edge_index=np.concatenate([own + start for own, start in zip(ends, first, strict=True)], axis=1),
         client=np.repeat(np.array([str(client) for client in objects], dtype=object), sizes),
-        **{key: torch.cat(parts) for key, parts in masks.items() if all(mask is not None for mask in parts)},
+        **{
+            key: np.concatenate([pyg.numpy_of(mask, f"{where}.{key}") for mask in parts])
+            for key, parts in masks.items()
+            if all(mask is not None for mask in parts)
+        },
         **unread,
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
-from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, header, table_of
+from fedgraft.contracts.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
@@ -33,7 +33,7 @@ from fedgraft.domains.tables.labels import (
 )
 from fedgraft.domains.tables.reader import named_once, read
 from fedgraft.domains.tables.rows import Rows, arranged
-from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client
+from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client, form_of
 from fedgraft.errors import InputError, nearest
 from fedgraft.errors import unknown as unlike
 from fedgraft.wire.layouts import Array
@@ -73,14 +73,14 @@ def read_nodes(
     names: Names,
     owner: str,
     are_numbers: bool = False,
-    columns_of: ColumnReader = read_columns,
+    read_features: ColumnReader = read_columns,
     unknown: Sequence[str] = (),
 ) -> Collection[WholeGraph]:
     """Return two tables as one graph, its nodes in the order of their ids, whatever that of the rows is.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
-    ... Labels are numbers or classes, those `unknown` as empty. `columns_of` reads columns of features.
+    ... Labels are numbers or classes, those `unknown` as empty. `read_features` reads columns of features.
     """
     rows = read(nodes, NODES, names, owner)
     if rows.files and "client" in rows:
@@ -96,7 +96,7 @@ def read_nodes(
     is_split = bool(names["label"]) and "split" in rows
     if is_split and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
         raise InputError(f"{rows.where}: column {names['split']!r} leaves no node for {missing[0]}; one is needed.")
-    where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
+    where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
     links = read(edges, EDGES, names, owner)
     ends = np.stack([links[role].among(ids, f"a node of {where}") for role in ("source", "target")])
     pointers, senders, notes = undirected(place[ends], len(ids), f"{owner}.edges, row")
@@ -110,8 +110,8 @@ def read_nodes(
         pointers=pointers,
         senders=senders,
     )
-    columns = columns_of(rows, _features(rows, owner)).take(order)
-    told = (*notes, *links.notes, *class_notes(label, classes, where, unknown))
+    columns = read_features(rows, _features(rows, owner)).take(order)
+    told = (*rows.notes, *notes, *links.notes, *class_notes(label, classes, where, unknown))
     return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, columns=columns)
 
 
@@ -169,6 +169,8 @@ def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], features: OwnFe
     if left_out := int((~inside).sum()):
         LOG.warning(f"{links.where}: {left_out:,} edges to nodes that are not in {rows.where} left out.")
     pointers, senders, notes = undirected(np.argsort(code)[ends[:, inside]], len(code), f"{links.where}, row")
+    tell(rows.notes)
+    tell(links.notes)
     tell(notes, f"{links.where}: ")
     return NodeShard(
         name="own",
@@ -285,17 +287,16 @@ def named_features(
     """
     if names["features"] is not ALL_OTHERS:
         return tuple(names["features"])
-    first = nodes if isinstance(nodes, pd.DataFrame) else Path(nodes)
-    if isinstance(first, Path) and first.is_dir():
-        first = next((file for file in sorted(first.iterdir()) if file.suffix.lower() in SUFFIXES), first)
+    first, form, others = nodes, form_of(names, NODES.name), no_features(names)
+    if is_folder(nodes):
+        first = next(iter(files_of(Path(str(nodes)))), nodes)
     if isinstance(first, pd.DataFrame):
         columns, where = columns_of(first, "data.nodes"), "data.nodes"
-    elif own is None or first.is_file():
-        columns, where = header(first), str(first)
+    elif own is None or is_address(first) or Path(first).is_file():
+        columns, where = header(first, "data.nodes", form, others), shown(first)
     else:
-        table = table_of(own, f"--{OWN_NODES}")
-        columns, where = list(map(str, table.columns)), f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
-    others = no_features(names)
+        columns = columns_of(own, f"--{OWN_NODES}", form, others)
+        where = f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
     features = tuple(name for name in columns if name not in others)
     if (count := len(made(features))) != task.features:
         raise InputError(
