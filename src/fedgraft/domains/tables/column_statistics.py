@@ -180,13 +180,14 @@ def _agreed_numbers(published: Sequence[Any], width: int, scaling: Scaling) -> l
     for place, each in enumerate(published):
         moments[place, kinds[place] == NUMBER] = each["moments"]
     counts[kinds != NUMBER] = 0.0
-    return [
+    transforms = [
         {
             **(_of_moments(moments[:, column], counts[:, column], scaling) if counts[:, column].any() else {}),
             **({"missing": True} if missing[column] else {}),
         }
         for column in range(width)
     ]
+    return [{} if each.keys() == {"fill"} else each for each in transforms]
 
 
 def _of_moments(moments: Floats, count: Floats, scaling: Scaling) -> dict[str, Any]:
