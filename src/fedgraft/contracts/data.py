@@ -5,12 +5,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Generic, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, overload
 
 import pandas as pd
 
 from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm
 from fedgraft.contracts.task import Shard
+from fedgraft.wire.layouts import Tree
 
 
 class Data(ABC, Generic[Shard]):
@@ -20,6 +21,11 @@ class Data(ABC, Generic[Shard]):
     """Name of the task that understands these shards."""
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """{name of another task: the options that make shards for it}; without these they are for `task`."""
+
+    @classmethod
+    def of_earlier(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a stored run, so that data are read as they were by the version that stored it."""
+        return options
 
     @abstractmethod
     def load(self, seed: int) -> Sequence[Shard]:
@@ -62,6 +68,30 @@ class GivenData(Data[Shard]):
     @abstractmethod
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return {option: table} of what was given in memory. Columns that are not read stay with their owner."""
+
+
+class FittedData(Data[Shard]):
+    """Ability: depend on what all clients' data are like, such as on the mean of a column, which none of them knows.
+
+    Before anything else clients publish statistics, and all read their data by what the server makes of these.
+    """
+
+    @property
+    @abstractmethod
+    def agreement(self) -> Tree:
+        """What clients are told; None where it is not known yet."""
+
+    @abstractmethod
+    def agreeing(self, agreement: Any) -> Self:
+        """Return this data set with what clients of another run, or at sites, agreed on."""
+
+    @abstractmethod
+    def published(self, seed: int) -> Sequence[Tree]:
+        """Return what each client publishes, where the data of all are here."""
+
+    @abstractmethod
+    def fitted(self, published: Sequence[Tree]) -> Self:
+        """Return this data set with what clients agree on as options, from what each has published."""
 
 
 class QueriedData(Data[Shard]):

@@ -72,7 +72,9 @@ def _check_there(path: str, parameter: str) -> None:
     if Path(path).is_file():
         return
     folder = Path(path).parent
-    near = difflib.get_close_matches(Path(path).name, [each.name for each in folder.iterdir()] if folder.is_dir() else [])
+    near = difflib.get_close_matches(
+        Path(path).name, [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    )
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise InputError(f"{parameter}: no file {path}.{hint}")
 
@@ -120,7 +122,9 @@ def _duckdb(path: str, table: str, query: str, parameter: str) -> pd.DataFrame:
         _check_there(path, parameter)
     with closing(database.connect(path or ":memory:", read_only=not in_memory)) as connection:
         if not query:
-            there = [name for (name,) in connection.execute("SELECT table_name FROM information_schema.tables").fetchall()]
+            there = [
+                name for (name,) in connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
+            ]
             _check_table(table, there, path, parameter)
         frame: pd.DataFrame = connection.execute(query or f"SELECT * FROM {_quoted(table)}").df()
         return frame

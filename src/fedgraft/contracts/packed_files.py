@@ -15,7 +15,11 @@ TEXTS: Final = (".csv", ".tsv", ".txt", ".tab", ".dat", ".inter", ".user", ".ite
 RECORDS: Final = (".jsonl", ".ndjson", ".json")
 COLUMNS: Final = (".parquet", ".arrow", ".feather", ".orc")
 PACKED: Final = (".gz", ".bz2", ".xz", ".zst", ".zip")
-SUFFIXES: Final = (".csv", ".parquet", *(each for each in (*TEXTS, *COLUMNS, *RECORDS) if each not in (".csv", ".parquet")))
+SUFFIXES: Final = (
+    ".csv",
+    ".parquet",
+    *(each for each in (*TEXTS, *COLUMNS, *RECORDS) if each not in (".csv", ".parquet")),
+)
 """Of files of tables."""
 ALLOWED: Final = f".csv or .parquet (or {', '.join(SUFFIXES[2:])}; texts also with {', '.join(PACKED)} behind it)"
 """What errors say that a file may end in."""
@@ -53,7 +57,14 @@ def content(path: Path, most: int | None = None) -> bytes:
     try:
         with _opened(path) as file:
             return file.read() if most is None else file.read(most)
-    except (EOFError, lzma.LZMAError, zipfile.BadZipFile, RuntimeError, NotImplementedError, pa.ArrowException) as error:
+    except (
+        EOFError,
+        lzma.LZMAError,
+        zipfile.BadZipFile,
+        RuntimeError,
+        NotImplementedError,
+        pa.ArrowException,
+    ) as error:
         raise OSError(f"damaged, or not packed as its suffix says: {error}") from error
 
 

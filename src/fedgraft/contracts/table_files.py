@@ -196,7 +196,9 @@ def columns_of(source: Given, parameter: str, form: TextForm = FOUND_OUT, known:
     return [] if is_folder(source) else header(source, parameter, form, known)
 
 
-def header(source: str | Path, parameter: str = "", form: TextForm = FOUND_OUT, known: Collection[str] = ()) -> list[str]:
+def header(
+    source: str | Path, parameter: str = "", form: TextForm = FOUND_OUT, known: Collection[str] = ()
+) -> list[str]:
     """Read the names of a file's columns, without what else is in it; arguments as of `read_file`."""
     return list(map(str, read_file(source, parameter or str(source), form, known, rows=0).table.columns))
 

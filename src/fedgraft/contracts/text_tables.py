@@ -182,7 +182,9 @@ def _by_pandas(data: bytes, dialect: Dialect, names: list[str], where: str) -> p
         if not (widths := _TOO_WIDE.search(str(error))):
             raise
         line, count = widths.groups()
-        raise InputError(f"{where}, line {line}: {count} fields where the header names {width}.{_hint(dialect)}") from error
+        raise InputError(
+            f"{where}, line {line}: {count} fields where the header names {width}.{_hint(dialect)}"
+        ) from error
     # Of what the first row has too much pandas makes an index.
     if len(table) and not isinstance(table.index, pd.RangeIndex):
         count = width + table.index.nlevels

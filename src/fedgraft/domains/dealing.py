@@ -13,6 +13,7 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.notes import LOG, tell
+from fedgraft.domains.tables.columns import Columns
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -36,7 +37,8 @@ class Collection(Generic[Whole]):
 
     `split` says whether a split was given; else the whole is in none. `client` is int64 [examples] and `client_names`
     one per client; both are none where the data name no clients. `notes` say what was left out, for people to read.
-    `parts` are the clients', where each came in a file of its own; else none.
+    `parts` are the clients', where each came in a file of its own; else none. `columns` are features as they were read,
+    which the whole lacks until all clients have agreed on what is made of them; None where it has them.
     """
 
     whole: Whole
@@ -46,6 +48,7 @@ class Collection(Generic[Whole]):
     notes: tuple[str, ...]
     feature_names: tuple[str, ...] = ()
     parts: tuple[Whole, ...] = ()
+    columns: Columns | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,12 @@ class Dealing(ABC, Generic[Whole, Part]):
             return self.cut(whole, collection.client, names, seed)
         splits = np.split(whole.split, np.cumsum([len(part.split) for part in collection.parts])[:-1])
         return [replace(part, split=each) for part, each in zip(collection.parts, splits, strict=True)]
+
+    def owners(self, collection: Collection[Whole], seed: int) -> tuple[Array, int]:
+        """Return the number of each example's client, [examples], and how many clients there are."""
+        if collection.client_names:
+            return collection.client, len(collection.client_names)
+        return self.owner(collection.whole, generator(seed, "partition")), self.clients
 
     def split_site(self, part: Part, is_split: bool, purpose: Purpose, where: str) -> Part:
         """Return a client's own data, split by the seed unless they are; `where` is what errors call their table."""

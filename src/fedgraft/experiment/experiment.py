@@ -11,8 +11,9 @@ from typing import Any, get_type_hints
 
 import tomli_w
 
+from fedgraft import wire
 from fedgraft.contracts import Aggregation, Codec, PartsSharing, RuntimeOptions, Sampler, Selector, Sharing, Task
-from fedgraft.contracts.data import Data
+from fedgraft.contracts.data import Data, FittedData
 from fedgraft.contracts.encoder import Encoder, LayeredEncoder
 from fedgraft.contracts.task_abilities import FittedTask, HaloTask, PartsTask, PublishingTask, derived_shards
 from fedgraft.engine.plan import Plan
@@ -49,7 +50,7 @@ from fedgraft.experiment.recipes.sections import (
 from fedgraft.experiment.recipes.suiting import check_averaging, check_needs, fitted_sampler, fitted_sharing
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
-from fedgraft.wire.layouts import Arrays, Layout
+from fedgraft.wire.layouts import Arrays, Layout, Tree
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -59,7 +60,8 @@ class Experiment:
     """A checked experiment; every method is built, nothing is loaded yet.
 
     `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
-    with of their own, {} for nothing.
+    with of their own, {} for nothing. `agreement` is what it took to agree on how data are read, {client: (bytes down,
+    bytes up)}.
     """
 
     recipe: str
@@ -77,6 +79,7 @@ class Experiment:
     runtime: RuntimeOptions
     checkpoint: CheckpointOptions
     own: Own = field(default_factory=dict)
+    agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def seed(self) -> int:
@@ -87,6 +90,38 @@ class Experiment:
     def task_name(self) -> str:
         """Name of the task."""
         return str(self.sections["task"]["name"])
+
+    @property
+    def agreement_known(self) -> bool:
+        """Whether it is known how data are read, as it is where clients need not agree on anything."""
+        return not isinstance(self.data, FittedData) or self.data.agreement is not None
+
+    def agreed(self) -> "Experiment":
+        """Return the experiment with data read by what all clients agree on, such as a column's mean.
+
+        Their data are read here where that is not known yet.
+        """
+        if self.agreement_known or not isinstance(self.data, FittedData):
+            return self
+        with named_as_in_recipes({"data": type(self.data)}):
+            return self.agreed_from(self.data.published(self.seed))
+
+    def agreed_from(self, published: Sequence[Tree]) -> "Experiment":
+        """Return the experiment with data read by what clients agree on, from what each has published."""
+        assert isinstance(self.data, FittedData), "others have nothing to agree on"
+        sent = [wire.pack(each) for each in published]
+        agreed = self._reading(self.data.fitted([wire.unpack(each) for each in sent]))
+        answer = len(wire.pack(agreed.data.agreement))  # type: ignore[attr-defined]
+        return replace(agreed, agreement={client: (answer, len(message)) for client, message in enumerate(sent)})
+
+    def reading(self, agreement: Tree) -> "Experiment":
+        """Return the experiment with data read by what clients agreed on in another run."""
+        assert isinstance(self.data, FittedData), "others have nothing to agree on"
+        return self._reading(self.data.agreeing(agreement))
+
+    def _reading(self, data: Data[Any]) -> "Experiment":
+        section = as_section(self.sections["data"]["name"], data)
+        return replace(self, data=data, sections={**self.sections, "data": section})
 
     def shards(self) -> Sequence[Any]:
         """Load every client's data, as the task reads them."""
@@ -108,6 +143,9 @@ class Experiment:
         """An experiment from its resolved recipe; `where` that is, such as its file, for errors."""
         content = contents(text, where)
         try:
+            if isinstance(content.get("data"), dict) and "name" in content["data"]:
+                data = discovery.class_of("data", "data", content["data"])
+                content["data"] = dict(data.of_earlier(content["data"]))
             if isinstance(content.get("model"), dict):
                 content["model"] = _without_layers(content["model"])  # earlier versions stored what they did not use
             return build(str(content.pop("recipe", "")), content)

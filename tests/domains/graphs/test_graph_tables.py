@@ -55,7 +55,7 @@ def test_attributes_are_found_by_name() -> None:
     rows = np.arange(8)
     graphs = pd.DataFrame({"graph": rows, "label": rows % 2})
     nodes = pd.DataFrame({"graph": rows, "node": 0, "size": rows * 1.0, "charge": -rows * 1.0})
-    (own,) = Graphs(graphs, nodes, EDGES.head(0)).load(0)
+    (own,) = Graphs(graphs, nodes, EDGES.head(0), scaling="none").load(0)
     asked = asked_of(own, nodes[["charge", "node", "graph", "size"]].assign(note="text"), EDGES.head(0))
     assert asked.attributes.tolist() == own.attributes.tolist()
     assert asked.kinds == 0

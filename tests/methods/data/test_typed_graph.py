@@ -46,7 +46,7 @@ def written(tables: Tables, folder: Path, suffix: str = ".csv") -> dict[str, dic
 
 
 def test_tables_of_each_type() -> None:
-    parts = TypedGraph(target="paper", **own_tables()).load(1)
+    parts = TypedGraph(target="paper", **own_tables(), scaling="rows").load(1)
     assert [part.name for part in parts] == [f"org {k}" for k in range(4)]
     first = parts[0]
     assert first.ids["paper"].tolist() == [f"p{k}" for k in range(0, 40, 4)]

@@ -199,10 +199,9 @@ def floating() -> HeteroData:
             r"y must be one whole number per node, its class, \[20\]; got float32 of",
         ),
         (graph(x=torch.ones(20)), r"x must be of shape \[20 nodes, features\]; got \[20\]"),
-        (graph(x=torch.full((20, 1), torch.inf)), "x must be finite numbers; got inf at node 0, feature 0 .20 such"),
         (
-            graph(x=torch.sparse_coo_tensor(torch.tensor([[3], [1]]), torch.tensor([torch.nan]), (20, 2))),
-            "x must be finite numbers; got nan at node 3, feature 1 .1 such",
+            graph(x=torch.full((20, 1), torch.inf)),
+            "features must be finite numbers, or nan where one is missing; got inf as feature 0 of node 0 .20 such",
         ),
         (graph(client=["a"]), r"client must name one client per node, 20; got \[1\]"),
         (graph(train_mask=masks()["train_mask"]), "has train_mask but no val_mask; all three are needed, or none"),

@@ -15,6 +15,7 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
 from fedgraft.domains.labels.known import classes_hint, numbers_hint
 from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import ColumnReader
 from fedgraft.domains.tables.features import some
 from fedgraft.domains.tables.reader import OWNER, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
@@ -40,9 +41,16 @@ def names_of() -> Names:
 
 
 def read_graphs(
-    tables: Mapping[str, Given], names: Names, owner: str, labelled: bool = True, are_numbers: bool = False
+    tables: Mapping[str, Given],
+    names: Names,
+    owner: str,
+    labelled: bool = True,
+    are_numbers: bool = False,
+    columns_of: ColumnReader | None = None,
 ) -> Collection[GraphShard]:
     """Three tables as one collection; an attribute is nan at nodes of clients that do not have it.
+
+    With `columns_of`, which reads columns of attributes, these are `columns`, and the graphs have none.
 
     They are "nodes"; "edges", listed one way or both; and "graphs", where every graph needs a label. If it needs none,
     labels, clients and splits are not read, and without that table the graphs are those that the nodes name, in that
@@ -69,7 +77,8 @@ def read_graphs(
     if (empty := sizes == 0).any():
         what = f"graph {str(ids[empty.argmax()])!r} has no nodes in {nodes.where}; every graph needs one"
         raise graphs.error(empty, what, noun="graphs")
-    attributes, attribute_names = _attributes(nodes)
+    columns = None if columns_of is None else columns_of(nodes, _attribute_names(nodes)).take(order)
+    attributes, attribute_names = _attributes(nodes) if columns is None else (np.zeros((len(nodes), 0), np.float32), ())
     kind, kind_names = _kinds(nodes)
     edges = read(tables["edges"], EDGES, names, owner)
     ends = _ends(edges, ids, graphs.where, node_names, keys[order])
@@ -88,11 +97,9 @@ def read_graphs(
         kind_names=tuple(kind_names.tolist()),
         attribute_names=attribute_names,
     )
-    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, (*nodes.notes, *notes, *edges.notes))
-    if labelled:
-        collection = _with_labels(collection, graphs, are_numbers)
-        _one_width(collection, nodes, order)
-    return collection
+    notes = (*nodes.notes, *notes, *edges.notes)
+    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, notes, columns=columns)
+    return _with_labels(collection, graphs, are_numbers) if labelled else collection
 
 
 def _with_labels(collection: Collection[GraphShard], graphs: Rows, are_numbers: bool) -> Collection[GraphShard]:
@@ -106,7 +113,8 @@ def _with_labels(collection: Collection[GraphShard], graphs: Rows, are_numbers: 
     client, clients = graphs.clients() or (collection.client, np.array([], dtype=str))
     split = collection.whole.split if "split" not in graphs else graphs.read("split")
     whole = replace(collection.whole, label=label, classes=tuple(classes.tolist()), split=split)
-    return Collection(whole, client, tuple(clients.tolist()), "split" in graphs, (*graphs.notes, *collection.notes))
+    named, columns, notes = tuple(clients.tolist()), collection.columns, (*graphs.notes, *collection.notes)
+    return Collection(whole, client, named, "split" in graphs, notes, columns=columns)
 
 
 def _kinds(nodes: Rows) -> tuple[Indices, Array]:
@@ -140,12 +148,16 @@ def _ends(edges: Rows, ids: Array, where: str, node_names: Array, keys: Indices)
     return np.stack(ends)
 
 
+def _attribute_names(nodes: Rows) -> tuple[str, ...]:
+    if (names := nodes.names["attributes"]) is not None:
+        return tuple(names)
+    others = {nodes.names[role] for role in ("graph", "node", "kind")}
+    return tuple(name for name in nodes if name not in others)
+
+
 def _attributes(nodes: Rows) -> tuple[Array, tuple[str, ...]]:
     """float32 [rows, attributes], nan where a field is empty, and their names."""
-    names = nodes.names["attributes"]
-    if names is None:
-        others = {nodes.names[role] for role in ("graph", "node", "kind")}
-        names = tuple(name for name in nodes if name not in others)
+    names = _attribute_names(nodes)
     values = np.zeros((len(nodes), len(names)), np.float32)
     for place, name in enumerate(names):
         cells = nodes.column(name)
@@ -159,19 +171,6 @@ def _attributes(nodes: Rows) -> tuple[Array, tuple[str, ...]]:
             raise cells.error(wrong, "a finite number, as an attribute", hint=hint)
         values[:, place] = parsed
     return values, names
-
-
-def _one_width(collection: Collection[GraphShard], nodes: Rows, order: Indices) -> None:
-    """Raise `InputError` where some nodes of a client have an attribute and others do not."""
-    whole, owner = collection.whole, np.empty(len(nodes), np.int64)
-    owner[order] = np.repeat(collection.client, whole.sizes)
-    for name in whole.attribute_names:
-        missing = nodes.column(name).values.isna().to_numpy()
-        has = np.bincount(owner, ~missing) > 0
-        if (wrong := missing & has[owner]).any():
-            who = f" of client {collection.client_names[owner[wrong.argmax()]]!r}" if collection.client_names else ""
-            what = f"{name!r} is empty, but other nodes{who} have it"
-            raise nodes.error(wrong, what, end="; all nodes of a client need features of one width.")
 
 
 # --- graphs to classify -----------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from fedgraft.contracts.table_files import Given, is_folder
 from fedgraft.domains.notes import LOG
 from fedgraft.domains.ranking import item_features
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
+from fedgraft.domains.tables.features import feature
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
@@ -204,7 +205,7 @@ def _text(values: pd.Series) -> list[str]:
 def _standardised(rows: Rows, columns: Sequence[str], option: str) -> item_features.Rows:
     """Columns of numbers with mean 0 and variance 1 over the items; those that are all equal become 0."""
     _check_columns(rows, columns, option)
-    values: NDArray[np.float64] = np.stack([rows.column(column).numbers() for column in columns], axis=1)
+    values: NDArray[np.float64] = np.stack([feature(rows.column(column)) for column in columns], axis=1)
     centred, spread, most = values - values.mean(axis=0), values.std(axis=0), np.abs(values).max(axis=0)
     return item_features.on_grid(np.divide(centred, spread, out=np.zeros_like(values), where=spread > 1e-12 * most))
 

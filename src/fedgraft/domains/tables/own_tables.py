@@ -9,8 +9,8 @@ import pandas as pd
 
 from fedgraft.contracts.data import GivenData, QueriedData, SiteData
 from fedgraft.contracts.table_files import Given, TextForm, check_names
-from fedgraft.contracts.text_form import WORDS, check_encoding, check_separator
 from fedgraft.contracts.task import Shard
+from fedgraft.contracts.text_form import WORDS, check_encoding, check_separator
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell

@@ -88,6 +88,14 @@ class Cells(Located):
         value = self.values.iloc[cell]
         return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
+    def lists(self) -> InputError | None:
+        """Return the error of a column whose cells hold several numbers each, as they are no features; None for others."""
+        some = self.filled[:100]
+        if not len(some) or not all(_LIST.fullmatch(self.text(cell).strip()) for cell in some):
+            return None
+        hint = " Several numbers in one cell are no feature: give each a column of its own, such as emb_0, emb_1 ..."
+        return self.error(some[:1], "one number, as a feature", counted=False, hint=hint)
+
     def codes(self) -> Coded:
         """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order."""
         values, whole = self.values, "text or whole numbers"
@@ -98,7 +106,7 @@ class Cells(Located):
             )
         if pd.api.types.is_float_dtype(values.dtype):
             floats = values.to_numpy(dtype=np.float64)
-            if len(broken := np.flatnonzero(~(np.abs(floats) < MOST) | (floats % 1 != 0))):
+            if len(broken := np.flatnonzero(~(np.abs(floats) < MOST) | (np.trunc(floats) != floats))):
                 raise self.error(broken, whole, repr(float(floats[broken[0]])), counted=False)
             values = pd.Series(floats.astype(np.int64))
         if pd.api.types.is_complex_dtype(values.dtype):
@@ -189,6 +197,12 @@ class Rows(Located):
     files: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
+
+    @classmethod
+    def of_frame(cls, frame: pd.DataFrame, where: str) -> "Rows":
+        """Return a DataFrame whose columns have no roles; `where` is what errors call it."""
+        every = np.arange(len(frame))
+        return cls(Table(where, ()), {}, frame, [(where, len(frame))], every, np.zeros_like(every))
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -197,7 +197,11 @@ def renamed(tables: Mapping[str, pd.DataFrame], names: Mapping[str, Mapping[str,
 def with_text_names(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with text for names of columns."""
     named = table.set_axis([str(column).strip() for column in table.columns], axis=1)
-    texts = {name: decoded for name in named if named.columns.tolist().count(name) == 1 and (decoded := _decoded(named[name])) is not None}
+    texts = {
+        name: decoded
+        for name in named
+        if named.columns.tolist().count(name) == 1 and (decoded := _decoded(named[name])) is not None
+    }
     return named.assign(**texts) if texts else named
 
 

@@ -32,7 +32,7 @@ _ONE_WAY = "a date that can be read in one way"
 
 def check_time_format(parameter: str, time_format: str) -> None:
     """Raise `InputError` for what is no format of `strptime`, or none that tells a day from another."""
-    days = datetime(2021, 3, 4), datetime(2021, 3, 5), datetime(2021, 4, 4), datetime(2022, 3, 4)  # noqa: DTZ001
+    days = datetime(2021, 3, 4), datetime(2021, 3, 5), datetime(2021, 4, 4), datetime(2022, 3, 4)
     try:
         written = pd.Series([day.strftime(time_format) for day in days])
         read = pd.to_datetime(written, format=time_format, utc=True)
@@ -58,7 +58,8 @@ def as_numbers(values: pd.Series) -> Numbers:
         parsed = None
     if parsed is None or kinds.is_complex_dtype(parsed.dtype):
         return np.full(len(values), np.nan)
-    return parsed.to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = parsed.to_numpy(dtype=np.float64, na_value=np.nan)
+    return numbers if numbers.flags.writeable else numbers.copy()
 
 
 def times_of(values: pd.Series, time_format: str, wrong: Wrong) -> Numbers:
@@ -91,7 +92,9 @@ def long_span(times: Numbers) -> str:
         years = float(np.ptp(times)) / per_second / YEAR if len(times) else 0.0
         if EPOCHS[0] <= middle / per_second <= EPOCHS[1] and years > LONG:
             first, last = (1970 + bound / per_second / YEAR for bound in (times.min(), times.max()))
-            return f"times span {years:,.0f} years, {first:.0f} to {last:.0f}; data.time_format says how they are written"
+            return (
+                f"times span {years:,.0f} years, {first:.0f} to {last:.0f}; data.time_format says how they are written"
+            )
     return ""
 
 
@@ -165,7 +168,7 @@ def _day_first(
     row = int(unsure.argmax())
     mark = str(marks.iloc[row])
     day_first, month_first = (
-        f"{int(day)} {datetime(2000, int(month), 1):%B}"  # noqa: DTZ001
+        f"{int(day)} {datetime(2000, int(month), 1):%B}"
         for day, month in ((one[row], other[row]), (other[row], one[row]))
     )
     formats = [mark.join(each) for each in (("%d", "%m", "%Y"), ("%m", "%d", "%Y"))]

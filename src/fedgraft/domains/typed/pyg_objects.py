@@ -14,6 +14,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
 from fedgraft.domains.tables import pyg_objects as pyg
+from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.rows import Coded
 from fedgraft.domains.tables.schema import Names
@@ -52,7 +53,8 @@ def collection_of(source: Any, target: str, metapaths: Sequence[str], where: str
     if isinstance(source, str | Path):
         source, where = pyg.read_object(Path(source), where, "HeteroData"), str(source)
     graph, (client, names), split, notes = _graph(source, target, metapaths, where)
-    return Collection(graph, client, tuple(names.tolist()), split, notes, tuple(map(str, range(graph.width))))
+    columns = of_matrix(graph.features, f"{where}[{target!r}]")
+    return Collection(graph, client, tuple(names.tolist()), split, notes, columns.names, columns=columns)
 
 
 def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:
@@ -60,17 +62,17 @@ def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, p
 
     `columns` names all columns but those of features, which have their own names.
     """
-    whole, names = collection.whole, collection.feature_names
+    whole, names, features = collection.whole, collection.feature_names, collection.columns
+    assert features is not None, "a user's own graph is read raw"
     for name in (*names, *(columns[role] for role in ("node", "label", "client", "split"))):
         if name == TYPE:
             raise InputError(
                 f"{whole.name}: column {TYPE!r} must have another name: a run keeps all nodes in one table, whose "
                 f"column {TYPE!r} says of which type each is."
             )
-    values = whole.features if isinstance(whole.features, np.ndarray) else whole.features.toarray()
     own = {TYPE: whole.target, columns["node"]: list(map(str, whole.ids[whole.target]))}
     own |= columns_of(collection, columns)
-    first = pd.concat([pd.DataFrame(own), pd.DataFrame(values, columns=list(names))], axis=1)
+    first = pd.concat([pd.DataFrame(own), features.frame()], axis=1)
     others = {kind: ids for kind, ids in whole.ids.items() if kind != whole.target}
     kinds = np.repeat(np.array(list(others), dtype=object), [len(ids) for ids in others.values()])
     rest = pd.DataFrame({TYPE: kinds, columns["node"]: [str(each) for ids in others.values() for each in ids]})
@@ -112,7 +114,8 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     client = np.repeat(np.arange(len(parts)), [part.targets for part in parts])
     names = tuple(path.stem for path in paths)
     whole = replace(merge_graphs(parts), name=str(folder))
-    return Collection(whole, client, names, splits[0], tuple(notes), tuple(map(str, range(whole.width))), tuple(parts))
+    columns = of_matrix(whole.features, f"{folder}[{target!r}]")
+    return Collection(whole, client, names, splits[0], tuple(notes), columns.names, tuple(parts), columns)
 
 
 def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedGraph]:
@@ -238,15 +241,7 @@ def _features(store: Any, count: int, where: str) -> Features:
     x = store.get("x")
     if x is None:
         return np.zeros((count, 0), np.float32)
-    features = pyg.features_of(x, f"{where}.x", count)
-    listed = sparse.coo_matrix(features)
-    if len(broken := np.flatnonzero(~np.isfinite(listed.data))):
-        first = broken[0]
-        raise InputError(
-            f"{where}.x must be finite numbers; got {listed.data[first]} at node {listed.row[first]}, feature "
-            f"{listed.col[first]} ({len(broken)} such values)."
-        )
-    return features
+    return pyg.features_of(x, f"{where}.x", count)
 
 
 def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...]]:

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.examples import Features, compact
-from fedgraft.domains.tables.features import dense_features
+from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
 from fedgraft.domains.tables.reader import check_there, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
@@ -51,9 +51,6 @@ ASKED_ENDS = ("source", "target")
 ASKED_EDGES = Table("edges", tuple(map(Column, ("source_type", "source", "target_type", "target"))), may_be_empty=True)
 """Of questions: the type and the id of each end."""
 
-OFFSET = 100.0
-"""A column of features whose mean is more than so many times what it differs by, such as years, is noted."""
-
 BOTH = ("ends[0]", "ends[1]")
 """Roles of the ids of both ends."""
 
@@ -70,12 +67,13 @@ def read_typed_graph(
     metapaths: Sequence[str],
     owner: str,
     known_classes: tuple[str, ...] = (),
+    columns_of: ColumnReader = read_columns,
 ) -> Collection[TypedGraph]:
     """Read a graph of a row per node and a row per edge, listed one way or both.
 
     Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
     `owner` is what errors call the parameters: "TypedGraph" for TypedGraph.nodes ... The table may lack some of
-    `known_classes`; none = those that it has.
+    `known_classes`; none = those that it has. `columns_of` reads columns of features.
     """
     kinds, ids = _node_tables(nodes, target, names, owner)
     require_one_of(f"{owner}.target", target, kinds)
@@ -95,13 +93,15 @@ def read_typed_graph(
     split, client, clients = read_split(own, label), np.zeros(len(own), np.int64), np.array([], str)
     if "client" in own:
         # Of rows of other types nothing is read, whatever stands there: what is left may be of a simpler type.
-        client, clients = replace(own["client"], values=own["client"].values.infer_objects()).codes()
-    features, feature_names, remarks = _features(own, owner)
+        cells = own["client"]
+        simpler = pd.api.types.infer_dtype(cells.values) in ("integer", "floating", "mixed-integer-float")
+        client, clients = (replace(cells, values=cells.values.infer_objects()) if simpler else cells).codes()
+    columns = columns_of(own, _features(own))
     whole = TypedGraph(
         name=own.where,
         target=target,
         ids={kind: known.astype(object) for kind, known in ids.items()},
-        features=features,
+        features=np.zeros((len(own), 0), np.float32),
         label=label,
         classes=classes,
         split=split,
@@ -110,7 +110,8 @@ def read_typed_graph(
     )
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
-    return Collection(whole, client, tuple(clients.tolist()), "split" in own, (*notes, *remarks), feature_names)
+    named = tuple(clients.tolist())
+    return Collection(whole, client, named, "split" in own, notes, columns.names, columns=columns)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -153,22 +154,13 @@ def _check_once(kind: str, ids: Texts, rows: Rows) -> None:
     raise rows.error(again, f"{what} listed twice")
 
 
-def _features(own: Rows, owner: str) -> tuple[Features, tuple[str, ...], list[str]]:
-    """(features of the target nodes, their names, notes); none where no column has numbers."""
+def _features(own: Rows) -> tuple[str, ...]:
+    """Names of the columns of features of the target nodes; those that have numbers unless they are named."""
     names = own.names["features"]
-    if names is ALL_OTHERS:
-        others = [own.names[role] for role in NODES.roles if role != "features"]
-        names = tuple(name for name in own if name not in others and np.isfinite(as_numbers(own.frame[name])).any())
-    values = dense_features(own, names, owner)
-    mean, spread = values.mean(axis=0, dtype=np.float64), values.std(axis=0, dtype=np.float64)
-    # What is constant but for rounding is left alone.
-    far = np.flatnonzero((spread > 1e-6 * np.abs(mean)) & (np.abs(mean) > OFFSET * spread))
-    notes = [
-        f"{own.where}: column {names[k]!r} is {mean[k]:.5g} on average and differs by {spread[k]:.2g}: as a feature it "
-        f"drowns the others; take off its mean, or name the others in {owner}.features."
-        for k in far
-    ]
-    return (compact(values) if names else values), tuple(names), notes
+    if names is not ALL_OTHERS:
+        return tuple(names)
+    others = [own.names[role] for role in NODES.roles if role != "features"]
+    return tuple(name for name in own if name not in others and np.isfinite(as_numbers(own.frame[name])).any())
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------

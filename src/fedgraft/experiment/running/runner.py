@@ -92,7 +92,8 @@ def execute(
         if sites is not None:
             assert run_folder is not None, "a run at sites needs a folder"
             return _execute_at(sites, experiment, run_folder, watcher)
-        experiment, shards = _loaded(experiment if keep is None or run_folder is None else keep(experiment, run_folder))
+        experiment = experiment if keep is None or run_folder is None else keep(experiment, run_folder)
+        experiment, shards = _loaded(experiment if start is None else start.reading(experiment))
         began = origin_of(experiment.sections, shards, experiment.plan.task)
         if start is not None:
             experiment = start.begin(experiment, began, names_of(shards))
@@ -204,6 +205,7 @@ def resume(
 def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
     """The experiment, its task knowing what it must of the data, and the clients' data."""
     STAGE.info("loading data")
+    experiment = experiment.agreed()
     shards = experiment.shards()
     if isinstance(shards, Shards) and len(shards) >= VERY_MANY and not experiment.evaluation.sample:
         LOG.warning(

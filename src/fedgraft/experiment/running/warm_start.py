@@ -33,6 +33,14 @@ class Start:
     began: Origin
     own: Mapping[str, Mapping[str, Tree]]
 
+    def reading(self, experiment: Experiment) -> Experiment:
+        """Return the experiment with data read by what clients of that run agreed on, where it does not say."""
+        then = self.sections["data"]
+        agreed = then.get("transforms")
+        if agreed is None or experiment.agreement_known or experiment.sections["data"]["name"] != then["name"]:
+            return experiment
+        return experiment.reading(agreed)
+
     def begin(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Experiment:
         """Return an experiment, fitted to its data, that begins with this model.
 

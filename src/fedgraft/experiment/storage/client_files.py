@@ -292,8 +292,9 @@ def _record(name: str, parts: Mapping[str, Any], packages: Sequence[str]) -> Any
     if not (isinstance(cls, type) and is_dataclass(cls) and cls.__module__ == module):
         raise InputError(f"it holds a {name[:80]!r}, which is no dataclass of {', '.join(packages)}.")
     known = {field.name for field in fields(cls) if field.init}
-    if known != parts.keys():
-        differ = sorted(known ^ parts.keys())[0]
+    later = {field.name for field in fields(cls) if "later" in field.metadata}
+    if differing := (known ^ parts.keys()) - later:
+        differ = sorted(differing)[0]
         raise InputError(f"another version of fedgraft wrote it: {attribute} there and here differ in {differ[:80]!r}.")
     return cls(**parts)
 

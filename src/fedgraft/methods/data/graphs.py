@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -18,13 +19,15 @@ from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_label
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.reader import OWNER
+from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Table, check_one_client
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Graphs(OwnTables[GraphShard]):
+class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
     """Own graphs with a class or a number each: tables of graphs, nodes and edges, or PyG objects.
 
     Source: none. Differs: nothing known.
@@ -58,6 +61,8 @@ class Graphs(OwnTables[GraphShard]):
     site_tables: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
     schemas: ClassVar[tuple[Table, ...]] = (GRAPHS, NODES, EDGES)
     asked: ClassVar[tuple[Table, ...]] = ASKED
+    features_option: ClassVar[str] = "attributes"
+    own_columns: ClassVar[bool] = True
 
     graphs: str | Path | pd.DataFrame | list[Any] | dict[str, Any]
     nodes: str | Path | pd.DataFrame | None = None
@@ -80,6 +85,7 @@ class Graphs(OwnTables[GraphShard]):
         require_one_of("Graphs.vocabulary", self.vocabulary, ("client", "all"))
         require_one_of("Graphs.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 1, "Graphs.clients", "at least 1", self.clients)
+        self.check_scaling()
         objects = isinstance(self.graphs, list | dict)
         for name, table in (("nodes", self.nodes), ("edges", self.edges)):
             if objects and table is not None:
@@ -97,25 +103,60 @@ class Graphs(OwnTables[GraphShard]):
         fits = graphs and all(isinstance(each, list) for each in lists) and hasattr(graphs[0], "edge_index")
         return {"graphs": given} if fits else None
 
-    def load(self, seed: int) -> list[GraphShard]:
-        """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        collection = self.read()
+    def encoded(self, collection: Collection[GraphShard]) -> Collection[GraphShard]:
+        """Return the collection as it is: which attributes there are depends on the client."""
+        return collection
+
+    def dealt(self, collection: Collection[GraphShard], seed: int) -> list[GraphShard]:
+        """Return one shard per client of what was read."""
         tell(collection.notes)
-        names, client = collection.client_names, collection.client
-        if names and self.clients > 1:
-            require(self.clients == len(names), "Graphs.clients", f"{len(names)}, as the data name", self.clients)
-        if not names:
-            names = tuple(f"client {k}" for k in range(self.clients))
-            label = collection.whole.label
-            if self.clients > 1:
-                shares = deal(label, self.clients, None, generator(seed, "partition"), collection.whole.name)
-                client = np.repeat(np.arange(self.clients), [len(rows) for rows in shares])
-                client = client[np.argsort(np.concatenate(shares))]
+        client, clients = self._graph_owners(collection, seed)
+        names = collection.client_names or tuple(f"client {k}" for k in range(clients))
+        collection = self._with_attributes(collection, client)
         degrees = int(collection.whole.degree.max(initial=0)) + 1 if self.vocabulary == "all" else None
         return [
             self._shard(collection, np.flatnonzero(client == k), Purpose(name, k, seed, trains=True), degrees)
             for k, name in enumerate(names)
         ]
+
+    def owners(self, collection: Collection[GraphShard], seed: int) -> tuple[Array, int]:
+        """Return the number of each node's client, [nodes], and how many clients there are."""
+        client, clients = self._graph_owners(collection, seed)
+        return np.repeat(client, collection.whole.sizes), clients
+
+    def _graph_owners(self, collection: Collection[GraphShard], seed: int) -> tuple[Array, int]:
+        """The number of each graph's client, [graphs], and how many clients there are."""
+        named = len(collection.client_names)
+        if named:
+            require(self.clients in (1, named), "Graphs.clients", f"{named}, as the data name", self.clients)
+        if named or self.clients == 1:
+            return collection.client, named or 1
+        label, where = collection.whole.label, collection.whole.name
+        shares = deal(label, self.clients, None, generator(seed, "partition"), where)
+        client = np.repeat(np.arange(self.clients), [len(rows) for rows in shares])
+        return client[np.argsort(np.concatenate(shares))], self.clients
+
+    def _with_attributes(self, collection: Collection[GraphShard], client: Array) -> Collection[GraphShard]:
+        """The graphs with attributes, nan at nodes of a client, by the number of each graph's, that has none."""
+        columns, owner = collection.columns, np.repeat(client, collection.whole.sizes)
+        assert columns is not None, "attributes are read as columns"
+        features = self.features_of(columns, "")
+        values = features if isinstance(features, np.ndarray) else features.toarray()
+        for place, name in enumerate(self.made.sources(columns.names)):
+            has = np.bincount(owner, columns.filled(name)) > 0
+            values[~has[owner], place] = np.nan
+        whole = replace(collection.whole, attributes=values, attribute_names=self.made.names(columns.names))
+        return replace(collection, whole=whole, columns=None)
+
+    def questions(
+        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
+    ) -> dict[str, pd.DataFrame]:
+        """Return tables of questions by the usual names of columns, with attributes as the model reads them."""
+        asked = super().questions(task, tables, own)
+        if "nodes" in asked:
+            names = [name for name in asked["nodes"] if name in self.made.by_name]
+            asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes", may_be_empty=True)
+        return asked
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or attributes; PyG objects as tables that say the same."""
@@ -131,7 +172,8 @@ class Graphs(OwnTables[GraphShard]):
             tables: Mapping[str, Any] = tables_of(self.graphs, "Graphs.graphs", numbers)
         else:
             tables, names = {name: getattr(self, name) for name in self.site_tables}, self.names()
-        return read_graphs(tables, names, "Graphs", are_numbers=numbers)
+        columns = partial(self.read_columns, owner="Graphs")
+        return read_graphs(tables, names, "Graphs", are_numbers=numbers, columns_of=columns)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""
@@ -143,6 +185,7 @@ class Graphs(OwnTables[GraphShard]):
         collection = replace(self, clients=1, **dict[str, Any](tables)).read()
         check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
         tell(collection.notes)
+        collection = self._with_attributes(collection, np.zeros(collection.whole.graphs, np.int64))
         return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
 
     def _shard(

@@ -126,7 +126,9 @@ class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
     def _catalogue(self, taken: Array) -> reading.Catalogue:
         sources = None if self.features == "all" else self._sources()
         make = partial(make_features, "Interactions", images=self.images, width=self.width)
-        return reading.read_catalogue(self.items, {**reading.ITEMS.names(self), FORMS: self.forms}, taken, sources, self.text, make)
+        return reading.read_catalogue(
+            self.items, {**reading.ITEMS.names(self), FORMS: self.forms}, taken, sources, self.text, make
+        )
 
     def _sources(self) -> dict[str, Any]:
         """{modality: source, or columns}; {} for "all", which depends on the table."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -17,15 +18,18 @@ from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, ta
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
+from fedgraft.domains.tables.reader import OWNER
+from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.wire.layouts import Array
 
 SHARES = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
 
 
 @dataclass(frozen=True)
-class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
+class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShard]):
     """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nothing known.
@@ -81,6 +85,7 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
         super().__post_init__()
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
+        self.check_scaling()
         self._dealing()
         for table in self.schemas:
             table.check("Nodes", self.names())
@@ -103,9 +108,13 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
         objects = list(given.values()) if isinstance(given, Mapping) else [given]
         return {"nodes": given} if objects and all(hasattr(each, "edge_index") for each in objects) else None
 
-    def load(self, seed: int) -> list[NodeShard]:
-        """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        return self._dealing().load(self.read(), seed, self.clients, split=bool(self.label))
+    def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[NodeShard]:
+        """Return one shard per client of what was read, with features."""
+        return self._dealing().load(collection, seed, self.clients, split=bool(self.label))
+
+    def owners(self, collection: Collection[WholeGraph], seed: int) -> tuple[Array, int]:
+        """Return the number of each node's client, [nodes], and how many clients there are."""
+        return self._dealing().owners(collection, seed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or features; PyG objects as tables that say the same."""
@@ -118,13 +127,14 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
         if self.edges is not None:
-            return reading.read_nodes(self.nodes, self.edges, self.names(), "Nodes", self._are_numbers)
+            columns = partial(self.read_columns, owner="Nodes")
+            return reading.read_nodes(self.nodes, self.edges, self.names(), "Nodes", self._are_numbers, columns)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):
             data, where = read_object(Path(data), where, "Data"), str(data)
         elif isinstance(data, Mapping):
             data = joined(data, where)
-        collection = collection_of(data, where, are_numbers=self._are_numbers, labelled=bool(self.label))
+        collection = collection_of(data, where, are_numbers=self._are_numbers, labelled=bool(self.label), raw=True)
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -134,14 +144,18 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return nodes and edges by the usual names of columns, and a table "features" with the names of features."""
-        features = pd.DataFrame({"name": self._features(task, own.get(reading.OWN_NODES))})
-        return {**super().questions(task, tables, own), "features": features}
+        names = self._features(task, own.get(reading.OWN_NODES))
+        asked = super().questions(task, tables, own)
+        if "nodes" in asked:
+            asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
+        return {**asked, "features": pd.DataFrame({"name": self.made.names(names)})}
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
         if not purpose.trains:
-            names = self.names(features=self._features(task, tables[reading.OWN_NODES]))
-            return reading.own_nodes(task, tables, names, check=self.edges is not None)
+            names = self._features(task, tables[reading.OWN_NODES])
+            features = partial(self.own_features, names=names, is_sparse=task.sparse)
+            return reading.own_nodes(task, tables, self.names(), features, check=self.edges is not None)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
         if "edges" not in tables:
@@ -149,7 +163,9 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
         own, names = (tables["nodes"], tables["edges"]), self.names()
-        shard, is_split = reading.site_part(*own, names, task.class_names, task.sparse, purpose.name, self._are_numbers)
+        features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
+        form = task.class_names, features, purpose.name, self._are_numbers
+        shard, is_split = reading.site_part(*own, names, *form)
         return self._dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
 
     @property
@@ -159,7 +175,9 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
     def _features(self, task: Any, own: Given | None) -> tuple[str, ...]:
         """Return columns of features; a PyG object has numbers alone."""
         names = self.names()
-        return reading.numbered(task) if self.edges is None else reading.named_features(task, self.nodes, names, own)
+        if self.edges is None:
+            return reading.numbered(task.features - self.made.added)
+        return reading.named_features(task, self.nodes, names, own, self.made.names)
 
     def _is_object(self) -> bool:
         if isinstance(self.nodes, str | Path):

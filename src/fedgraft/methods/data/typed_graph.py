@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -14,6 +14,8 @@ from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.reader import OWNER
+from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.features import with_features
@@ -21,13 +23,14 @@ from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
 from fedgraft.domains.typed.tables import BOTH, EDGES, NODES, read_typed_graph
 from fedgraft.errors import InputError, require
+from fedgraft.wire.layouts import Array
 
 SHARES = 10
 """Clients, unless given or named by the data."""
 
 
 @dataclass(frozen=True)
-class TypedGraph(OwnTables[shards.TypedGraph]):
+class TypedGraph(ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]):
     """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nothing known.
@@ -82,6 +85,7 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
+        self.check_scaling()
         self._dealing()
         NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))
         check_roles("TypedGraph", [("ends", column) for column in self.ends])
@@ -113,14 +117,18 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
             )
         return {"nodes": given, "target": labelled[0]}
 
-    def load(self, seed: int) -> list[shards.TypedGraph]:
-        """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        parts = self._dealing().load(self.read(), seed, self.clients)
+    def dealt(self, collection: Collection[shards.TypedGraph], seed: int) -> list[shards.TypedGraph]:
+        """Return one shard per client of what was read, with features."""
+        parts = self._dealing().load(collection, seed, self.clients)
         return [with_features(part) for part in parts]
 
     def names(self, **renamed: Any) -> Names:
         """Return {role: name} of the columns; the option `ends` names two of them."""
         return super().names(**dict(zip(BOTH, self.ends, strict=True)), **renamed)
+
+    def owners(self, collection: Collection[shards.TypedGraph], seed: int) -> tuple[Array, int]:
+        """Return the number of each node's client, [nodes], and how many clients there are."""
+        return self._dealing().owners(collection, seed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return tables in memory as one of all nodes and one of all edges; PyG objects likewise."""
@@ -143,7 +151,9 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
             dealt = "masks leave"
         else:
             names = self.names()
-            collection = read_typed_graph(self.nodes, self.edges, self.target, names, self.metapaths, "TypedGraph")
+            columns = partial(self.read_columns, owner="TypedGraph")
+            known = self.target, names, self.metapaths, "TypedGraph"
+            collection = read_typed_graph(self.nodes, self.edges, *known, columns_of=columns)
             dealt = f"column {self.split!r} leaves"
         whole = collection.whole
         if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
@@ -170,7 +180,10 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
             "nodes": {self.node: "node", self.client: "client"},
             "edges": dict(zip(self.ends, ("source", "target"), strict=True)),
         }
-        return {**renamed(tables, usual), "features": pd.DataFrame({"name": list(self.feature_names)}, dtype=object)}
+        asked, names = renamed(tables, usual), self.feature_names
+        if "nodes" in asked:
+            asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
+        return {**asked, "features": pd.DataFrame({"name": list(self.made.names(names))}, dtype=object)}
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> shards.TypedGraph:
         """Read one client's nodes of all types and the edges between them."""
@@ -180,7 +193,8 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
             )
         known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
-        collection = read_typed_graph(tables["nodes"], tables["edges"], *known)
+        columns = partial(self.read_columns, owner="data")
+        collection = self.encoded(read_typed_graph(tables["nodes"], tables["edges"], *known, columns))
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
         part = replace(collection.whole, name=purpose.name)
         return with_features(self._dealing().split_site(part, collection.split, purpose, str(tables["nodes"])))

@@ -15,7 +15,6 @@ from fedgraft.contracts.table_files import (
     is_address,
     is_table,
     shown,
-    suffix_of,
 )
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.recipes import discovery

@@ -13,6 +13,7 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
 from fedgraft.domains.tables import pyg_objects as pyg
+from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.schema import Names
 from fedgraft.errors import InputError
@@ -20,19 +21,25 @@ from fedgraft.wire.layouts import Array
 
 
 def collection_of(
-    data: Any, where: str, classes: tuple[str, ...] = (), are_numbers: bool = False, labelled: bool = True
+    data: Any,
+    where: str,
+    classes: tuple[str, ...] = (),
+    are_numbers: bool = False,
+    labelled: bool = True,
+    raw: bool = False,
 ) -> Collection[WholeGraph]:
     """Return a PyG `Data` object with x, y, edge_index, and optionally `client` and the three masks, as one graph.
 
     `where` is what errors call it, and the name of the graph. `classes` are their names; none = the numbers of those
     that nodes have, ascending. y may be numbers (nan = unknown), not classes (-1 = unknown); unless it is `labelled`,
-    neither y nor the masks are read.
+    neither y nor the masks are read. Where features are to be `raw`, they are `columns`, and the graph has none.
     """
     for key in ("x", "y", "edge_index") if labelled else ("x", "edge_index"):
         if getattr(data, key, None) is None:
             raise InputError(f"{where} must be a torch_geometric.data.Data with x, y and edge_index; it has no {key}.")
     features = pyg.features_of(data.x, f"{where}.x")
     nodes = features.shape[0]
+    columns = of_matrix(features, where) if raw else None
     if not nodes:
         raise InputError(f"{where}: no nodes; at least one is needed.")
     label: Array
@@ -51,14 +58,14 @@ def collection_of(
     whole = WholeGraph(
         name=where,
         ids=np.arange(nodes).astype(object),
-        features=features,
+        features=np.zeros((nodes, 0), np.float32) if raw else features,
         label=label,
         classes=classes,
         split=split,
         pointers=pointers,
         senders=senders,
     )
-    return Collection(whole, client, tuple(names.tolist()), is_split, notes)
+    return Collection(whole, client, tuple(names.tolist()), is_split, notes, columns=columns)
 
 
 def joined(objects: Mapping[Any, Any], where: str) -> Any:
@@ -96,10 +103,10 @@ def joined(objects: Mapping[Any, Any], where: str) -> Any:
 
 def tables_of(collection: Collection[WholeGraph], names: Names) -> dict[str, pd.DataFrame]:
     """{"nodes": ..., "edges": ...}, tables that say the same, with these names of columns; features by number."""
-    whole = collection.whole
-    values = whole.features if isinstance(whole.features, np.ndarray) else whole.features.toarray()
+    whole, columns = collection.whole, collection.columns
+    assert columns is not None, "a user's own object is read raw"
     named = pd.DataFrame({names["node"]: whole.ids, **columns_of(collection, names)})
-    nodes = pd.concat([named, pd.DataFrame(values, columns=[str(k) for k in range(whole.features.shape[1])])], axis=1)
+    nodes = pd.concat([named, columns.frame().astype(np.float32)], axis=1)  # as the object has them
     receiver = np.repeat(np.arange(whole.nodes), whole.degree)
     once = receiver < whole.senders
     ends = {names["source"]: whole.ids[receiver[once]], names["target"]: whole.ids[whole.senders[once]]}

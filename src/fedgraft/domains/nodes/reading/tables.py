@@ -3,10 +3,12 @@
 Ids and classes are kept as text, as written ("007" is not "7").
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection as Collection_
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -15,12 +17,13 @@ from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
 from fedgraft.domains.notes import LOG, tell
-from fedgraft.domains.tables.features import dense_features, known_features
+from fedgraft.domains.tables.columns import ColumnReader, read_columns
+from fedgraft.domains.tables.features import known_features
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split
-from fedgraft.domains.tables.pyg_objects import as_features
 from fedgraft.domains.tables.reader import named_once, read
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client, form_of
@@ -57,13 +60,18 @@ def no_features(names: Names) -> tuple[str, ...]:
 
 
 def read_nodes(
-    nodes: Given, edges: Given, names: Names, owner: str, are_numbers: bool = False
+    nodes: Given,
+    edges: Given,
+    names: Names,
+    owner: str,
+    are_numbers: bool = False,
+    columns_of: ColumnReader = read_columns,
 ) -> Collection[WholeGraph]:
     """Return two tables as one graph.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
-    ... Labels are numbers or classes.
+    ... Labels are numbers or classes. `columns_of` reads columns of features.
     """
     rows = read(nodes, NODES, names, owner)
     if rows.files and "client" in rows:
@@ -85,14 +93,15 @@ def read_nodes(
     whole = WholeGraph(
         name=where,
         ids=ids[code].astype(object),
-        features=as_features(_features(rows, owner)),
+        features=np.zeros((len(ids), 0), np.float32),
         label=label,
         classes=classes,
         split=split,
         pointers=pointers,
         senders=senders,
     )
-    return Collection(whole, client, tuple(clients.tolist()), is_split, (*rows.notes, *notes, *links.notes))
+    columns, notes = columns_of(rows, _features(rows, owner)), (*rows.notes, *notes, *links.notes)
+    return Collection(whole, client, tuple(clients.tolist()), is_split, notes, columns=columns)
 
 
 def _labels(rows: Rows, are_numbers: bool) -> tuple[Array, tuple[str, ...]]:
@@ -104,7 +113,8 @@ def _labels(rows: Rows, are_numbers: bool) -> tuple[Array, tuple[str, ...]]:
     return read_classes(rows["label"], numbers_hint("node"))
 
 
-def _features(rows: Rows, owner: str) -> Array:
+def _features(rows: Rows, owner: str) -> tuple[str, ...]:
+    """Names of the columns of features."""
     names = rows.names["features"]
     if names is ALL_OTHERS:
         others = no_features(rows.names)
@@ -118,7 +128,7 @@ def _features(rows: Rows, owner: str) -> Array:
         raise InputError(
             f"{rows.where}: no column of features ({owner}.features); one is needed, if only of ones or of degrees."
         )
-    return dense_features(rows, names, owner)
+    return tuple(names)
 
 
 # --- one client's own part --------------------------------------------------------------------------------------------
@@ -130,11 +140,15 @@ def own_rows(nodes: Given, names: Names, parameter: str) -> Rows:
     return read(nodes, replace(NODES, folder="", rest=True), names, "data", parameter, needed=("node",))
 
 
-def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool) -> NodeShard:
+OwnFeatures: TypeAlias = Callable[[Rows, Collection_[str]], Features]
+"""What makes features of rows, float32 [rows, features], by the names of columns that are none."""
+
+
+def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], features: OwnFeatures) -> NodeShard:
     """Return one client's own part of a graph from its own two tables, the first by `own_rows`. Labels are not read.
 
     It has no halo: edges to nodes that are not in the table of nodes are left out, with a note, for nobody here knows
-    whose they are. Where features are sparse, columns and values that are missing are 0.
+    whose they are.
     """
     code, ids = rows["node"].codes()
     rows.check_once(code, ids, "node", noun="")
@@ -147,11 +161,10 @@ def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool
     tell(rows.notes)
     tell(links.notes)
     tell(notes, f"{links.where}: ")
-    what, others = "a feature of the run's data", no_features(rows.names)
     return NodeShard(
         name="own",
         ids=ids[code].astype(object),
-        features=known_features(rows, rows.names["features"] or (), is_sparse, what, others),
+        features=features(rows, no_features(rows.names)),
         label=np.full(len(code), -1 if classes else np.nan),
         classes=classes,
         split=np.full(len(code), -1, np.int8),
@@ -163,14 +176,20 @@ def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool
 
 
 def site_part(
-    nodes: Given, edges: Given, names: Names, classes: tuple[str, ...], is_sparse: bool, name: str, are_numbers: bool
+    nodes: Given,
+    edges: Given,
+    names: Names,
+    classes: tuple[str, ...],
+    features: OwnFeatures,
+    name: str,
+    are_numbers: bool,
 ) -> tuple[NodeShard, bool]:
     """Return the own part, with its labels, of a client of that name, and whether the table names a split.
 
     `classes` are those of the recipe's task, which all sites have in common.
     """
     rows = own_rows(nodes, names, "--data nodes")
-    shard = own_part(rows, edges, classes, is_sparse)
+    shard = own_part(rows, edges, classes, features)
     if "client" in rows:
         check_one_client(rows["client"].codes()[1].tolist(), f"column {names['client']!r} of {rows.where}", name)
     shard = replace(shard, name=name)
@@ -195,7 +214,8 @@ class OwnNodes(OwnShardData[NodeShard]):
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them."""
-        return own_nodes(task, tables, usual_names(features=numbered(task)))
+        names = numbered(task.features)
+        return own_nodes(task, tables, usual_names(), partial(own_features, names=names, is_sparse=task.sparse))
 
 
 def usual_names(**renamed: Any) -> dict[str, Any]:
@@ -203,8 +223,15 @@ def usual_names(**renamed: Any) -> dict[str, Any]:
     return NODES.names(**renamed) | EDGES.names(**renamed)
 
 
-def own_nodes(task: Any, tables: Mapping[str, Given], names: Names, check: bool = False) -> NodeShard:
-    """Read one client's nodes and the edges between them from both of `OWN_TABLES`; "features" of `names` are in order.
+def own_features(rows: Rows, others: Collection_[str], names: Sequence[str], is_sparse: bool) -> Features:
+    """Return columns of a client's own nodes as a model knows them; arguments as of `known_features`."""
+    return known_features(rows, names, is_sparse, "a feature of the run's data", others)
+
+
+def own_nodes(
+    task: Any, tables: Mapping[str, Given], names: Names, features: OwnFeatures, check: bool = False
+) -> NodeShard:
+    """Read one client's nodes and the edges between them from both of `OWN_TABLES`.
 
     `check` says whether labels, which are not read, must be classes of the run.
     """
@@ -218,19 +245,21 @@ def own_nodes(task: Any, tables: Mapping[str, Given], names: Names, check: bool 
         )
     if check and task.classes and "label" in rows:
         _check_labels(rows, task.class_names)
-    return own_part(rows, tables[OWN_EDGES], task.class_names, task.sparse)
+    return own_part(rows, tables[OWN_EDGES], task.class_names, features)
 
 
-def numbered(task: Any) -> tuple[str, ...]:
-    """Return columns of features where they have no names: "0", "1" ..."""
-    return tuple(map(str, range(task.features)))
+def numbered(count: int) -> tuple[str, ...]:
+    """Return so many columns of features where they have no names: "0", "1" ..."""
+    return tuple(map(str, range(count)))
 
 
-def named_features(task: Any, nodes: Given, names: Names, own: Given | None) -> tuple[str, ...]:
+def named_features(
+    task: Any, nodes: Given, names: Names, own: Given | None, made: Callable[[Sequence[str]], Sequence[str]] = tuple
+) -> tuple[str, ...]:
     """Return columns of features in order: those that are named, else all others of the run's table of nodes.
 
     Where that, or the first file of a folder of them, is not there, they are those of the client's own table, in its
-    order; `own` is None where the run's data answer.
+    order; `own` is None where the run's data answer. `made` returns the names of the features that columns become.
     """
     if names["features"] is not ALL_OTHERS:
         return tuple(names["features"])
@@ -245,9 +274,9 @@ def named_features(task: Any, nodes: Given, names: Names, own: Given | None) -> 
         columns = columns_of(own, f"--{OWN_NODES}", form, others)
         where = f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
     features = tuple(name for name in columns if name not in others)
-    if len(features) != task.features:
+    if (count := len(made(features))) != task.features:
         raise InputError(
-            f"{where}: {len(features)} columns of features, but the model was trained on {task.features}; "
+            f"{where}: {count} columns of features, but the model was trained on {task.features}; "
             "a run that names them in data.features finds them among others."
         )
     return features
