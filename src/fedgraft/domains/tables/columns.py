@@ -96,7 +96,9 @@ def _texts(cells: Cells) -> Texts:
     if lists := cells.lists():
         raise lists
     values = np.full(len(cells), None, object)
-    values[cells.filled] = cells.take(cells.filled).values.map(str).to_numpy(object)
+    if len(cells.filled):
+        code, names = cells.take(cells.filled).codes()
+        values[cells.filled] = names.astype(object)[code]
     return values
 
 
