@@ -1,4 +1,4 @@
-"""Every dtype of torch, NumPy and pandas, wherever a user's own data can have one: a result, or one line that says why."""
+"""Every dtype of torch, NumPy and pandas, wherever own data can have one: a result, or one line that says why."""
 
 import datetime
 import decimal
@@ -39,12 +39,13 @@ READ = {
 
 def told(load: Callable[[], object]) -> InputError | None:
     """Return the one line that a reader says, or None for a result; any other exception is raised."""
+    said = None
     try:
         load()
     except InputError as error:
-        assert "\n" not in str(error)
-        return error
-    return None
+        said = error
+    assert "\n" not in str(said)
+    return said
 
 
 def tensors(dtype: torch.dtype, values: torch.Tensor) -> list[torch.Tensor]:

@@ -234,7 +234,11 @@ def test_bad_interactions(change, message: str) -> None:
         (lambda rows: rows.head(0), {}, r"Interactions\.items: no rows"),
         (lambda rows: rows.rename(columns={"item": "it"}), {}, r"Interactions\.items: no column 'item'"),
         (lambda rows: rows, {"features": {"p": ["prise"]}}, r"No column of .*named 'prise'\. Did you mean 'price'\?"),
-        (lambda rows: rows, {"features": {"p": ["kind"]}}, r"row 1: 'kind' must be a finite number, as a feature; got 'red wine'"),
+        (
+            lambda rows: rows,
+            {"features": {"p": ["kind"]}},
+            r"row 1: 'kind' must be a finite number, as a feature; got 'red wine'",
+        ),
         (lambda rows: rows, {"text": ("tittle",)}, r"No column of .*named 'tittle'\. Did you mean 'title'\?"),
         (
             lambda rows: rows.assign(price=rows["price"].where(rows["item"] != "i12")),

@@ -1,4 +1,4 @@
-"""Reads graph-classification sets in the layout of the TU collection from their text files, through PyG's parser, and keeps what it read.
+"""Reads sets of graphs in the layout of the TU collection from their text files, and keeps what it read.
 
 PyG's `parse_txt_array` reads every file, in blocks of lines. Not `read_tu_data` around it, which loses the last line of
 a file without a final newline, the names of labels and the number of repeated edges, widens labels to one-hot columns,
@@ -45,9 +45,9 @@ def read_set(
     """A whole set, every graph of it for training, by its original name; what was left out goes to the log.
 
     The folder has NAME/raw/NAME_A.txt ... as PyG lays them out, or NAME/NAME_A.txt as the archives unpack. "auto" takes
-    a node's attributes only where it has no label; "always" and "never" say it. Where labels
-    `are_numbers` (None = those of the sets `NUMBERED` are), `number` says which of a graph's is its label, from 0. Where neither labels nor attributes are taken, a node's kind is
-    its degree.
+    a node's attributes only where it has no label; "always" and "never" say it. Where labels `are_numbers` (None = as
+    those of the sets `NUMBERED` are), `number` says which of a graph's is its label, from 0. Where neither labels nor
+    attributes are taken, a node's kind is its degree.
     """
     are_numbers = name in NUMBERED.values() if are_numbers is None else are_numbers
     arrays = _kept(name, *_find(root, name, are_numbers))

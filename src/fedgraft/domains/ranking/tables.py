@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given, is_folder
-from fedgraft.domains.notes import LOG
+from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.ranking import item_features
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
 from fedgraft.domains.tables.features import feature
@@ -37,6 +37,7 @@ INTERACTIONS = Table(
 )
 ITEMS = Table("items", (Column("item"), Column("title", needed=False)), rest=True)
 """All other columns are features."""
+_MORE = " data.features and data.text name columns that are."
 USERS = Table("users", (Column("user"), Column("client")))
 """Questions."""
 
@@ -95,6 +96,9 @@ def _catalogue(rows: Rows, sources: Mapping[str, Any] | None, texts: tuple[str, 
             made |= make({modality: of}, known)
         else:
             made[modality] = _standardised(rows, of, f"{OWNER}.features")
+    named = {column for of in sources.values() if not isinstance(of, str) for column in of} | {*texts}
+    unread = [name for name in others if name not in named]
+    tell([*rows.found, *([ITEMS.not_read(unread, rows.names, list(rows)) + _MORE] if unread else [])])
     titles = _text(rows["title"].values) if "title" in rows else []
     return Catalogue(known.ids, np.array(titles, dtype=np.str_), made, rows.where)
 

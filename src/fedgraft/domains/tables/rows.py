@@ -89,7 +89,7 @@ class Cells(Located):
         return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
     def lists(self) -> InputError | None:
-        """Return the error of a column whose cells hold several numbers each, as they are no features; None for others."""
+        """Return the error of a column whose cells hold several numbers each, which are no feature; else None."""
         some = self.filled[:100]
         if not len(some) or not all(_LIST.fullmatch(self.text(cell).strip()) for cell in some):
             return None
@@ -184,8 +184,8 @@ class Rows(Located):
     """Rows of a table, as the one reader returns them: the columns of `frame` were read, those of `unread` not.
 
     `names` are the user's of the columns. `places` are int64 [n], which rows of the source they are, and `file` int64
-    [n], of which file of a folder, and `files` their names without suffix; else none. `found` are notes on what was found out
-    about files.
+    [n], of which file of a folder, and `files` their names without suffix; else none. `found` are notes on what
+    was found out about files.
     """
 
     table: Table

@@ -111,6 +111,7 @@ def read_typed_graph(
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
     named = tuple(clients.tolist())
+    notes = (*_not_read(kinds, target, columns.names), *notes)
     return Collection(whole, client, named, "split" in own, notes, columns.names, columns=columns)
 
 
@@ -139,6 +140,19 @@ def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[
         wanted, _ = NODES.wanted(owner, names, only={*NODES.roles} - {"node", TYPE})
         check_there(list(kinds[target]), wanted, kinds[target].where)
     return kinds, ids
+
+
+def _not_read(kinds: Mapping[str, Rows], target: str, features: Sequence[str]) -> list[str]:
+    """Notes on what was found out about files of nodes, and on columns that are not read."""
+    notes = [note for rows in kinds.values() for note in rows.found]
+    for kind, rows in kinds.items():
+        roles = [rows.names[role] for role in NODES.roles if role != "features"]
+        own = {*roles, *features} if kind == target else {rows.names["node"], TYPE}
+        unread = [name for name in rows if name not in own and rows.frame[name].notna().any()]
+        why = "data.features would read one" if kind == target else f"those of type {target!r} alone are"
+        if unread:
+            notes.append(f"Columns of nodes of type {kind!r} that are not read: {', '.join(unread)}; {why}.")
+    return list(dict.fromkeys(notes))
 
 
 def _check_once(kind: str, ids: Texts, rows: Rows) -> None:
@@ -208,7 +222,7 @@ def _edges(
             pair, both = pair[::-1], both[::-1]
         ends.setdefault(pair, []).append(both)
         origins.setdefault(pair, []).append(rows.where)
-    links, notes = {}, []
+    links, notes = {}, [note for _, rows, _ in tables for note in rows.notes]
     for pair, some_ends in ends.items():
         listed = np.concatenate(some_ends, axis=1)
         links[pair] = once(listed, pair[0] == pair[1])
@@ -217,7 +231,7 @@ def _edges(
         counts = {"edges from a node to itself": loops, "repeated edges": repeated}
         where = f"{' and '.join(dict.fromkeys(origins[pair]))}: {JOIN.join(pair)}"
         notes += [f"{where}: {count:,} {what} left out." for what, count in counts.items() if count]
-    return links, tuple(notes)
+    return links, tuple(dict.fromkeys(notes))
 
 
 def _places(

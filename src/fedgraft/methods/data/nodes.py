@@ -14,6 +14,7 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
+from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import OwnTables
@@ -41,8 +42,9 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
             client named after it. Or a PyG `Data` object (x, y with -1 for unknown, edge_index, and optionally `client`
             of each node, train_mask, val_mask and test_mask), or the path of a .pt file that `torch.save` wrote it to,
-            or {client: `Data` object}, without edges between clients.
-        edges: the same for edges, where a folder's files are read as one; not with a PyG object.
+            or {client: `Data` object}, without edges between clients. Or a file of a whole graph: .graphml, .gexf,
+            .gml, .net (Pajek), .edgelist or .adjlist, read by networkx.
+        edges: the same for edges, where a folder's files are read as one; not with a PyG object or a file of both.
         node: column of `nodes`, an id that is unique over all clients.
         label: column of `nodes`, the class, text or a whole number, or the number; empty where it is unknown. "" = none
             is read, for the task `link`; nor are a column "label", `split`, y and masks.
@@ -97,12 +99,17 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
                 )
             if self.edges is not None:
                 raise InputError("Nodes.edges must be left out where Nodes.nodes is a PyG object.")
+        elif is_graph_file(self.nodes):
+            if self.edges is not None:
+                raise InputError(f"Nodes.edges must be left out: {self.nodes} holds nodes and edges.")
         elif self.edges is None:
             raise InputError("Nodes.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
 
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:
-        """Take a PyG object with one row of x per label, or one for each client; or options with nodes."""
+        """Take a PyG object with one row of x per label, or one for each client; a graph's file; options with nodes."""
+        if is_graph_file(given):
+            return {"nodes": given}
         if isinstance(given, Mapping) and "nodes" in given and not {"graphs", "target"} & given.keys():
             return dict(given)
         objects = list(given.values()) if isinstance(given, Mapping) else [given]
@@ -129,6 +136,10 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         if self.edges is not None:
             columns = partial(self.read_columns, owner="Nodes")
             return reading.read_nodes(self.nodes, self.edges, self.names(), "Nodes", self._are_numbers, columns)
+        if is_graph_file(self.nodes):
+            nodes, edges = tables_of_file(Path(self.nodes), self.names())
+            columns = partial(self.read_columns, owner="Nodes")
+            return reading.read_nodes(nodes, edges, self.names(), "Nodes", self._are_numbers, columns)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):
             data, where = read_object(Path(data), where, "Data"), str(data)
@@ -175,6 +186,9 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
     def _features(self, task: Any, own: Given | None) -> tuple[str, ...]:
         """Return columns of features; a PyG object has numbers alone."""
         names = self.names()
+        if is_graph_file(self.nodes) and Path(self.nodes).is_file():
+            nodes, _ = tables_of_file(Path(self.nodes), names)
+            return reading.named_features(task, nodes, names, own, self.made.names)
         if self.edges is None:
             return reading.numbered(task.features - self.made.added)
         return reading.named_features(task, self.nodes, names, own, self.made.names)
