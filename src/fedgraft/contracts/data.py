@@ -70,30 +70,6 @@ class GivenData(Data[Shard]):
         """Return {option: table} of what was given in memory. Columns that are not read stay with their owner."""
 
 
-class FittedData(Data[Shard]):
-    """Ability: depend on what all clients' data are like, such as on the mean of a column, which none of them knows.
-
-    Before anything else clients publish statistics, and all read their data by what the server makes of these.
-    """
-
-    @property
-    @abstractmethod
-    def agreement(self) -> Tree:
-        """What clients are told; None where it is not known yet."""
-
-    @abstractmethod
-    def agreeing(self, agreement: Any) -> Self:
-        """Return this data set with what clients of another run, or at sites, agreed on."""
-
-    @abstractmethod
-    def published(self, seed: int) -> Sequence[Tree]:
-        """Return what each client publishes, where the data of all are here."""
-
-    @abstractmethod
-    def fitted(self, published: Sequence[Tree]) -> Self:
-        """Return this data set with what clients agree on as options, from what each has published."""
-
-
 class QueriedData(Data[Shard]):
     """Ability: read questions to a trained model from tables with the columns of the user's own tables."""
 
@@ -131,6 +107,49 @@ class Purpose:
 
 ANSWER: Final = Purpose()
 """To answer by a trained model where the run's data are not."""
+
+
+class FittedData(Data[Shard]):
+    """Ability: depend on what all clients' data are like, such as on the mean of a column, which none of them knows.
+
+    Before anything else clients publish statistics, and all read their data by what the server makes of these.
+    """
+
+    @property
+    @abstractmethod
+    def agreement(self) -> Tree:
+        """What clients are told; None where it is not known yet."""
+
+    @abstractmethod
+    def agreeing(self, agreement: Any) -> Self:
+        """Return this data set with what clients of another run, or at sites, agreed on."""
+
+    @abstractmethod
+    def published(self, seed: int) -> Sequence[Tree]:
+        """Return what each client publishes, where the data of all are here."""
+
+    @abstractmethod
+    def published_by(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Tree:
+        """Return what one client publishes, from its own tables; arguments as of `ClientTables.client_shard`."""
+
+    @abstractmethod
+    def fitted(self, published: Sequence[Any]) -> Self:
+        """Return this data set with what clients agree on as options, from what each has published.
+
+        Raises `InputError` for what no client can have published.
+        """
+
+    @property
+    def void(self) -> Mapping[str, Any]:
+        """Return options of tasks without effect on these data, with the value that says so; none by default."""
+        return {}
+
+    def plain(self, task: Any, shard: Any) -> str:
+        """Return a Python module with a function `features(table)`, from a user's columns to what a model reads.
+
+        "" (default) where columns are read as they are. `shard` is the client's whose model it is; None = of all.
+        """
+        return ""
 
 
 class ClientTables(Data[Shard]):

@@ -13,7 +13,6 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.notes import LOG, tell
-from fedgraft.domains.tables.columns import Columns
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -48,7 +47,7 @@ class Collection(Generic[Whole]):
     notes: tuple[str, ...]
     feature_names: tuple[str, ...] = ()
     parts: tuple[Whole, ...] = ()
-    columns: Columns | None = None
+    columns: Any = None
 
 
 @dataclass(frozen=True)

@@ -104,15 +104,16 @@ class Experiment:
         if self.agreement_known or not isinstance(self.data, FittedData):
             return self
         with named_as_in_recipes({"data": type(self.data)}):
-            return self.agreed_from(self.data.published(self.seed))
+            published = self.data.published(self.seed)
+            return self.agreed_from({client: wire.pack(each) for client, each in enumerate(published)})
 
-    def agreed_from(self, published: Sequence[Tree]) -> "Experiment":
-        """Return the experiment with data read by what clients agree on, from what each has published."""
+    def agreed_from(self, published: Mapping[int, bytes]) -> "Experiment":
+        """Return the experiment with data read by what clients agree on, from what each has published, packed."""
         assert isinstance(self.data, FittedData), "others have nothing to agree on"
-        sent = [wire.pack(each) for each in published]
-        agreed = self._reading(self.data.fitted([wire.unpack(each) for each in sent]))
-        answer = len(wire.pack(agreed.data.agreement))  # type: ignore[attr-defined]
-        return replace(agreed, agreement={client: (answer, len(message)) for client, message in enumerate(sent)})
+        data = self.data.fitted([wire.unpack(each) for _, each in sorted(published.items())])
+        answer = len(wire.pack(data.agreement))
+        agreement = {client: (answer, len(message)) for client, message in sorted(published.items())}
+        return replace(self._reading(data), agreement=agreement)
 
     def reading(self, agreement: Tree) -> "Experiment":
         """Return the experiment with data read by what clients agreed on in another run."""

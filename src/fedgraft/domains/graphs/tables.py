@@ -113,8 +113,8 @@ def _with_labels(collection: Collection[GraphShard], graphs: Rows, are_numbers: 
     client, clients = graphs.clients() or (collection.client, np.array([], dtype=str))
     split = collection.whole.split if "split" not in graphs else graphs.read("split")
     whole = replace(collection.whole, label=label, classes=tuple(classes.tolist()), split=split)
-    named, columns, notes = tuple(clients.tolist()), collection.columns, (*graphs.notes, *collection.notes)
-    return Collection(whole, client, named, "split" in graphs, notes, columns=columns)
+    named, notes = tuple(clients.tolist()), (*graphs.notes, *collection.notes)
+    return Collection(whole, client, named, "split" in graphs, notes, columns=collection.columns)
 
 
 def _kinds(nodes: Rows) -> tuple[Indices, Array]:

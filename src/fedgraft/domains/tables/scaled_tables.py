@@ -11,15 +11,17 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from fedgraft.contracts.data import FittedData
+from fedgraft.contracts.data import FittedData, Purpose
+from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
 from fedgraft.domains.notes import LOG, tell
+from fedgraft.domains.tables.column_statistics import SCALINGS, agreed, statistics_of
 from fedgraft.domains.tables.columns import Columns, read_columns
 from fedgraft.domains.tables.features import check_present, known_features, some
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.tables.scaling import SCALINGS, Transforms, agreed, notes_on, statistics_of
+from fedgraft.domains.tables.transforms import Transforms, notes_on
 from fedgraft.errors import require, require_one_of
 from fedgraft.wire.layouts import Array, Tree
 
@@ -71,7 +73,7 @@ class ScaledTables(FittedData[Shard]):
     @property
     def agreement(self) -> Tree:
         """What is made of each column; None where it is not known yet."""
-        return self.transforms
+        return None if self.transforms is None else {name: {**each} for name, each in self.transforms.items()}
 
     def agreeing(self, agreement: Any) -> Self:
         """Return this data set with a transform for each column."""
@@ -90,7 +92,15 @@ class ScaledTables(FittedData[Shard]):
         """Return what a client publishes of its columns; `where` names its table in errors."""
         return statistics_of(columns, self.least_examples, self.scaling, where, self.own_columns)
 
-    def fitted(self, published: Sequence[Tree]) -> Self:
+    @abstractmethod
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return one client's columns of features, from its own tables; arguments as of `client_shard`."""
+
+    def published_by(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Tree:
+        """Return the statistics of one client's columns."""
+        return self.statistics_of(self.columns_at(task, tables, purpose), "--data")
+
+    def fitted(self, published: Sequence[Any]) -> Self:
         """Return this data set with a transform for each column, from all clients' statistics; a note says which."""
         transforms = agreed(published, self.scaling) if published else {}
         tell(notes_on(published, transforms))
@@ -137,6 +147,19 @@ class ScaledTables(FittedData[Shard]):
     @abstractmethod
     def dealt(self, collection: Collection[Any], seed: int) -> Sequence[Shard]:
         """Return one shard per client of what was read, with features."""
+
+    @property
+    def void(self) -> Mapping[str, Any]:
+        """Return the option that scales rows, where it has no effect."""
+        return {} if self.scale_rows else {"scale": 0.0}
+
+    @abstractmethod
+    def feature_columns(self, task: Any, shard: Any) -> Sequence[str]:
+        """Return the columns that features are made of, in order; arguments as of `plain`."""
+
+    def plain(self, task: Any, shard: Any) -> str:
+        """Return a Python module with a function `features(table)`, from the columns of these tables."""
+        return self.made.plain(self.feature_columns(task, shard)) if self.made.by_name else ""
 
     def features_of(self, columns: Columns, where: str) -> Features:
         """Return what is made of columns, float32 [rows, features]; notes, behind `where`, are of texts not known."""

@@ -56,8 +56,13 @@ class Sites(Protocol):
 
     where: str
 
-    def joined(self, experiment: Experiment, run: str) -> AbstractContextManager[tuple[Runtime, Sequence[Any]]]:
-        """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint."""
+    def joined(
+        self, experiment: Experiment, run: str
+    ) -> AbstractContextManager[tuple[Experiment, Runtime, Sequence[Any]]]:
+        """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint.
+
+        The experiment then says how all read their data.
+        """
         ...
 
     def leave(self, experiment: Experiment, state: RunState, summary: Mapping[str, Any]) -> None:
@@ -110,7 +115,7 @@ def _execute_at(sites: Sites, experiment: Experiment, run_folder: RunFolder, wat
             'give its class and options: model={"name": "package.module:Class", ...}.'
         )
     run = secrets.token_hex(16)
-    with sites.joined(experiment, run) as (runtime, clients):
+    with sites.joined(experiment, run) as (experiment, runtime, clients):
         about = {**environment(), RUN: run, FEDERATION: sites.where}
         _describe(run_folder, experiment, about, origin_of(experiment.sections, clients))
         return _train(experiment, clients, run_folder, None, watcher, runtime, sites)
@@ -193,7 +198,7 @@ def resume(
         run_folder.rewind()
         run_folder.note_versions()
         if sites is not None:
-            with sites.joined(experiment, run_folder.environment()[RUN]) as (runtime, clients):
+            with sites.joined(experiment, run_folder.environment()[RUN]) as (experiment, runtime, clients):
                 check_clients(began, clients, where)
                 return _train(experiment, clients, run_folder, stored, watcher or Silent(), runtime, sites)
         STAGE.info("loading data")

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from fedgraft import wire
-from fedgraft.contracts.data import Data, Purpose, SiteData
+from fedgraft.contracts.data import Data, FittedData, Purpose, SiteData
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.table_files import ALLOWED, is_address, is_table
 from fedgraft.contracts.task_abilities import FittedTask, derived_shard
@@ -140,6 +140,18 @@ def client_at(experiment: Experiment, data: Sequence[str], number: int, name: st
     return shard, digest
 
 
+def published_at(experiment: Experiment, data: Sequence[str], number: int, name: str) -> bytes | None:
+    """Return what a client at its site publishes, packed, for all to agree on how data are read.
+
+    None where that is known, or nothing is to be agreed on, as of a file of `fedgraft shard`. Arguments as `client_at`.
+    """
+    site = experiment.data
+    if not isinstance(site, FittedData) or experiment.agreement_known or Path(data[0]).suffix == SUFFIX:
+        return None
+    purpose = Purpose(name, number, experiment.seed, trains=True)
+    return wire.pack(site.published_by(experiment.plan.task, _site_tables(experiment.data, data, name), purpose))
+
+
 def common_tables(experiment: Experiment, data: Sequence[str]) -> dict[str, bytes]:
     """Return {table that all sites have alike: fingerprint of its file}; arguments as `client_at`."""
     if len(data) == 1 and Path(data[0]).suffix == SUFFIX:
@@ -154,9 +166,7 @@ def client_of_tables(experiment: Experiment, tables: Mapping[str, str | Path], n
     `tables` are {name of one of the data set's `site_tables`: file}; `number`, 0, 1 ..., says which client it is.
     """
     site = _site_data(experiment.data)
-    first = site.site_tables[0]
-    if first not in tables:
-        raise InputError(f"--data {first}=FILE is missing: the table {first!r} of client {name!r}.")
+    _check_first(site, tables, name)
     task, seed = experiment.plan.task, experiment.seed
     return derived_shard(task, number, site.client_shard(task, tables, Purpose(name, number, seed, trains=True)), seed)
 
@@ -170,6 +180,18 @@ def _of_file(experiment: Experiment, path: Path, number: int, name: str) -> tupl
             f"{path} is of client {file.number}, {file.name!r}; this node is that of client {number}, {name!r}."
         )
     return file.shard, file.digest
+
+
+def _site_tables(data: Data[Any], texts: Sequence[str], name: str) -> dict[str, str | Path]:
+    """Return {option: file} of texts "NAME=FILE", the first table among them."""
+    tables = _tables(data, texts)
+    _check_first(_site_data(data), tables, name)
+    return tables
+
+
+def _check_first(site: SiteData[Any], tables: Mapping[str, str | Path], name: str) -> None:
+    if (first := site.site_tables[0]) not in tables:
+        raise InputError(f"--data {first}=FILE is missing: the table {first!r} of client {name!r}.")
 
 
 def _site_data(data: Data[Any]) -> SiteData[Any]:

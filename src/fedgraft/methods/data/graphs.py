@@ -18,6 +18,7 @@ from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
 from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.scaled_tables import ScaledTables
@@ -154,7 +155,7 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
         """Return tables of questions by the usual names of columns, with attributes as the model reads them."""
         asked = super().questions(task, tables, own)
         if "nodes" in asked:
-            names = [name for name in asked["nodes"] if name in self.made.by_name]
+            names = [name for name in map(str, asked["nodes"]) if name in self.made.by_name]
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes", may_be_empty=True)
         return asked
 
@@ -175,8 +176,24 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
         columns = partial(self.read_columns, owner="Graphs")
         return read_graphs(tables, names, "Graphs", are_numbers=numbers, columns_of=columns)
 
+    def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
+        """Return the columns of nodes that a client's attributes are made of, in order."""
+        made = {part: name for name in self.made.by_name for part in self.made.names([name])}
+        return tuple(dict.fromkeys(made.get(name, name) for name in shard.attribute_names))
+
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return the attributes of one client's nodes."""
+        columns: Columns = self._own(tables, purpose).columns
+        return columns
+
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""
+        collection = self._own(tables, purpose)
+        tell(collection.notes)
+        collection = self._with_attributes(collection, np.zeros(collection.whole.graphs, np.int64))
+        return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
+
+    def _own(self, tables: Mapping[str, Given], purpose: Purpose) -> Collection[GraphShard]:
         if self.vocabulary != "client":
             raise InputError("data.vocabulary must be 'client': no site knows the kinds and classes of the others.")
         for table in self.site_tables:
@@ -184,9 +201,7 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
                 raise InputError(f"--data {table}=FILE is missing; graphs, nodes and edges are needed.")
         collection = replace(self, clients=1, **dict[str, Any](tables)).read()
         check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
-        tell(collection.notes)
-        collection = self._with_attributes(collection, np.zeros(collection.whole.graphs, np.int64))
-        return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
+        return collection
 
     def _shard(
         self, collection: Collection[GraphShard], rows: Indices, purpose: Purpose, degrees: int | None

@@ -1,7 +1,7 @@
 """Your own graph whose nodes have a class or a number each, from CSV or Parquet files, DataFrames or a PyG object."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -17,6 +17,8 @@ from fedgraft.domains.nodes.reading import tables as reading
 from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import Columns
+from fedgraft.domains.tables.features import check_present
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
@@ -161,22 +163,35 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
         return {**asked, "features": pd.DataFrame({"name": self.made.names(names)})}
 
+    def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
+        """Return the columns of nodes that features are made of, in order."""
+        return self._features(task, None)
+
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return the columns of features of one client's nodes."""
+        check_said(self.features, None)
+        names = self.features or ()
+        rows = reading.own_rows(tables["nodes"], self.names(), "--data nodes")
+        check_present(rows, names, "a feature of the recipe", reading.no_features(rows.names))
+        return self.read_columns(rows, names, "data")
+
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
         if not purpose.trains:
-            names = self._features(task, tables[reading.OWN_NODES])
-            features = partial(self.own_features, names=names, is_sparse=task.sparse)
-            return reading.own_nodes(task, tables, self.names(), features, check=self.edges is not None)
+            columns = self._features(task, tables[reading.OWN_NODES])
+            features = partial(self.own_features, names=columns, is_sparse=task.sparse)
+            shard = reading.own_nodes(task, tables, self.names(), features, check=self.edges is not None)
+            return replace(shard, scale_rows=self.scale_rows)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        own, names = (tables["nodes"], tables["edges"]), self.names()
+        own, form = (tables["nodes"], tables["edges"], self.names()), (purpose.name, self._are_numbers)
         features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
-        form = task.class_names, features, purpose.name, self._are_numbers
-        shard, is_split = reading.site_part(*own, names, *form)
+        shard, is_split = reading.site_part(*own, task.class_names, features, *form)
+        shard = replace(shard, scale_rows=self.scale_rows)
         return self._dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
 
     @property

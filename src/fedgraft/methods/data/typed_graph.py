@@ -13,6 +13,7 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.scaled_tables import ScaledTables
@@ -185,8 +186,22 @@ class TypedGraph(ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]):
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
         return {**asked, "features": pd.DataFrame({"name": list(self.made.names(names))}, dtype=object)}
 
+    def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
+        """Return the columns of target nodes that features are made of, in order."""
+        return self.feature_names
+
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return the columns of features of one client's target nodes."""
+        columns: Columns = self._own(task, tables, purpose).columns
+        return columns
+
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> shards.TypedGraph:
         """Read one client's nodes of all types and the edges between them."""
+        collection = self.encoded(self._own(task, tables, purpose))
+        part = replace(collection.whole, name=purpose.name)
+        return with_features(self._dealing().split_site(part, collection.split, purpose, str(tables["nodes"])))
+
+    def _own(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[shards.TypedGraph]:
         check_said(self.features, task.class_names)
         if "edges" not in tables:
             raise InputError(
@@ -194,10 +209,9 @@ class TypedGraph(ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]):
             )
         known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
         columns = partial(self.read_columns, owner="data")
-        collection = self.encoded(read_typed_graph(tables["nodes"], tables["edges"], *known, columns))
+        collection = read_typed_graph(tables["nodes"], tables["edges"], *known, columns)
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
-        part = replace(collection.whole, name=purpose.name)
-        return with_features(self._dealing().split_site(part, collection.split, purpose, str(tables["nodes"])))
+        return collection
 
     def _dealing(self) -> TypedDealing:
         clients = self.clients or SHARES

@@ -65,13 +65,13 @@ def read_nodes(
     names: Names,
     owner: str,
     are_numbers: bool = False,
-    columns_of: ColumnReader = read_columns,
+    read_features: ColumnReader = read_columns,
 ) -> Collection[WholeGraph]:
     """Return two tables as one graph.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
-    ... Labels are numbers or classes. `columns_of` reads columns of features.
+    ... Labels are numbers or classes. `read_features` reads columns of features.
     """
     rows = read(nodes, NODES, names, owner)
     if rows.files and "client" in rows:
@@ -100,7 +100,7 @@ def read_nodes(
         pointers=pointers,
         senders=senders,
     )
-    columns, notes = columns_of(rows, _features(rows, owner)), (*rows.notes, *notes, *links.notes)
+    columns, notes = read_features(rows, _features(rows, owner)), (*rows.notes, *notes, *links.notes)
     return Collection(whole, client, tuple(clients.tolist()), is_split, notes, columns=columns)
 
 

@@ -4,17 +4,15 @@ A client publishes of each column of numbers how many there are, their mean, spr
 texts how many rows have which; the server answers with one transform per column, the same for all.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.tables.columns import Columns, Numbers
-from fedgraft.domains.tables.features import some
+from fedgraft.domains.tables.transforms import formed
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Tree
 
@@ -35,14 +33,6 @@ MOST_TEXTS: Final = 64
 
 UNKNOWN, BINARY, WORDS, NUMBER = range(4)
 """What a client says of a column of numbers: too few rows to tell; 0 and 1; part of a bag of words; other numbers."""
-
-Transform: TypeAlias = Mapping[str, Any]
-"""What is made of a column; {} leaves it as it is.
-
-"mean", "spread": taken off, divided by; "unit": of the signed logarithm that is taken before; "missing": true where a
-column of 0 and 1 beside it says which cells were empty, whose number is the mean, or "fill"; "values": the texts, a
-column of 0 and 1 each.
-"""
 
 
 # --- what a client publishes ------------------------------------------------------------------------------------------
@@ -79,7 +69,8 @@ def _of_numbers(numbers: Numbers, least: int, every: bool) -> tuple[Array, Array
     count = known.sum(axis=0)
     zero, binary = known & (numbers == 0), known & ((numbers == 0) | (numbers == 1))
     rest = count - zero.sum(axis=0)
-    kinds = _kinds(count, rest, (known & (numbers < 0)).any(axis=0), binary.sum(axis=0) == count, every)
+    negative = np.asarray((known & (numbers < 0)).any(axis=0))
+    kinds = _kinds(count, rest, negative, binary.sum(axis=0) == count, every)
     kinds[count < least] = UNKNOWN
     return count, kinds, _moments(numbers[:, kinds == NUMBER])
 
@@ -111,17 +102,12 @@ def _moments(numbers: Floats) -> Floats:
     """float64 [columns, 3 forms x (mean, spread, skewness)], of the numbers that there are."""
     parts = []
     for unit in UNITS:
-        values = np.ma.masked_invalid(_formed(numbers, unit))
-        mean = values.mean(axis=0)
+        values = formed(numbers, unit)
+        mean = np.nanmean(values, axis=0)
         off = values - mean
-        spread = np.sqrt((off**2).mean(axis=0))
-        cubed = (off**3).mean(axis=0) / np.ma.where(spread > 0, spread, 1.0) ** 3
-        parts += [np.ma.filled(part, 0.0) for part in (mean, spread, cubed)]
-    return np.stack(parts, axis=1).astype(np.float64) if numbers.shape[1] else np.zeros((0, 3 * len(UNITS)))
-
-
-def _formed(numbers: Floats, unit: float | None) -> Floats:
-    return numbers if unit is None else np.sign(numbers) * np.log1p(np.abs(numbers) / unit)
+        spread = np.sqrt(np.nanmean(off**2, axis=0))
+        parts += [mean, spread, np.nanmean(off**3, axis=0) / np.where(spread > 0, spread, 1.0) ** 3]
+    return np.stack(parts, axis=1)
 
 
 def _of_texts(values: Array, least: int, name: str, where: str) -> Tree:
@@ -130,7 +116,7 @@ def _of_texts(values: Array, least: int, name: str, where: str) -> Tree:
     texts, count = np.unique(known, return_counts=True)
     if len(texts) > MOST_TEXTS:
         raise InputError(
-            f"{where}: column {name!r} has {len(texts):,} different texts, such as {texts[0]!r}; as a feature it may "
+            f"{where}: column {name!r} has {len(texts):,} different texts, such as {str(texts[0])!r}; as a feature it may "
             f"have {MOST_TEXTS}. Name the columns that are features, without it, in data.features."
         )
     kept = count >= least
@@ -146,6 +132,8 @@ def _of_texts(values: Array, least: int, name: str, where: str) -> Tree:
 
 def agreed(published: Sequence[Any], scaling: Scaling) -> dict[str, dict[str, Any]]:
     """Return the transforms {column: transform} of what clients published; columns that stay as they are left out."""
+    for each in published:
+        _check(each)
     first = published[0]
     names, texts = list(first["names"]), set(first["texts"])
     for each in published[1:]:
@@ -162,10 +150,32 @@ def agreed(published: Sequence[Any], scaling: Scaling) -> dict[str, dict[str, An
     return {name: transform for name, transform in transforms.items() if transform}
 
 
+def _check(published: Any) -> None:
+    """Raise `InputError` for what no client can have published."""
+    try:
+        names, texts = published["names"], published["texts"]
+        width = len([name for name in names if name not in texts])
+        arrays = [published[key] for key in ("kinds", "count", "missing")]
+        moments = published["moments"]
+        sound = (
+            len(set(names)) == len(names)
+            and set(texts) <= set(names)
+            and all(isinstance(each, np.ndarray) and each.shape == (width,) for each in arrays)
+            and moments.shape == (int((published["kinds"] == NUMBER).sum()), 3 * len(UNITS))
+            and bool(np.isfinite(moments).all())
+            and all(isinstance(value, str) for each in texts.values() for value in each["values"])
+            and all(len(each["values"]) <= MOST_TEXTS and isinstance(each["missing"], bool) for each in texts.values())
+        )
+    except (KeyError, TypeError, AttributeError):
+        sound = False
+    if not sound:
+        raise InputError("A client has published something that is no statistics of its columns of features.")
+
+
 def _agreed_numbers(published: Sequence[Any], width: int, scaling: Scaling) -> list[dict[str, Any]]:
     kinds = np.stack([each["kinds"] for each in published])
     counts = np.stack([each["count"] for each in published]).astype(np.float64)
-    missing = np.stack([each["missing"] for each in published]).any(axis=0)
+    missing = np.asarray(np.stack([each["missing"] for each in published]).any(axis=0))
     moments = np.zeros((len(published), width, 3 * len(UNITS)))
     for place, each in enumerate(published):
         moments[place, kinds[place] == NUMBER] = each["moments"]
@@ -204,36 +214,6 @@ def _merged(moments: Floats, count: Floats) -> tuple[float, float, float]:
     return centre, variance**0.5, cubed / variance**1.5 if variance > 0 else 0.0
 
 
-def notes_on(published: Sequence[Any], transforms: Mapping[str, Transform]) -> list[str]:
-    """Return notes on what is made of columns: which are brought to one size, stay, are texts, lack numbers."""
-    if not published:
-        return []
-    groups: dict[str, list[str]] = {}
-    texts = published[0]["texts"]
-    filled = np.sum([each["count"] for each in published], axis=0, dtype=np.int64)
-    numeric = [name for name in published[0]["names"] if name not in texts]
-    empty = {name for name, count in zip(numeric, filled, strict=True) if not count}
-    for name in published[0]["names"]:
-        transform = transforms.get(name, {})
-        if name in empty:
-            groups.setdefault("empty", []).append(name)
-            continue
-        group = "logarithm" if "unit" in transform else "standard" if "spread" in transform else "kept"
-        groups.setdefault("texts" if "values" in transform else group, []).append(name)
-        if transform.get("missing"):
-            groups.setdefault("missing", []).append(name)
-    says = {
-        "standard": "brought to mean 0 and variance 1 over all clients",
-        "logarithm": "likewise, their signed logarithm",
-        "texts": "a column of 0 and 1 for each text",
-        "kept": "left as they are",
-        "empty": "empty in every row",
-        "missing": "some cells are empty: the mean, and a column of 0 and 1 beside it",
-    }
-    parts = [f"{some(groups[group])}: {text}" for group, text in says.items() if group in groups]
-    return [f"Features: {'; '.join(parts)} (data.scaling)."] if transforms else []
-
-
 def _agreed_texts(parts: Sequence[Any], name: str) -> dict[str, Any]:
     values = sorted({value for part in parts for value in part["values"]})
     if len(values) > MOST_TEXTS:
@@ -243,96 +223,3 @@ def _agreed_texts(parts: Sequence[Any], name: str) -> dict[str, Any]:
         )
     missing = {"missing": True} if any(part["missing"] for part in parts) else {}
     return {"values": values, **missing}
-
-
-# --- what is made of columns ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Transforms:
-    """One transform per column, {name: transform}; other columns stay as they are."""
-
-    by_name: Mapping[str, Transform]
-
-    def names(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the features that columns become, in order."""
-        return tuple(each for name in columns for each in self._parts(name))
-
-    def sources(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the column that each feature is made of, in order."""
-        return tuple(name for name in columns for _ in self._parts(name))
-
-    def _parts(self, name: str) -> list[str]:
-        transform = self.by_name.get(name, {})
-        parts = [f"{name}={value}" for value in transform["values"]] if "values" in transform else [name]
-        return [*parts, *([f"{name} is missing"] if transform.get("missing") else [])]
-
-    @property
-    def added(self) -> int:
-        """int, columns that say which numbers were missing."""
-        return sum(bool(each.get("missing")) for each in self.by_name.values())
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Names of the columns of texts."""
-        return tuple(name for name, transform in self.by_name.items() if "values" in transform)
-
-    @property
-    def scales(self) -> bool:
-        """Whether a column of numbers is brought to another size."""
-        return any("spread" in each for each in self.by_name.values())
-
-    def features(self, columns: Columns) -> Features:
-        """Return the features, float32 [rows, features], dense, or CSR where few are other than zero."""
-        if not self.by_name and not columns.texts:
-            with np.errstate(over="ignore"):
-                return compact(columns.numbers.astype(np.float32))
-        if not isinstance(columns.numbers, np.ndarray):
-            return self._sparse(columns)
-        return compact(self.dense(columns).astype(np.float32))
-
-    def dense(self, columns: Columns) -> Floats:
-        """Return the features, float64 [rows, features]."""
-        place = {name: number for number, name in enumerate(columns.numeric)}
-        parts: list[Floats] = []
-        numbers = columns.numbers if isinstance(columns.numbers, np.ndarray) else columns.numbers.toarray()
-        for name in columns.names:
-            if name in columns.texts:
-                parts += self._of_texts(name, columns.texts[name])
-            else:
-                parts += self._of_numbers(name, numbers[:, place[name]])
-        return np.stack(parts, axis=1) if parts else np.zeros((len(columns), 0))
-
-    def _of_numbers(self, name: str, values: Floats) -> list[Floats]:
-        transform = self.by_name.get(name, {})
-        lost = np.isnan(values)
-        if "spread" in transform:
-            values = (_formed(values, transform.get("unit")) - transform["mean"]) / transform["spread"]
-        filled = np.where(lost, 0.0 if "spread" in transform else transform.get("fill", 0.0), values)
-        return [filled, lost.astype(np.float64)] if transform.get("missing") else [filled]
-
-    def _of_texts(self, name: str, values: Array) -> list[Floats]:
-        transform = self.by_name.get(name, {"values": ()})
-        parts = [np.asarray(values == value, np.float64) for value in transform["values"]]
-        lost = np.array([value is None for value in values], np.float64)
-        return [*parts, *([lost] if transform.get("missing") else [])]
-
-    def unknown(self, columns: Columns) -> list[str]:
-        """Return notes on texts that have no column of their own."""
-        notes = []
-        for name, values in columns.texts.items():
-            known = {None, *self.by_name.get(name, {}).get("values", ())}
-            if others := [value for value in values.tolist() if value not in known]:
-                distinct = sorted(set(others))
-                notes.append(f"Feature {name!r}: {some(distinct)} in {len(others):,} rows count as none: too few rows.")
-        return notes
-
-    def _sparse(self, columns: Columns) -> Features:
-        """Of a CSR the columns that change are dense inside it."""
-        changed = [number for number, name in enumerate(columns.numeric) if name in self.by_name]
-        kept = columns.numbers.tolil(copy=True) if changed else columns.numbers
-        names = columns.numeric
-        for number in changed:
-            column = columns.numbers[:, number].toarray().ravel()
-            kept[:, number] = self._of_numbers(names[number], column)[0][:, None]
-        return compact(sparse.csr_matrix(kept, dtype=np.float32))
