@@ -98,6 +98,14 @@ class Cells(Located):
 
     def codes(self) -> Coded:
         """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order."""
+        code, texts = self.distinct()
+        order = np.argsort(texts, kind="stable")
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return rank[code], texts[order]
+
+    def distinct(self) -> Coded:
+        """Return what `codes` does, the distinct ones in the order in which they come, which takes no sorting."""
         values, whole = self.values, "text or whole numbers"
         if len(self.filled) < len(self):
             empty = np.flatnonzero(values.isna().to_numpy())
@@ -112,19 +120,15 @@ class Cells(Located):
         if pd.api.types.is_complex_dtype(values.dtype):
             raise self.error([0], whole, repr(complex(values.iloc[0])), counted=False)
         code, names = _distinct(values)
-        if not all(map(_is_text, names)):
+        if not all(map(str.isascii, names)) and not all(map(_is_text, names)):
             raise self.error([not _is_text(names[each]) for each in code], "text that can be written", counted=False)
-        texts = np.array(names, dtype=str)
-        order = np.argsort(texts, kind="stable")
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        return rank[code], texts[order]
+        return code, np.array(names, dtype=str)
 
     def texts(self) -> NDArray[np.str_]:
         """Return ids as text, str [n]."""
         if not len(self):
             return np.zeros(0, np.str_)
-        code, names = self.codes()
+        code, names = self.distinct()
         return names[code]
 
     def among(self, names: Array, must: str = "") -> Indices:
@@ -134,7 +138,7 @@ class Cells(Located):
         """
         if not len(self):
             return np.zeros(0, np.int64)
-        code, own = self.codes()
+        code, own = self.distinct()
         found: Indices = places_of(names, own)[code]
         if must and (found < 0).any():
             raise self.error(found < 0, must)
@@ -292,7 +296,7 @@ def _distinct(values: pd.Series) -> tuple[Indices, list[str]]:
 
 
 def _is_text(name: str) -> bool:
-    return name.isascii() or not _HALVES.search(name)
+    return not _HALVES.search(name)
 
 
 _HALVES = re.compile("[\ud800-\udfff]")
@@ -311,7 +315,11 @@ def repeated(keys: Array) -> Indices:
 
 def places_of(names: Array, wanted: Array) -> Indices:
     """Return where each wanted name, in any shape, stands among names [n], all different, int64; -1 for none."""
-    places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
+    if names.dtype.kind == wanted.dtype.kind == "U":  # which pandas turns into objects twice
+        place = {name: number for number, name in enumerate(names.tolist())}
+        places = [place.get(name, -1) for name in wanted.ravel().tolist()]
+    else:
+        places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
     return np.asarray(places, np.int64).reshape(np.shape(wanted))
 
 
