@@ -108,7 +108,7 @@ def decoded(data: bytes, said: str, where: str) -> tuple[bytes, str]:
     how Latin-1 is read. Raises `InputError` for what is no text in that encoding.
     """
     encoding = said or _marked(data) or "utf-8"
-    if codecs.lookup(encoding).name in ("utf-8", "ascii"):
+    if codecs.lookup(encoding).name == "utf-8":
         data = data.removeprefix(codecs.BOM_UTF8)
         if data.isascii() or _is_utf8(data):
             if b"\0" not in data:
