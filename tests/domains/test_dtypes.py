@@ -239,4 +239,4 @@ def test_every_dtype_of_a_column(role: str) -> None:
 )
 def test_numbers_of_any_dtype_are_features(name: str) -> None:
     read = frames("x", SERIES[name])["nodes"].read().columns  # type: ignore[attr-defined]
-    assert read.numbers.ravel().tolist() == WHOLE.tolist()
+    assert sorted(read.numbers.ravel().tolist()) == sorted(WHOLE.tolist())

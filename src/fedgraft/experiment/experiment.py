@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, get_type_hints
 
+import numpy as np
 import tomli_w
+from numpy.typing import NDArray
 
 from fedgraft import wire
 from fedgraft.contracts import Aggregation, Codec, PartsSharing, RuntimeOptions, Sampler, Selector, Sharing, Task
-from fedgraft.contracts.data import Data, FittedData
+from fedgraft.contracts.data import Data, FittedData, StayingData
 from fedgraft.contracts.encoder import Encoder, LayeredEncoder
 from fedgraft.contracts.task_abilities import FittedTask, HaloTask, PartsTask, PublishingTask, derived_shards
 from fedgraft.engine.plan import Plan
@@ -50,6 +52,7 @@ from fedgraft.experiment.recipes.sections import (
 from fedgraft.experiment.recipes.suiting import check_averaging, check_needs, fitted_sampler, fitted_sharing
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
+from fedgraft.experiment.seen_rows import untested
 from fedgraft.wire.layouts import Arrays, Layout, Tree
 
 LOG = logging.getLogger("fedgraft.data")
@@ -61,7 +64,8 @@ class Experiment:
 
     `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
     with of their own, {} for nothing. `agreement` is what it took to agree on how data are read, {client: (bytes down,
-    bytes up)}.
+    bytes up)}. `seen` are rows that a model was trained on with which this experiment begins, by their hashes: no score
+    is of them; None = none.
     """
 
     recipe: str
@@ -80,6 +84,7 @@ class Experiment:
     checkpoint: CheckpointOptions
     own: Own = field(default_factory=dict)
     agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    seen: NDArray[np.uint64] | None = None
 
     @property
     def seed(self) -> int:
@@ -90,6 +95,11 @@ class Experiment:
     def task_name(self) -> str:
         """Name of the task."""
         return str(self.sections["task"]["name"])
+
+    @property
+    def split_seed(self) -> int | None:
+        """The seed of the key by which rows are split; None where splits are drawn."""
+        return self.data.split_seed_of(self.seed) if isinstance(self.data, StayingData) else None
 
     @property
     def agreement_known(self) -> bool:
@@ -120,6 +130,10 @@ class Experiment:
         assert isinstance(self.data, FittedData), "others have nothing to agree on"
         return self._reading(self.data.agreeing(agreement))
 
+    def split_by(self, seed: int) -> "Experiment":
+        """Return the experiment with rows split by a seed, where they are split by a key."""
+        return self._reading(replace(self.data, split_seed=seed)) if self.split_seed is not None else self  # type: ignore[type-var]
+
     def _reading(self, data: Data[Any]) -> "Experiment":
         section = as_section(self.sections["data"]["name"], data)
         return replace(self, data=data, sections={**self.sections, "data": section})
@@ -127,7 +141,8 @@ class Experiment:
     def shards(self) -> Sequence[Any]:
         """Load every client's data, as the task reads them."""
         with named_as_in_recipes({"data": type(self.data)}):
-            return derived_shards(self.plan.task, self.data.load(self.seed), self.seed)
+            shards = derived_shards(self.plan.task, self.data.load(self.seed), self.seed, self.split_seed)
+            return shards if self.seen is None else untested(shards, self.seen)
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""
@@ -190,7 +205,8 @@ class Experiment:
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""
-        return build(self.recipe, override(self.sections, changes)).started(self.plan.start, self.own)
+        changed = build(self.recipe, override(self.sections, changes)).started(self.plan.start, self.own)
+        return replace(changed, seen=self.seen)
 
     def started(self, start: Arrays, own: Own | None = None) -> "Experiment":
         """Return the experiment whose models begin with these shared parameters, and clients with what is their own.

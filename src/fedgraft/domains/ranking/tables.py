@@ -9,12 +9,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given, is_folder
+from fedgraft.domains.examples import NO_TIME, latest
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.ranking import item_features
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
 from fedgraft.domains.tables.features import feature
 from fedgraft.domains.tables.reader import read
-from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
+from fedgraft.domains.tables.rows import Rows, arranged, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
 from fedgraft.errors import InputError, nearest, unknown
 from fedgraft.wire.layouts import Array
@@ -44,7 +45,7 @@ USERS = Table("users", (Column("user"), Column("client")))
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """The items that all clients know, str [items] in the order of their table, with titles, or none, and features.
+    """The items that all clients know, str [items] in the order of their ids, with titles, or none, and features.
 
     `where` is what errors call it.
     """
@@ -81,6 +82,8 @@ def read_catalogue(
 def _catalogue(rows: Rows, sources: Mapping[str, Any] | None, texts: tuple[str, ...] | None, make: Maker) -> Catalogue:
     code, names = rows.read("item")
     rows.check_once(code, names, "item", noun="")
+    order, _ = arranged(code, names)
+    rows, code = rows.take(order), code[order]
     others = [name for name in rows if name not in (rows.names["item"], rows.names["title"])]
     numeric = [name for name in others if _is_numbers(rows.frame[name])]
     if texts is None:
@@ -88,8 +91,7 @@ def _catalogue(rows: Rows, sources: Mapping[str, Any] | None, texts: tuple[str, 
         texts = (*title, *(name for name in others if name not in numeric))
     if sources is None:
         sources = ({"text": "text"} if texts else {}) | ({"numbers": numeric} if numeric else {})
-    every, count = _texts(rows, texts, f"{OWNER}.text"), len(rows)
-    known = item_features.Items(names[code], every, np.arange(count), count, rows.where)
+    known = item_features.Items(names[code], _texts(rows, texts, f"{OWNER}.text"), order, len(rows), rows.where)
     made: dict[str, item_features.Rows] = {}
     for modality, of in sources.items():
         if isinstance(of, str):
@@ -116,7 +118,7 @@ def read_taken(names: Names, given: Given, named: bool) -> Rows:
 
 
 def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interactions:
-    """Return the whole set, from rows of interactions; who is at two clients is two users."""
+    """Return the whole set, from rows of interactions, in the order of ids; who is at two clients is two users."""
     code, item_ids = rows.read("item")
     item = places_of(catalogue.ids, item_ids)[code]
     if len(lost := np.flatnonzero(item < 0)):
@@ -128,11 +130,12 @@ def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interact
     clients, place = np.unique(clients, return_inverse=True)  # files are in another order than their names
     users, user = np.unique(place[client] * len(people) + person, return_inverse=True)
     user_ids = people[users % len(people)]
-    kept = last_of_pairs(user, item)
-    repeats = len(user) - len(kept)
-    said = [f"{repeats:,} repeated pairs of user and item left out; the last row stands."] if repeats else []
+    split, time = map(rows.read, ("split", "time"))
+    kept, repeats = latest(user * len(catalogue.ids) + item, time)
+    stands = NO_TIME if time is None else f"the latest by {rows.names['time']!r} stands"
+    said = [f"{repeats:,} repeated pairs of user and item left out; {stands}."] if repeats else []
     user, item = user[kept], item[kept]
-    split, time = (None if column is None else column[kept] for column in map(rows.read, ("split", "time")))
+    split, time = (None if column is None else column[kept] for column in (split, time))
     if split is not None:
         _check_split(rows, user, split, user_ids)
     return Interactions(

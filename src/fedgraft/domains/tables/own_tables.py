@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, QueriedData, SiteData
+from fedgraft.contracts.data import GivenData, QueriedData, SiteData, StayingData
 from fedgraft.contracts.table_files import Given, TextForm, check_names
 from fedgraft.contracts.task import Shard
 from fedgraft.contracts.text_form import WORDS, check_encoding, check_separator
@@ -16,7 +16,28 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.schema import ALL_OTHERS, FORMS, Forms, Names, Table, renamed, with_text_names
 from fedgraft.domains.tables.times import check_time_format
-from fedgraft.errors import InputError, require_one_of
+from fedgraft.errors import InputError, require, require_one_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitOptions(StayingData[Shard]):
+    """Options of data sets that split rows by a keyed hash.
+
+    Args:
+        split_seed: of the split where the data name none; None (default) = the experiment's seed, or with `--from` that
+            of the other run.
+    """
+
+    split_seed: int | None = None
+
+    def check_split(self) -> None:
+        """Raise `InputError` for a seed that is none."""
+        sound = self.split_seed is None or self.split_seed >= 0
+        require(sound, f"{type(self).__name__}.split_seed", "at least 0, or left out", self.split_seed)
+
+    def split_seed_of(self, seed: int) -> int:
+        """Return the seed of the split in an experiment with this one."""
+        return seed if self.split_seed is None else self.split_seed
 
 
 @dataclass(frozen=True, kw_only=True)

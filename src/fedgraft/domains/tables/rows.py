@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,13 @@ Source: TypeAlias = list[tuple[str, int]]
 """Where rows come from: (file, number of its rows) in order."""
 Coded: TypeAlias = tuple[Indices, Array]
 """A number for each row, int64 [n], and the names that they stand for."""
+
+
+_WHOLE_FLOAT: Final = re.compile(r"(?:-(?=0\.))?(-?(?:0|[1-9][0-9]*))\.0+")
+"""A whole number as a float is written."""
+_DIGITS: Final = 18
+"""Of a whole number that an int64 holds."""
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class Located:
@@ -96,16 +103,20 @@ class Cells(Located):
         hint = " Several numbers in one cell are no feature: give each a column of its own, such as emb_0, emb_1 ..."
         return self.error(some[:1], "one number, as a feature", counted=False, hint=hint)
 
-    def codes(self) -> Coded:
-        """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order."""
-        code, texts = self.distinct()
+    def codes(self, number: re.Pattern[str] = _WHOLE_FLOAT) -> Coded:
+        """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order.
+
+        Whole numbers that a program has written as floats, as it does where a column lacks some, are whole numbers: in
+        a file of whose column all are whole. `number` says how a whole number may be written, its group 1 what it is.
+        """
+        code, texts = self.distinct(number)
         order = np.argsort(texts, kind="stable")
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         return rank[code], texts[order]
 
-    def distinct(self) -> Coded:
-        """Return what `codes` does, the distinct ones in the order in which they come, which takes no sorting."""
+    def distinct(self, number: re.Pattern[str] = _WHOLE_FLOAT) -> Coded:
+        """Return what `codes` does, the distinct ones in any order, which takes no sorting."""
         values, whole = self.values, "text or whole numbers"
         if len(self.filled) < len(self):
             empty = np.flatnonzero(values.isna().to_numpy())
@@ -122,7 +133,24 @@ class Cells(Located):
         code, names = _distinct(values)
         if not all(map(str.isascii, names)) and not all(map(_is_text, names)):
             raise self.error([not _is_text(names[each]) for each in code], "text that can be written", counted=False)
-        return code, np.array(names, dtype=str)
+        texts = np.array(names, dtype=str)
+        return (code, texts) if pd.api.types.is_integer_dtype(values.dtype) else self._whole(code, texts, number)
+
+    def _whole(self, codes: Indices, names: Array, number: re.Pattern[str]) -> Coded:
+        """Return codes and names with whole numbers for floats, of each file of whose column all are whole."""
+        if not len(other := np.flatnonzero((np.char.find(names, ".") > 0) | np.char.startswith(names, "+"))):
+            return codes, names  # as a rule
+        written = {int(place): found[1] for place in other if (found := number.fullmatch(names[place]))}
+        if not written:
+            return codes, names
+        known = np.isin(np.arange(len(names)), list(written)) | np.array([bool(_WHOLE.fullmatch(n)) for n in names])
+        file = np.searchsorted(np.cumsum([count for _, count in self.source]), self.places, side="right")
+        fits = ~np.isin(file, file[~known[codes]])
+        meant = names.astype(object)
+        meant[list(written)] = list(written.values())
+        text = np.where(fits, meant[codes], names.astype(object)[codes])
+        codes, names = pd.factorize(text, sort=True)
+        return codes.astype(np.int64), np.asarray(names).astype(str)
 
     def texts(self) -> NDArray[np.str_]:
         """Return ids as text, str [n]."""
@@ -140,6 +168,8 @@ class Cells(Located):
             return np.zeros(0, np.int64)
         code, own = self.distinct()
         found: Indices = places_of(names, own)[code]
+        if len(lost := np.flatnonzero(found < 0)):  # of a version "1.0" among "1.1" no other column makes "1"
+            found[lost] = places_of(names, self.values.iloc[lost].astype(str).to_numpy(dtype=object))
         if must and (found < 0).any():
             raise self.error(found < 0, must)
         return found
@@ -321,6 +351,23 @@ def places_of(names: Array, wanted: Array) -> Indices:
     else:
         places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
     return np.asarray(places, np.int64).reshape(np.shape(wanted))
+
+
+def ascending(names: Array) -> Indices:
+    """Return the order of distinct names, int64 [n]: whole numbers by their value where all are, else as text."""
+    order = np.argsort(names, kind="stable")
+    texts = names[order].astype(str)
+    if len(texts) and np.char.isdigit(texts).all() and np.char.str_len(texts).max() <= _DIGITS:
+        order = order[np.argsort(texts.astype(np.int64), kind="stable")]
+    return np.asarray(order, np.int64)
+
+
+def arranged(code: Indices, names: Array) -> tuple[Indices, Indices]:
+    """Return the order of rows by their ids, and the place of each name in it, int64 [n] both; each has one row."""
+    order = ascending(names)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return np.argsort(code)[order], place
 
 
 def _places(wrong: Array | Sequence[int]) -> Indices:

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.examples import LATER, Examples, Features, check_alike, check_below, check_features, stacked
+from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.errors import InputError, literal, nearest, require, require_one_of, unknown
 
 JOIN = "-"
@@ -110,6 +111,10 @@ class TypedGraph(Examples):
         matrix.sum_duplicates()
         matrix.data[:] = 1.0
         return matrix
+
+    def hashes(self) -> Hashes:
+        """Return a hash of each target node's id, uint64 [targets]."""
+        return named(self.ids[self.target])
 
     def induced(self, name: str, kept: Mapping[str, Indices]) -> "TypedGraph":
         """Return the subgraph over some nodes of each type, {type: int64 [kept], places}; all edges between them."""

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
 from fedgraft.domains.tables.reader import check_there, read
-from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
+from fedgraft.domains.tables.rows import Rows, as_numbers, ascending, places_of, repeated
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
 from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, metapath_types, once, shortest_metapaths
 from fedgraft.errors import InputError, require_one_of, unknown
@@ -68,12 +69,13 @@ def read_typed_graph(
     owner: str,
     known_classes: tuple[str, ...] = (),
     columns_of: ColumnReader = read_columns,
+    unknown: Sequence[str] = (),
 ) -> Collection[TypedGraph]:
-    """Read a graph of a row per node and a row per edge, listed one way or both.
+    """Read a graph of a row per node and a row per edge, listed one way or both; nodes are in the order of their ids.
 
     Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
     `owner` is what errors call the parameters: "TypedGraph" for TypedGraph.nodes ... The table may lack some of
-    `known_classes`; none = those that it has. `columns_of` reads columns of features.
+    `known_classes`; none = those that it has. `columns_of` reads columns of features; labels `unknown` are as empty.
     """
     kinds, ids = _node_tables(nodes, target, names, owner)
     require_one_of(f"{owner}.target", target, kinds)
@@ -89,7 +91,10 @@ def read_typed_graph(
             )
     own = kinds[target]
     cells = own["label"]
-    label, classes = (read_classes_among(cells, known_classes), known_classes) if known_classes else read_classes(cells)
+    if known_classes:
+        label, classes = read_classes_among(cells, known_classes, unknown), known_classes
+    else:
+        label, classes = read_classes(cells, "", unknown)
     split, client, clients = read_split(own, label), np.zeros(len(own), np.int64), np.array([], str)
     if "client" in own:
         # Of rows of other types nothing is read, whatever stands there: what is left may be of a simpler type.
@@ -106,13 +111,31 @@ def read_typed_graph(
         classes=classes,
         split=split,
         edges=links,
-        metapaths=tuple(metapaths) or shortest_metapaths(target, list(links)),
+        metapaths=tuple(metapaths) or shortest_metapaths(target, sorted(links)),
     )
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
     named = tuple(clients.tolist())
-    notes = (*_not_read(kinds, target, columns.names), *notes)
-    return Collection(whole, client, named, "split" in own, notes, columns.names, columns=columns)
+    told = (*_not_read(kinds, target, columns.names), *notes, *class_notes(label, classes, own.where, unknown))
+    return by_ids(Collection(whole, client, named, "split" in own, told, columns.names, columns=columns))
+
+
+def by_ids(collection: Collection[TypedGraph]) -> Collection[TypedGraph]:
+    """Return a graph whose types are in the order of their names, and nodes and edges in that of ids, not of rows."""
+    whole = collection.whole
+    orders = {kind: ascending(whole.ids[kind]) for kind in sorted(whole.ids)}
+    ids = {kind: whole.ids[kind] for kind in orders}
+    arranged = replace(whole, ids=ids, edges={pair: whole.edges[pair] for pair in sorted(whole.edges)})
+    if any((order[1:] < order[:-1]).any() for order in orders.values()):
+        arranged = arranged.induced(whole.name, orders)
+    edges = {pair: once(ends, pair[0] == pair[1]) for pair, ends in arranged.edges.items()}
+    own, columns = orders[whole.target], collection.columns
+    return replace(
+        collection,
+        whole=replace(arranged, edges=edges),
+        client=collection.client[own],
+        columns=None if columns is None else columns.take(own),
+    )
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -216,9 +239,10 @@ def _edges(
     """({types: int32 [2, edges]}, notes): each edge once; what is named in both orders is one."""
     ends: dict[EdgeType, list[Indices]] = {}
     origins: dict[EdgeType, list[str]] = {}
+    orders = {pair for pair, _, _ in tables}
     for pair, rows, named in tables:
         both = _places(pair, rows, named, ids, kinds)
-        if pair[::-1] in ends and pair not in ends:
+        if pair[::-1] in orders and pair > pair[::-1]:
             pair, both = pair[::-1], both[::-1]
         ends.setdefault(pair, []).append(both)
         origins.setdefault(pair, []).append(rows.where)

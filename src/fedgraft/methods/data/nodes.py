@@ -19,7 +19,8 @@ from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, ta
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.features import check_present
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.labels import LabelOptions
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.scaled_tables import ScaledTables
@@ -32,13 +33,16 @@ SHARES = 10
 
 
 @dataclass(frozen=True)
-class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShard]):
+class Nodes(
+    LabelOptions, SplitOptions[NodeShard], ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShard]
+):
     """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
-    Source: none. Differs: nothing known.
-    Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
-    undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges` of
-    its own, where edges to nodes elsewhere are left out; the recipe says `features`, and the task's `class_names`.
+    Source: none. Differs: nodes are split by the hash of their ids, so that each keeps its split as the graph grows;
+        not by class, as published sets are. Of a PyG object the id of a node is its position.
+    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges
+    are undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges`
+    of its own, where edges to nodes elsewhere are left out; the recipe says `features`, and the task's `class_names`.
 
     Args:
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
@@ -51,7 +55,7 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         label: column of `nodes`, the class, text or a whole number, or the number; empty where it is unknown. "" = none
             is read, for the task `link`; nor are a column "label", `split`, y and masks.
         client: column of `nodes`; where there is none, nodes are dealt to `clients`.
-        split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by the seed.
+        split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by `split_seed`.
         features: numeric columns of `nodes`; None (default) = all others.
         source: column of `edges`, a node's id.
         target: column of `edges`, likewise.
@@ -90,6 +94,7 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self.check_scaling()
+        self.check_split()
         self._dealing()
         for table in self.schemas:
             table.check("Nodes", self.names())
@@ -119,7 +124,8 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
 
     def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[NodeShard]:
         """Return one shard per client of what was read, with features."""
-        return self._dealing().load(collection, seed, self.clients, split=bool(self.label))
+        split = bool(self.label)
+        return self._dealing().load(collection, seed, self.clients, split=split, split_seed=self.split_seed)
 
     def owners(self, collection: Collection[WholeGraph], seed: int) -> tuple[Array, int]:
         """Return the number of each node's client, [nodes], and how many clients there are."""
@@ -135,19 +141,20 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
 
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
-        if self.edges is not None:
+        if self.edges is not None or is_graph_file(self.nodes):
             columns = partial(self.read_columns, owner="Nodes")
-            return reading.read_nodes(self.nodes, self.edges, self.names(), "Nodes", self._are_numbers, columns)
-        if is_graph_file(self.nodes):
-            nodes, edges = tables_of_file(Path(self.nodes), self.names())
-            columns = partial(self.read_columns, owner="Nodes")
-            return reading.read_nodes(nodes, edges, self.names(), "Nodes", self._are_numbers, columns)
+            form = self.names(), "Nodes", self._are_numbers, columns, self.unknowns
+            tables = (
+                (self.nodes, self.edges) if self.edges is not None else tables_of_file(Path(self.nodes), self.names())
+            )
+            return reading.read_nodes(*tables, *form)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):
             data, where = read_object(Path(data), where, "Data"), str(data)
         elif isinstance(data, Mapping):
             data = joined(data, where)
-        collection = collection_of(data, where, are_numbers=self._are_numbers, labelled=bool(self.label), raw=True)
+        kind = {"are_numbers": self._are_numbers, "labelled": bool(self.label), "unknown": self.unknowns}
+        collection = collection_of(data, where, raw=True, **kind)
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -180,7 +187,8 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         if not purpose.trains:
             columns = self._features(task, tables[reading.OWN_NODES])
             features = partial(self.own_features, names=columns, is_sparse=task.sparse)
-            shard = reading.own_nodes(task, tables, self.names(), features, check=self.edges is not None)
+            check = self.edges is not None
+            shard = reading.own_nodes(task, tables, self.names(), features, check, self.unknowns)
             return replace(shard, scale_rows=self.scale_rows)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
@@ -188,11 +196,13 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        own, form = (tables["nodes"], tables["edges"], self.names()), (purpose.name, self._are_numbers)
+        own, form = (tables["nodes"], tables["edges"], self.names()), (purpose.name, self._are_numbers, self.unknowns)
         features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
         shard, is_split = reading.site_part(*own, task.class_names, features, *form)
         shard = replace(shard, scale_rows=self.scale_rows)
-        return self._dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
+        if not self.label:
+            return shard
+        return self._dealing().split_site(shard, is_split, replace(purpose, seed=self.split_seed_of(purpose.seed)))
 
     @property
     def _are_numbers(self) -> bool:

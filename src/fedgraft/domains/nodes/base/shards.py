@@ -33,6 +33,7 @@ from fedgraft.domains.examples import (
     check_features,
     stacked,
 )
+from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError, literal, require
@@ -78,6 +79,10 @@ class LabelledNodes(Examples):
     def degree(self) -> Indices:
         """int64 [nodes]: how many neighbours; of a client's, those elsewhere, too."""
         return np.diff(self.pointers)
+
+    def hashes(self) -> Hashes:
+        """Return a hash of each node's id, uint64 [nodes]."""
+        return named(self.ids)
 
 
 @dataclass(frozen=True, eq=False)
