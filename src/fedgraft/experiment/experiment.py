@@ -132,7 +132,8 @@ class Experiment:
 
     def split_by(self, seed: int) -> "Experiment":
         """Return the experiment with rows split by a seed, where they are split by a key."""
-        return self._reading(replace(self.data, split_seed=seed)) if self.split_seed is not None else self  # type: ignore[type-var]
+        data: Any = self.data
+        return self if self.split_seed is None else self._reading(replace(data, split_seed=seed))
 
     def _reading(self, data: Data[Any]) -> "Experiment":
         section = as_section(self.sections["data"]["name"], data)
