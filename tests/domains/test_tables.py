@@ -130,7 +130,7 @@ def test_a_column_has_one_role() -> None:
     ("name", "content", "message"),
     [
         ("missing.csv", None, r"p: no file .*missing\.csv"),
-        ("a.xlsx", b"", r"p must end in \.csv or \.parquet; got '.*a\.xlsx'"),
+        ("a.xlsx", b"", r"p must end in \.csv or \.parquet \(or \.tsv, .*\); got '.*a\.xlsx'"),
         ("a.csv", b"", r"a\.csv: the file is empty"),
         ("a.csv", b"x,y\n", r"a\.csv: no rows"),
         ("a.csv", b"X,y\n1,2\n", r"a\.csv: no column 'x' \(p\.x\)\. Did you mean 'X'\? Columns: X, y"),
@@ -141,7 +141,9 @@ def test_a_column_has_one_role() -> None:
         ("a.csv", b"x,y,x\n1,2,3\n", r"a\.csv: 2 columns are named 'x'; one is needed\."),
         ("a.csv", b"\xef\xbb\xbfx, z,y,z,z\n1,2,3,4,5\n", r"a\.csv: 3 columns are named 'z'; one is needed\."),
         ("a.csv", b'x,y\n1,"2\n', r"a\.csv cannot be read as csv \(Error tokenizing data"),
-        ("a.csv", b"x,y\n\xff,2\n", r"a\.csv cannot be read as csv"),
+        ("a.csv", b"x,y\n\x81,2\n", r"a\.csv is no text in UTF-8, UTF-16 or cp1252 .* data\.encoding says another"),
+        ("a.csv", b"PK\x03\x04\x00\x00x,y\n", r"a\.csv: there are zero bytes in it, as in no text"),
+        ("a.csv.gz", b"x,y\n1,2\n", r"a\.csv\.gz cannot be read as csv \(Not a gzipped file"),
         ("a.parquet", b"no parquet", r"a\.parquet cannot be read as parquet"),
     ],
 )

@@ -280,7 +280,7 @@ def test_nodes_of_unknown_class_and_without_a_split(tmp_path: Path) -> None:
     [
         (["r.csv", "ratings=s.csv"], "table 'ratings' is given twice, 'r.csv' and 's.csv'"),
         (["stars=r.csv"], "NAME must be one of 'ratings', 'trust', 'users', 'items'; got 'stars'"),
-        (["r.txt"], r"must end in .data \(of 'fedgraft shard'\), .csv or .parquet"),
+        (["r.xlsx"], r"must end in .data \(of 'fedgraft shard'\), .csv or .parquet"),
         (["missing.csv"], "no file missing.csv"),
         (["r.csv", "a.data"], "give it alone"),
     ],

@@ -8,8 +8,9 @@ from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predicting.site_run import pack_site_run, write_site_run
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.client_files import client_at
 from fedgraft.experiment.storage.sharding import shard
+from fedgraft.experiment.storage.sites import Site
+from fedgraft.interface.federated_run import joined_alike
 from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
 from helpers.local_nodes import LocalLink
@@ -33,31 +34,31 @@ class LocalSites:
 
     def __init__(self, experiment: Experiment, data: list[list[str]], names: list[str], root: Path) -> None:
         self.where, self.names, self.root = str(root), names, root
-        self.digests = []
+        self.sites = []
         nodes = {}
         for client, (name, given) in enumerate(zip(names, data, strict=True)):
-            own, digest = client_at(experiment, given, client, name)
-            self.digests.append(digest)
-            nodes[client] = Node(
-                client, own, root / name / "memories", self._plan, {"name": name}, self._keep(client, given, digest)
-            )
+            site = Site(experiment, given, client, name)
+            site.check()
+            self.sites.append(site)
+            keep, memories = self._keep(client, given, site), root / name / "memories"
+            nodes[client] = Node(client, None, memories, self._plan, take_model=keep, read_data=site.read)
         self.link = LocalLink(nodes)
 
     def _plan(self, recipe):
         return Experiment.from_toml(recipe.decode()).plan
 
-    def _keep(self, client, given, digest):
+    def _keep(self, client, given, site):
         def take_model(run, *left):
             name = self.names[client]
-            write_site_run(self.root / name / "runs" / run, left, client, name, given, digest)
+            write_site_run(self.root / name / "runs" / run, left, client, name, given, site.digest)
 
         return take_model
 
     @contextmanager
     def joined(self, experiment, run):
         self.runtime = NodesRuntime(self.link, run, len(self.names), experiment.to_toml().encode())
-        self.runtime.wait_for_all()
-        yield self.runtime, [Remote(*each) for each in zip(self.names, self.digests, strict=True)]
+        experiment = joined_alike(experiment, self.runtime)
+        yield experiment, self.runtime, [Remote(site.name, site.digest) for site in self.sites]
 
     def leave(self, experiment, state, summary):
         left = {

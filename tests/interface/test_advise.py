@@ -190,7 +190,7 @@ def test_another_budget_leaves_finished_cells_as_they_are(fedgraft) -> None:
         (["shpos"], "'shpos' is no file and no data set ('fedgraft list data'). Did you mean 'shops'?"),
         (["ratings.csv"], "ratings.csv has the columns a, b. Needed are: user, item, rating (table); graph, label "),
         (["nodes.csv"], "which needs a table of edges too: give data.edges=FILE, or put edges.csv next to it."),
-        (["text.txt"], "text.txt must end in .csv or .parquet."),
+        (["text.xlsx"], "text.xlsx must end in .csv or .parquet (or .tsv, "),
         (["shops", "8mb"], "BUDGET = '8mb' has no unit of bytes. Did you mean 'MB'?"),
         (["shops", "8MB", "9MB"], "One BUDGET such as 8MB can be given"),
         (["shops", "--seeds", 1], "--seeds must be at least 2; got 1."),
@@ -203,7 +203,7 @@ def test_another_budget_leaves_finished_cells_as_they_are(fedgraft) -> None:
 def test_bad_input_is_one_line(fedgraft, tmp_path: Path, arguments: list[object], said: str) -> None:
     (tmp_path / "ratings.csv").write_text("a,b\n1,2\n")
     (tmp_path / "nodes.csv").write_text("node,label\n1,2\n")
-    (tmp_path / "text.txt").write_text("")
+    (tmp_path / "text.xlsx").write_text("")
     done = fedgraft("advise", *arguments)
     assert done.code == 2
     assert said in done.err

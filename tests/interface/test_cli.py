@@ -203,7 +203,7 @@ def test_predict_with_a_clients_own_files(fedgraft, finished_run: Path) -> None:
     ("pairs", "words"),
     [
         ("missing.csv", "--pairs: no file missing.csv"),
-        ("pairs.txt", "--pairs must end in .csv or .parquet"),
+        ("pairs.xlsx", "--pairs must end in .csv or .parquet"),
         ("lacking.csv", "pairs need a column 'item'"),
         ("empty.csv", "the file is empty"),
         ("broken.parquet", "cannot be read as parquet"),

@@ -5,12 +5,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Generic, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, overload
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm
 from fedgraft.contracts.task import Shard
+from fedgraft.wire.layouts import Tree
 
 
 class Data(ABC, Generic[Shard]):
@@ -20,6 +23,11 @@ class Data(ABC, Generic[Shard]):
     """Name of the task that understands these shards."""
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """{name of another task: the options that make shards for it}; without these they are for `task`."""
+
+    @classmethod
+    def of_earlier(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a stored run, so that data are read as they were by the version that stored it."""
+        return options
 
     @abstractmethod
     def load(self, seed: int) -> Sequence[Shard]:
@@ -64,8 +72,39 @@ class GivenData(Data[Shard]):
         """Return {option: table} of what was given in memory. Columns that are not read stay with their owner."""
 
 
+class KnownRows(ABC):
+    """Ability of shards: tell rows by a hash of what they are called, and keep some out of validation and test."""
+
+    @abstractmethod
+    def parted(self) -> tuple[NDArray[np.uint64], NDArray[np.integer]]:
+        """Return the hash of each row, uint64 [n], and its split, [n], as places in `SPLITS`; -1 for none."""
+
+    @abstractmethod
+    def untested(self, seen: NDArray[np.uint64]) -> tuple[Self, int]:
+        """Return the shard without rows for validation or test that are `seen`, by their hashes, and how many they are.
+
+        They are for training, or left out.
+        """
+
+
+class StayingData(Data[Shard]):
+    """Ability: split rows by a hash of what they are called, so that each stays in its split as a table grows."""
+
+    split_seed: int | None
+    """Of the key of the hash; None = the experiment's."""
+
+    @abstractmethod
+    def split_seed_of(self, seed: int) -> int | None:
+        """Return the seed of the key in an experiment with this one; None where the split is drawn row by row."""
+
+
 class QueriedData(Data[Shard]):
     """Ability: read questions to a trained model from tables with the columns of the user's own tables."""
+
+    @property
+    def asked_form(self) -> TextForm:
+        """How tables of questions are written, as the user's own are said to be; by default it is found out."""
+        return FOUND_OUT
 
     @abstractmethod
     def questions(
@@ -85,6 +124,7 @@ class Purpose:
         name: of the client.
         client: which one it is, 0, 1 ...
         seed: the experiment's, by which data are split that do not say how.
+        split_seed: of the key by whose hash their rows are split; None = the split is drawn.
         trains: whether they are to train on; else a trained model answers by them, and all of them are known.
     """
 
@@ -92,10 +132,54 @@ class Purpose:
     client: int = 0
     seed: int = 0
     trains: bool = False
+    split_seed: int | None = None
 
 
 ANSWER: Final = Purpose()
 """To answer by a trained model where the run's data are not."""
+
+
+class FittedData(Data[Shard]):
+    """Ability: depend on what all clients' data are like, such as on the mean of a column, which none of them knows.
+
+    Before anything else clients publish statistics, and all read their data by what the server makes of these.
+    """
+
+    @property
+    @abstractmethod
+    def agreement(self) -> Tree:
+        """What clients are told; None where it is not known yet."""
+
+    @abstractmethod
+    def agreeing(self, agreement: Any) -> Self:
+        """Return this data set with what clients of another run, or at sites, agreed on."""
+
+    @abstractmethod
+    def published(self, seed: int) -> Sequence[Tree]:
+        """Return what each client publishes, where the data of all are here."""
+
+    @abstractmethod
+    def published_by(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Tree:
+        """Return what one client publishes, from its own tables; arguments as of `ClientTables.client_shard`."""
+
+    @abstractmethod
+    def fitted(self, published: Sequence[Any]) -> Self:
+        """Return this data set with what clients agree on as options, from what each has published.
+
+        Raises `InputError` for what no client can have published.
+        """
+
+    @property
+    def void(self) -> Mapping[str, Any]:
+        """Return options of tasks without effect on these data, with the value that says so; none by default."""
+        return {}
+
+    def plain(self, task: Any, shard: Any) -> str:
+        """Return a Python module with a function `features(table)`, from a user's columns to what a model reads.
+
+        "" (default) where columns are read as they are. `shard` is the client's whose model it is; None = of all.
+        """
+        return ""
 
 
 class ClientTables(Data[Shard]):

@@ -1,43 +1,118 @@
-"""Files of tables, CSV or Parquet: reads them whole, with errors that name the file, and writes CSV.
+"""Files of tables: reads them whole, with errors that name the file, and writes CSV.
 
 What is written as CSV is text to a spreadsheet, never a formula.
 """
 
 import csv
 import difflib
+import json
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
-import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet
 
+from fedgraft.contracts.databases import absolute, is_address, read_database, without_password
+from fedgraft.contracts.packed_files import ALLOWED, COLUMNS, LOOSE, RECORDS, SUFFIXES, content, stem_of, suffix_of
+from fedgraft.contracts.text_form import FOUND_OUT, TextForm, check_names, decoded
+from fedgraft.contracts.text_tables import read_text
 from fedgraft.errors import InputError
 
+__all__ = [  # also what files beside this one tell of tables
+    "ALLOWED",
+    "FOUND_OUT",
+    "SUFFIXES",
+    "Given",
+    "Read",
+    "TextForm",
+    "absolute",
+    "check_names",
+    "columns_of",
+    "files_of",
+    "header",
+    "is_address",
+    "is_folder",
+    "is_table",
+    "read_file",
+    "read_pipe",
+    "shown",
+    "stem_of",
+    "suffix_of",
+    "table_of",
+    "write_csv",
+]
+
+LOG = logging.getLogger("fedgraft.data")
+
 Given: TypeAlias = str | Path | pd.DataFrame
-"""A table as a user gives it: the path of a file or a DataFrame."""
+"""A table as a user gives it: the path of a file, the address of a table in a database, or a DataFrame."""
 
-SUFFIXES = (".csv", ".parquet")
-"""Of files of tables."""
-
-_MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-_TOO_WIDE = re.compile(r"Expected \d+ fields in line (\d+), saw (\d+)")
-"""How pandas says that a row, but the first, has more fields than the header."""
 _FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 """What a formula begins with, in half and in full width."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-def table_of(source: Given, parameter: str) -> pd.DataFrame:
-    """Return a whole table, read where it is a file; `parameter` names it in errors."""
-    return source if isinstance(source, pd.DataFrame) else read_file(Path(source), parameter)
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A table as a file has it, and notes on what was found out about the file."""
+
+    table: pd.DataFrame
+    notes: tuple[str, ...] = ()
 
 
-def read_file(path: Path, parameter: str, rows: int | None = None) -> pd.DataFrame:
-    """Read a table, or so many of its first rows; `parameter` names it in errors."""
+def table_of(source: Given, parameter: str, form: TextForm = FOUND_OUT) -> pd.DataFrame:
+    """Return a whole table, read where it is a file; `parameter` names it in errors. Notes go to the log."""
+    if isinstance(source, pd.DataFrame):
+        return source
+    read = read_file(source, parameter, form)
+    for note in read.notes:
+        LOG.warning(note)
+    return read.table
+
+
+def read_file(
+    source: str | Path,
+    parameter: str,
+    form: TextForm = FOUND_OUT,
+    known: Collection[str] = (),
+    rows: int | None = None,
+    exact: bool = True,
+) -> Read:
+    """Read a table, or its columns alone where `rows` is 0; `parameter` names it in errors.
+
+    `form` says how a text is written. `known` are columns that it may have, by which a header is found. Values of a
+    text are text; unless it must be `exact`ly so, a table of whole numbers may be one of numbers that say the same.
+    """
+    if is_address(source):
+        return Read(read_database(str(source), parameter))
+    path = Path(source)
+    _check_file(path, parameter)
+    suffix = suffix_of(path)
+    if not suffix:
+        raise InputError(f"{parameter} must end in {ALLOWED}; got {str(path)!r}.")
+    try:
+        if suffix in COLUMNS:
+            return Read(_columns(path, suffix) if rows is None else pd.DataFrame(columns=_header(path, suffix)))
+        if suffix in RECORDS:
+            return Read(_records(path))
+        table, notes = read_text(path, form, known, rows, exact)
+    except pd.errors.EmptyDataError as error:
+        raise InputError(f"{path}: the file is empty; a header and at least one row are needed.") from error
+    except (ValueError, OSError, ImportError, pa.ArrowException) as error:  # parsers' errors are ValueErrors
+        raise InputError(f"{path} cannot be read as {suffix[1:]} ({' '.join(str(error).split())}).") from error
+    said = f"{path}: {'; '.join(notes)}. data.separator, encoding, decimal, header and columns say otherwise."
+    return Read(table, (said,) if notes else ())
+
+
+def _check_file(path: Path, parameter: str) -> None:
+    """Raise `InputError` for what is no plain file."""
     if path.is_dir():
         raise InputError(f"{parameter}: {path} is a folder; give a file.")
     if path.exists() and not path.is_file():
@@ -47,79 +122,95 @@ def read_file(path: Path, parameter: str, rows: int | None = None) -> pd.DataFra
         near = difflib.get_close_matches(path.name, there, n=1, cutoff=0.5)
         hint = f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
         raise InputError(f"{parameter}: no file {path}.{hint}")
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{parameter} must end in {' or '.join(SUFFIXES)}; got {str(path)!r}.")
+
+
+def _columns(path: Path, suffix: str) -> pd.DataFrame:
+    """Read a file that holds columns with types."""
+    if suffix == ".parquet":
+        return pd.read_parquet(path)
+    if suffix == ".orc":
+        return pd.read_orc(path)
+    return _arrow(path).to_pandas()
+
+
+def _arrow(path: Path) -> pa.Table:
+    """Read Arrow's format, as a file or as a stream."""
     try:
-        if path.suffix.lower() == ".parquet":
-            return pd.read_parquet(path) if rows is None else pd.DataFrame(columns=header(path))
-        return _read_csv(path, rows)
-    except pd.errors.EmptyDataError as error:
-        raise InputError(f"{path}: the file is empty; a header and at least one row are needed.") from error
-    except (ValueError, OSError) as error:  # parsers' errors of pandas and Arrow are ValueErrors
-        raise InputError(
-            f"{path} cannot be read as {path.suffix.lower()[1:]} ({' '.join(str(error).split())})."
-        ) from error
+        return pyarrow.feather.read_table(path)
+    except pa.ArrowInvalid:
+        with pa.OSFile(str(path)) as file:
+            return pa.ipc.open_stream(file).read_all()
 
 
-def _read_csv(path: Path, rows: int | None) -> pd.DataFrame:
-    """Read all values as text without blanks around it, empty ones missing; every field has a name in the header."""
-    # By itself, for pandas makes "label.1" of a second "label".
-    header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, skipinitialspace=True)
-    check_names([name for name in header.iloc[0] if name], str(path))
-    if header.shape[1] == 1 and (separators := [_MARKS[mark] for mark in _MARKS if mark in str(header.iloc[0, 0])]):
-        raise InputError(f"{path}: fields seem to be separated by {separators[0]}; they must be separated by commas.")
-    try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skipinitialspace=True, nrows=rows)
-    except pd.errors.ParserError as error:
-        if not (widths := _TOO_WIDE.search(str(error))):
-            raise
-        line, fields = widths.groups()
-        raise InputError(f"{path}, line {line}: {fields} fields where the header names {header.shape[1]}.") from error
-    # Of what the first row has too much pandas makes an index.
-    if len(table) and not isinstance(table.index, pd.RangeIndex):
-        fields = header.shape[1] + table.index.nlevels
-        raise InputError(f"{path}, row 1: {fields} fields where the header names {header.shape[1]}.")
-    return table.apply(_stripped)
-
-
-def _stripped(values: pd.Series) -> pd.Series:
-    text = values.str.strip()
-    empty = text == ""
-    return text.mask(empty) if empty.any() else text  # as a rule none is, and a mask takes longer than all else here
+def _records(path: Path) -> pd.DataFrame:
+    """Read JSON, an object a line, or a list of objects."""
+    text, _ = decoded(content(path), "", str(path))
+    if not text.strip():
+        raise pd.errors.EmptyDataError
+    if text.lstrip()[:1] == b"[":
+        records = json.loads(text)
+    else:
+        records = [json.loads(line) for line in text.splitlines() if line.strip()]
+    for row, record in enumerate(records):
+        if not isinstance(record, dict):
+            raise InputError(f"{path}, row {row + 1} must be an object of values by column; got {record!r:.40}.")
+        for name, value in record.items():
+            if isinstance(value, dict):
+                where = f"{path}, row {row + 1}: {name!r}"
+                raise InputError(f"{where} holds an object; a table needs one value in each field.")
+    return pd.DataFrame(records)
 
 
 def read_pipe(path: Path) -> pd.DataFrame:
-    """Read CSV from what is no plain file and can be read once, such as /dev/stdin."""
+    """Read text from what is no plain file and can be read once, such as /dev/stdin."""
     with TemporaryDirectory(prefix="fedgraft-") as folder:
         copy = Path(folder) / f"{path.name}.csv"
         copy.write_bytes(path.read_bytes())
-        return read_file(copy, str(path))
+        try:
+            return table_of(copy, str(path))
+        except InputError as error:
+            raise InputError(str(error).replace(str(copy), str(path))) from error
+
+
+def shown(source: str | Path) -> str:
+    """Return how errors name a file, or an address in a database."""
+    return without_password(source) if isinstance(source, str) and is_address(source) else str(source)
 
 
 def is_folder(source: Given) -> bool:
     """Return whether a table is given as a folder of files."""
-    return not isinstance(source, pd.DataFrame) and Path(source).is_dir()
+    return not isinstance(source, pd.DataFrame) and not is_address(source) and Path(source).is_dir()
 
 
-def columns_of(source: Given, parameter: str) -> list[str]:
+def is_table(source: object) -> bool:
+    """Return whether a text or a path names a table: by its suffix, or as the address of one in a database."""
+    return isinstance(source, str | Path) and (is_address(source) or bool(suffix_of(Path(source))))
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the tables of a folder in ascending order of names; texts that need not be tables only if all are such."""
+    paths = sorted(path for path in folder.iterdir() if path.is_file() and suffix_of(path))
+    return [path for path in paths if path.suffix.lower() not in LOOSE] or paths
+
+
+def columns_of(source: Given, parameter: str, form: TextForm = FOUND_OUT, known: Collection[str] = ()) -> list[str]:
     """Read the names of a table's columns, without what else is in it; none of a folder's tables."""
     if isinstance(source, pd.DataFrame):
         return list(map(str, source.columns))
-    return [] if is_folder(source) else list(read_file(Path(source), parameter, rows=0).columns)
+    return [] if is_folder(source) else header(source, parameter, form, known)
 
 
-def header(path: Path) -> list[str]:
-    """Read the names of a file's columns, without what else is in it."""
-    if path.suffix.lower() == ".parquet":
+def header(
+    source: str | Path, parameter: str = "", form: TextForm = FOUND_OUT, known: Collection[str] = ()
+) -> list[str]:
+    """Read the names of a file's columns, without what else is in it; arguments as of `read_file`."""
+    return list(map(str, read_file(source, parameter or str(source), form, known, rows=0).table.columns))
+
+
+def _header(path: Path, suffix: str) -> list[str]:
+    if suffix == ".parquet":
         return list(map(str, pyarrow.parquet.read_schema(path).empty_table().to_pandas().columns))
-    return list(map(str, pd.read_csv(path, nrows=0, skipinitialspace=True).columns))
-
-
-def check_names(names: Sequence[str], where: str) -> None:
-    """Raise `InputError` where two columns have one name."""
-    if len(again := np.flatnonzero(pd.Index(names).duplicated())):
-        name = names[again[0]]
-        raise InputError(f"{where}: {names.count(name)} columns are named {name!r}; one is needed.")
+    return list(map(str, _columns(path, suffix).columns))
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:

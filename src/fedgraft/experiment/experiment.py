@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, get_type_hints
 
+import numpy as np
 import tomli_w
+from numpy.typing import NDArray
 
+from fedgraft import wire
 from fedgraft.contracts import Aggregation, Codec, PartsSharing, RuntimeOptions, Sampler, Selector, Sharing, Task
-from fedgraft.contracts.data import Data
+from fedgraft.contracts.data import Data, FittedData, StayingData
 from fedgraft.contracts.encoder import Encoder, LayeredEncoder
 from fedgraft.contracts.task_abilities import FittedTask, HaloTask, PartsTask, PublishingTask, derived_shards
 from fedgraft.engine.plan import Plan
@@ -49,7 +52,8 @@ from fedgraft.experiment.recipes.sections import (
 from fedgraft.experiment.recipes.suiting import check_averaging, check_needs, fitted_sampler, fitted_sharing
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
-from fedgraft.wire.layouts import Arrays, Layout
+from fedgraft.experiment.seen_rows import untested
+from fedgraft.wire.layouts import Arrays, Layout, Tree
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -59,7 +63,9 @@ class Experiment:
     """A checked experiment; every method is built, nothing is loaded yet.
 
     `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
-    with of their own, {} for nothing.
+    with of their own, {} for nothing. `agreement` is what it took to agree on how data are read, {client: (bytes down,
+    bytes up)}. `seen` are rows that a model was trained on with which this experiment begins, by their hashes: no score
+    is of them; None = none.
     """
 
     recipe: str
@@ -77,6 +83,8 @@ class Experiment:
     runtime: RuntimeOptions
     checkpoint: CheckpointOptions
     own: Own = field(default_factory=dict)
+    agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    seen: NDArray[np.uint64] | None = None
 
     @property
     def seed(self) -> int:
@@ -88,10 +96,54 @@ class Experiment:
         """Name of the task."""
         return str(self.sections["task"]["name"])
 
+    @property
+    def split_seed(self) -> int | None:
+        """The seed of the key by which rows are split; None where splits are drawn."""
+        return self.data.split_seed_of(self.seed) if isinstance(self.data, StayingData) else None
+
+    @property
+    def agreement_known(self) -> bool:
+        """Whether it is known how data are read, as it is where clients need not agree on anything."""
+        return not isinstance(self.data, FittedData) or self.data.agreement is not None
+
+    def agreed(self) -> "Experiment":
+        """Return the experiment with data read by what all clients agree on, such as a column's mean.
+
+        Their data are read here where that is not known yet.
+        """
+        if self.agreement_known or not isinstance(self.data, FittedData):
+            return self
+        with named_as_in_recipes({"data": type(self.data)}):
+            published = self.data.published(self.seed)
+            return self.agreed_from({client: wire.pack(each) for client, each in enumerate(published)})
+
+    def agreed_from(self, published: Mapping[int, bytes]) -> "Experiment":
+        """Return the experiment with data read by what clients agree on, from what each has published, packed."""
+        assert isinstance(self.data, FittedData), "others have nothing to agree on"
+        data = self.data.fitted([wire.unpack(each) for _, each in sorted(published.items())])
+        answer = len(wire.pack(data.agreement))
+        agreement = {client: (answer, len(message)) for client, message in sorted(published.items())}
+        return replace(self._reading(data), agreement=agreement)
+
+    def reading(self, agreement: Tree) -> "Experiment":
+        """Return the experiment with data read by what clients agreed on in another run."""
+        assert isinstance(self.data, FittedData), "others have nothing to agree on"
+        return self._reading(self.data.agreeing(agreement))
+
+    def split_by(self, seed: int) -> "Experiment":
+        """Return the experiment with rows split by a seed, where they are split by a key."""
+        data: Any = self.data
+        return self if self.split_seed is None else self._reading(replace(data, split_seed=seed))
+
+    def _reading(self, data: Data[Any]) -> "Experiment":
+        section = as_section(self.sections["data"]["name"], data)
+        return replace(self, data=data, sections={**self.sections, "data": section})
+
     def shards(self) -> Sequence[Any]:
         """Load every client's data, as the task reads them."""
         with named_as_in_recipes({"data": type(self.data)}):
-            return derived_shards(self.plan.task, self.data.load(self.seed), self.seed)
+            shards = derived_shards(self.plan.task, self.data.load(self.seed), self.seed, self.split_seed)
+            return shards if self.seen is None else untested(shards, self.seen)
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""
@@ -108,6 +160,9 @@ class Experiment:
         """An experiment from its resolved recipe; `where` that is, such as its file, for errors."""
         content = contents(text, where)
         try:
+            if isinstance(content.get("data"), dict) and "name" in content["data"]:
+                data = discovery.class_of("data", "data", content["data"])
+                content["data"] = dict(data.of_earlier(content["data"]))
             if isinstance(content.get("model"), dict):
                 content["model"] = _without_layers(content["model"])  # earlier versions stored what they did not use
             return build(str(content.pop("recipe", "")), content)
@@ -151,7 +206,8 @@ class Experiment:
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""
-        return build(self.recipe, override(self.sections, changes)).started(self.plan.start, self.own)
+        changed = build(self.recipe, override(self.sections, changes)).started(self.plan.start, self.own)
+        return replace(changed, seen=self.seen)
 
     def started(self, start: Arrays, own: Own | None = None) -> "Experiment":
         """Return the experiment whose models begin with these shared parameters, and clients with what is their own.

@@ -23,6 +23,7 @@ from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.predicting.site_run import pack_site_run
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.running import runner
+from fedgraft.experiment.storage.sites import PUBLISHED
 from fedgraft.interface import federated
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
 from fedgraft.runtimes.flower_federation.link import Link
@@ -63,6 +64,20 @@ class _Listener:
         self.tell("round", {"seconds": state.seconds, "best": state.best.get("validation")}, row)
 
 
+def joined_alike(experiment: Experiment, runtime: NodesRuntime) -> Experiment:
+    """Wait until the nodes have joined; return the experiment with data read by what they agree on.
+
+    Where they must agree first, from what each publishes, they join again with what came of it.
+    """
+    seconds, members = getattr(experiment.runtime, "join_seconds", 0.0), runtime.members
+    runtime.wait_for_all(seconds)
+    if published := {k: each[PUBLISHED] for k, each in sorted(members.about.items()) if PUBLISHED in each}:
+        experiment = experiment.agreed_from(published)
+        members.begin_again(experiment.to_toml().encode())
+        runtime.wait_for_all(seconds)
+    return experiment
+
+
 class _Nodes:
     """The sites of a federation, as the runner uses them."""
 
@@ -72,8 +87,8 @@ class _Nodes:
         self._runtime: NodesRuntime | None = None
 
     @contextmanager
-    def joined(self, experiment: Experiment, run: str) -> Iterator[tuple[Runtime, Sequence[Any]]]:
-        """Enter once the nodes have joined."""
+    def joined(self, experiment: Experiment, run: str) -> Iterator[tuple[Experiment, Runtime, Sequence[Any]]]:
+        """Enter once the nodes have joined, with an experiment that says how all read their data."""
         folder, names = self._folder, self._folder.clients
         known = None if folder.insecure else {node: names.index(name) for name, node in folder.node_ids().items()}
         recipe = experiment.to_toml().encode()
@@ -82,9 +97,10 @@ class _Nodes:
         )
         self._runtime = runtime
         try:
-            runtime.wait_for_all(getattr(experiment.runtime, "join_seconds", 0.0))
+            experiment = joined_alike(experiment, runtime)
             about = runtime.members.about
-            yield runtime, [RemoteClient(name, str(about.get(k, {}).get("data"))) for k, name in enumerate(names)]
+            clients = [RemoteClient(name, str(about.get(k, {}).get("data"))) for k, name in enumerate(names)]
+            yield experiment, runtime, clients
         finally:
             runtime.close()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from fedgraft.contracts.table_files import Given, read_pipe
+from fedgraft.contracts.table_files import Given, is_address, read_pipe
 from fedgraft.errors import InputError
 from fedgraft.interface import explained
 
@@ -63,5 +63,8 @@ def named_tables(texts: Iterable[str]) -> dict[str, Given | None]:
         if name in tables:
             raise InputError(f"--{name} is given twice, {str(tables[name])!r} and {file!r}; give one file.")
         path = Path(file)
+        if is_address(file):
+            tables[name] = file
+            continue
         tables[name] = read_pipe(path) if path.is_fifo() or path.is_char_device() else path
     return tables

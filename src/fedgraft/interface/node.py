@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,7 @@ from fedgraft.experiment.experiment import Experiment, contents, load
 from fedgraft.experiment.predicting.site_run import write_site_run
 from fedgraft.experiment.recipes.recipe import outside_names
 from fedgraft.experiment.running import portable
-from fedgraft.experiment.storage.client_files import client_at, common_tables
-from fedgraft.experiment.storage.provenance import versions
+from fedgraft.experiment.storage.sites import AGREED, Site
 from fedgraft.runtimes.flower_federation.child import last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.node import Node
@@ -40,14 +39,15 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
     folder = NodeFolder.read(path)
     own = load(str(folder.recipe))
     portable.begin_again(own.runtime)
-    shard, digest = client_at(own, list(data), folder.client, folder.name)
+    site = Site(own, list(data), folder.client, folder.name)
+    site.check()
     node = Node(
         folder.client,
-        shard,
+        None,
         folder.path / MEMORIES,
         lambda recipe: plan_of(recipe, own),
-        {"name": folder.name, "data": digest, "tables": dict(common_tables(own, data)), **versions()},
-        lambda run, *left: _keep(folder, run, left, data, digest, say),
+        take_model=lambda run, *left: _keep(folder, run, left, data, site.digest, say),
+        read_data=site.read,
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
     _answer(node, folder, stop)
@@ -70,7 +70,7 @@ def plan_of(recipe: bytes, own: Experiment) -> Plan:
     text = recipe.decode(errors="replace")
     theirs, known = contents(text, "The server's recipe"), contents(own.to_toml(), "This node's recipe")
     for name in ("data", "task"):
-        if _plain(theirs.get(name)) != _plain(known[name]):
+        if _plain(theirs.get(name), AGREED) != _plain(known[name], AGREED):
             raise InputError(f"its [{name}] is not that of this node's recipe")
     if strange := sorted({*outside_names(theirs)} - {*outside_names(known)}):
         raise InputError(f"it names the class {strange[0]!r}, which this node's recipe does not")
@@ -108,7 +108,8 @@ def _is_taken(log: Path) -> bool:
     return TAKEN in log.read_text(errors="replace")
 
 
-def _plain(section: Any) -> Any:
-    """Return a section as TOML has it, but for where its data are, which differs by machine."""
-    known = {key: value for key, value in (section or {}).items() if not str(value).startswith("/")}
+def _plain(section: Any, but: Collection[str]) -> Any:
+    """Return a section as TOML has it, but for some keys, and where its data are, which differs by machine."""
+    every = {key: value for key, value in (section or {}).items() if key not in but}
+    known = {key: value for key, value in every.items() if not str(value).startswith("/")}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in known.items()}

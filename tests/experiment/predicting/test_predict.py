@@ -114,12 +114,12 @@ def test_own_data_have_the_columns_of_the_runs_own_table(tmp_path: Path) -> None
         (pd.DataFrame({"user": ["a", None], "item": ["b", "c"]}), "pairs, row 2: 'user' is empty"),
         (pd.DataFrame({"user": [], "item": []}), "--pairs has no rows"),
         ("missing.csv", "--pairs: no file missing.csv"),
-        ("pairs.txt", "--pairs must end in .csv or .parquet"),
+        ("pairs.xlsx", "--pairs must end in .csv or .parquet"),
     ],
 )
 def test_questions_that_cannot_be_answered(finished_run: Path, tmp_path: Path, monkeypatch, pairs, message) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("pairs.txt").write_text("user,item\na,b\n")
+    Path("pairs.xlsx").write_text("user,item\na,b\n")
     with pytest.raises(InputError, match=message):
         ask(finished_run, pairs)
 

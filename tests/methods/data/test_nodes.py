@@ -46,13 +46,16 @@ def test_worked_example() -> None:
     assert north.ids.tolist()[:2] == ["p00", "p02"]
     assert north.classes == south.classes == ("art", "law")
     assert (north.label.tolist()[:4], south.label.tolist()[-1]) == ([0, 1, 0, 1], -1)
-    assert north.features.tolist()[1] == [2.0, 1992.0]
+    # Both columns have mean 0 and variance 1 over all clients; so have pages, of 0 to 19, 2.
+    assert north.features[1, 0] == pytest.approx((2 - 9.5) / np.arange(20).std(), abs=1e-6)
+    assert not north.scale_rows
+    assert Nodes(**frames(), scaling="rows").load(1)[0].features.tolist()[1] == [2.0, 1992.0]
     # All of a paper's neighbours are elsewhere: p00 next to p01, the first of south, and p19, its last.
     assert (north.senders >= north.own).all()
     assert (north.halo_owner.tolist(), north.halo_place.tolist()) == ([1] * 10, list(range(10)))
     assert north.senders[:2].tolist() == [10, 19]
     splits = np.concatenate([north.split, south.split])
-    assert np.bincount(splits + 1).tolist() == [1, 12, 3, 4]
+    assert np.bincount(splits + 1).tolist() == [1, 8, 4, 7], "by the hash of ids, so not exactly 64:16:20"
 
 
 def test_files_folders_and_frames_are_the_same(tmp_path: Path) -> None:
@@ -178,10 +181,6 @@ def test_features_may_be_named_by_whole_numbers(tmp_path: Path) -> None:
         (change("nodes", 3, "node", None), r"Nodes.nodes, row 4: 'node' is empty \(1 such rows\)"),
         (change("nodes", 3, "client", None), r"Nodes.nodes, row 4: 'client' is empty \(1 such rows\)"),
         (change("nodes", 2, "pages", "many"), "row 3: 'pages' must be a finite number, as a feature; got 'many'"),
-        (
-            change("nodes", 2, "pages", None),
-            r"row 3: 'pages' must be .* got nothing .* Nodes.features",
-        ),
         (change("nodes", 2, "pages", 1e39), r"row 3: 'pages' must be a finite number, as a feature; got '1e\+39'"),
         (change("edges", 4, "target", "p77"), r"Nodes.edges, row 5: 'target' must be a node of Nodes.nodes; got 'p77'"),
         (change("edges", 4, "source", None), r"Nodes.edges, row 5: 'source' is empty"),
@@ -198,7 +197,6 @@ def test_a_bad_value_is_named(made: Frames, message: str) -> None:
         (pd.date_range("2020", periods=20), "'2020-01-01 00:00:00'"),
         (pd.to_timedelta(np.arange(20), unit="s"), "'0 days 00:00:00'"),
         (np.full(20, 1j), "'1j'"),
-        ([True] * 20, "'True'"),
     ],
 )
 def test_what_is_no_number_is_no_feature(tmp_path: Path, values: Any, got: str) -> None:

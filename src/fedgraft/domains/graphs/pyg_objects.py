@@ -76,7 +76,7 @@ def _listed(graphs: Sequence[Any] | Mapping[str, Sequence[Any]], parameter: str)
 
 
 def _features(graph: Any, where: str) -> Array:
-    values = np.zeros((int(graph.num_nodes or 0), 0)) if graph.x is None else numpy_of(graph.x)
+    values = np.zeros((int(graph.num_nodes or 0), 0)) if graph.x is None else numpy_of(graph.x, f"{where}.x")
     x: Array = rows_of(values, f"{where}.x").astype(np.float64)
     if not np.isfinite(x).all():
         raise InputError(f"{where}.x must hold finite numbers; it does not.")
@@ -94,7 +94,7 @@ def _edges(graph: Any, nodes: int, where: str) -> Array:
 def _label(graph: Any, where: str, is_number: bool) -> dict[str, object]:
     if getattr(graph, "y", None) is None:
         return {}
-    y = numpy_of(graph.y)
+    y = numpy_of(graph.y, f"{where}.y")
     one = y.size == 1 and y.dtype.kind in "iuf" and np.isfinite(y).all()
     if is_number:
         if not one:

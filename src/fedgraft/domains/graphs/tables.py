@@ -13,13 +13,18 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS, Indices, Questions
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
-from fedgraft.domains.labels.known import classes_hint, numbers_hint
+from fedgraft.domains.labels.class_notes import class_notes
+from fedgraft.domains.labels.known import classes_hint, is_known, numbers_hint
 from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import ColumnReader
 from fedgraft.domains.tables.features import some
+from fedgraft.domains.tables.labels import class_codes, without
 from fedgraft.domains.tables.reader import OWNER, read
-from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
+from fedgraft.domains.tables.rows import Rows, arranged, as_numbers, ascending, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
-from fedgraft.errors import InputError, unknown
+from fedgraft.errors import InputError
+from fedgraft.errors import unknown as unlike
+from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
 
 GRAPHS = Table(
@@ -40,13 +45,23 @@ def names_of() -> Names:
 
 
 def read_graphs(
-    tables: Mapping[str, Given], names: Names, owner: str, labelled: bool = True, are_numbers: bool = False
+    tables: Mapping[str, Given],
+    names: Names,
+    owner: str,
+    labelled: bool = True,
+    are_numbers: bool = False,
+    columns_of: ColumnReader | None = None,
+    unknown: Sequence[str] = (),
+    by_ids: bool = True,
 ) -> Collection[GraphShard]:
     """Three tables as one collection; an attribute is nan at nodes of clients that do not have it.
 
-    They are "nodes"; "edges", listed one way or both; and "graphs", where every graph needs a label. If it needs none,
-    labels, clients and splits are not read, and without that table the graphs are those that the nodes name, in that
-    order. Errors call the tables by `owner`: "Graphs" for Graphs.nodes ... Labels are classes, or numbers.
+    With `columns_of`, which reads columns of attributes, these are `columns`, and the graphs have none.
+
+    They are "nodes"; "edges", listed one way or both; and "graphs", where every graph needs a label; graphs, and their
+    nodes, are then in the order of their ids, or of rows unless `by_ids`. If it needs none, labels, clients and splits are not read, and without
+    that table the graphs are those that the nodes name, in that order. Errors call the tables by `owner`: "Graphs" for
+    Graphs.nodes ... Labels are classes, or numbers; graphs whose labels are `unknown` are left out.
     """
     GRAPHS.check(owner, names)
     NODES.check(owner, names, ("graph", "node"))
@@ -65,11 +80,14 @@ def read_graphs(
     node, node_names = nodes.read("node")
     keys = graph * len(node_names) + node
     nodes.check_once(keys, node_names, "node", f" of its graph (column {names['node']!r})")
-    sizes, order = np.bincount(graph, minlength=len(ids)), np.argsort(graph, kind="stable")
+    _, place = arranged(np.arange(len(node_names)), node_names)
+    rank = place[node] if by_ids else np.arange(len(node))
+    sizes, order = np.bincount(graph, minlength=len(ids)), np.lexsort((rank, graph))
     if (empty := sizes == 0).any():
         what = f"graph {str(ids[empty.argmax()])!r} has no nodes in {nodes.where}; every graph needs one"
         raise graphs.error(empty, what, noun="graphs")
-    attributes, attribute_names = _attributes(nodes)
+    columns = None if columns_of is None else columns_of(nodes, _attribute_names(nodes)).take(order)
+    attributes, attribute_names = _attributes(nodes) if columns is None else (np.zeros((len(nodes), 0), np.float32), ())
     kind, kind_names = _kinds(nodes)
     edges = read(tables["edges"], EDGES, names, owner)
     ends = _ends(edges, ids, graphs.where, node_names, keys[order])
@@ -88,25 +106,48 @@ def read_graphs(
         kind_names=tuple(kind_names.tolist()),
         attribute_names=attribute_names,
     )
-    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, (*notes, *edges.notes))
-    if labelled:
-        collection = _with_labels(collection, graphs, are_numbers)
-        _one_width(collection, nodes, order)
-    return collection
+    notes = (*nodes.notes, *notes, *edges.notes)
+    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, notes, columns=columns)
+    return _arranged(_with_labels(collection, graphs, are_numbers, unknown), by_ids) if labelled else collection
 
 
-def _with_labels(collection: Collection[GraphShard], graphs: Rows, are_numbers: bool) -> Collection[GraphShard]:
+def _arranged(collection: Collection[GraphShard], by_ids: bool) -> Collection[GraphShard]:
+    """The graphs in the order of their ids, or of rows; those without a label are left out, with a note."""
+    whole = collection.whole
+    order = ascending(whole.ids) if by_ids else np.arange(whole.graphs)
+    kept = order[is_known(whole.label)[order]]
+    lost = whole.graphs - len(kept)
+    notes = (*collection.notes, *([f"{lost:,} graphs of unknown label left out."] if lost else []))
+    columns = collection.columns
+    if (np.diff(kept) != 1).any() or lost:
+        nodes = ranges(whole.node_starts[kept], whole.sizes[kept])
+        whole, columns = whole.take(kept), None if columns is None else columns.take(nodes)
+    return replace(collection, whole=whole, client=collection.client[kept], notes=notes, columns=columns)
+
+
+def _with_labels(
+    collection: Collection[GraphShard], graphs: Rows, are_numbers: bool, unknown: Sequence[str]
+) -> Collection[GraphShard]:
     """The graphs with what their own table says of them: labels, splits and clients."""
-    cells, label, classes = graphs["label"], collection.whole.label, np.array([], dtype=str)
+    every, classes = graphs["label"], np.array([], dtype=str)
+    known = np.flatnonzero(every.values.isna() | without(every, unknown).values.notna())
+    if not len(known):
+        raise InputError(f"{every.where}: every {every.name!r} is unknown (data.unknown); graphs need a label.")
+    cells, label = every.take(known), np.full(len(every), np.nan if are_numbers else -1)
     if are_numbers:
-        label = cells.numbers(classes_hint("graph"))
+        label[known] = cells.numbers(classes_hint("graph"))
     else:
         cells.check_classes(numbers_hint("graph"))
-        label, classes = cells.codes()
+        code, classes = class_codes(cells)
+        label = label.astype(np.int64)
+        label[known] = code
+        told = class_notes(label, classes.tolist(), graphs.where, unknown)
+        collection = replace(collection, notes=(*collection.notes, *told))
     client, clients = graphs.clients() or (collection.client, np.array([], dtype=str))
     split = collection.whole.split if "split" not in graphs else graphs.read("split")
     whole = replace(collection.whole, label=label, classes=tuple(classes.tolist()), split=split)
-    return Collection(whole, client, tuple(clients.tolist()), "split" in graphs, collection.notes)
+    named, notes = tuple(clients.tolist()), (*graphs.notes, *collection.notes)
+    return Collection(whole, client, named, "split" in graphs, notes, columns=collection.columns)
 
 
 def _kinds(nodes: Rows) -> tuple[Indices, Array]:
@@ -140,12 +181,16 @@ def _ends(edges: Rows, ids: Array, where: str, node_names: Array, keys: Indices)
     return np.stack(ends)
 
 
+def _attribute_names(nodes: Rows) -> tuple[str, ...]:
+    if (names := nodes.names["attributes"]) is not None:
+        return tuple(names)
+    others = {nodes.names[role] for role in ("graph", "node", "kind")}
+    return tuple(name for name in nodes if name not in others)
+
+
 def _attributes(nodes: Rows) -> tuple[Array, tuple[str, ...]]:
     """float32 [rows, attributes], nan where a field is empty, and their names."""
-    names = nodes.names["attributes"]
-    if names is None:
-        others = {nodes.names[role] for role in ("graph", "node", "kind")}
-        names = tuple(name for name in nodes if name not in others)
+    names = _attribute_names(nodes)
     values = np.zeros((len(nodes), len(names)), np.float32)
     for place, name in enumerate(names):
         cells = nodes.column(name)
@@ -159,19 +204,6 @@ def _attributes(nodes: Rows) -> tuple[Array, tuple[str, ...]]:
             raise cells.error(wrong, "a finite number, as an attribute", hint=hint)
         values[:, place] = parsed
     return values, names
-
-
-def _one_width(collection: Collection[GraphShard], nodes: Rows, order: Indices) -> None:
-    """Raise `InputError` where some nodes of a client have an attribute and others do not."""
-    whole, owner = collection.whole, np.empty(len(nodes), np.int64)
-    owner[order] = np.repeat(collection.client, whole.sizes)
-    for name in whole.attribute_names:
-        missing = nodes.column(name).values.isna().to_numpy()
-        has = np.bincount(owner, ~missing) > 0
-        if (wrong := missing & has[owner]).any():
-            who = f" of client {collection.client_names[owner[wrong.argmax()]]!r}" if collection.client_names else ""
-            what = f"{name!r} is empty, but other nodes{who} have it"
-            raise nodes.error(wrong, what, end="; all nodes of a client need features of one width.")
 
 
 # --- graphs to classify -----------------------------------------------------------------------------------------------
@@ -251,5 +283,5 @@ def _clients(shards: Sequence[GraphShard], graphs: pd.DataFrame) -> np.ndarray:
         return np.zeros(len(graphs), np.int64)
     for name in graphs["client"].astype(str).unique():
         if name not in names:
-            raise unknown("client", name, names)
+            raise unlike("client", name, names)
     return np.array([names.index(name) for name in graphs["client"].astype(str)], np.int64)

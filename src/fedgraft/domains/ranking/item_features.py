@@ -106,8 +106,13 @@ def text_features(texts: Sequence[str], width: int) -> Rows:
         words = TfidfVectorizer(token_pattern=WORDS, sublinear_tf=True, min_df=2).fit_transform(texts)
     except ValueError:  # scikit-learn's word for a vocabulary of nothing
         return np.zeros((len(texts), 1), np.float32)
+    if words.shape[1] == 1:  # nothing to reduce
+        return _scaled(words.toarray())
     columns = min(width, *words.shape)
-    with threadpool_limits(1):  # so that sums are in one order
+    with (
+        threadpool_limits(1),
+        np.errstate(divide="ignore", invalid="ignore"),
+    ):  # so that sums are in one order; texts may be alike
         rows = TruncatedSVD(columns, algorithm="randomized", n_iter=7, random_state=0).fit_transform(words)
     return _scaled(rows)
 

@@ -51,18 +51,26 @@ def known_features(rows: Rows, columns: Sequence[str], is_sparse: bool, what: st
     another role and could not be meant to be features. `what` is what errors call a feature.
     """
     place = {name: number for number, name in enumerate(columns)}
+    if not is_sparse:
+        check_present(rows, columns, what, others)
     there = dict.fromkeys(name for name in rows if name not in others)
     present, missing = [name for name in columns if name in there], [name for name in columns if name not in there]
     unknown = [name for name in there if name not in place]
-    if missing and not (is_sparse and present):
-        hint = nearest(missing[0], unknown)
-        raise InputError(f"{rows.where}: no column {missing[0]!r}, {what} ({len(missing)} such columns).{hint}")
+    if not present:
+        check_present(rows, columns, what, others)
     if missing and unknown:
         LOG.warning(f"{rows.where}: column {unknown[0]!r} is no feature ({len(unknown)} such columns).")
     values = np.zeros((len(rows), len(columns)), np.float32)
     for name in present:
         values[:, place[name]] = feature(rows.column(name), empty_is_zero=is_sparse)
     return sparse.csr_matrix(values) if is_sparse else values
+
+
+def check_present(rows: Rows, columns: Sequence[str], what: str, others: Collection[str]) -> None:
+    """Raise `InputError` where a column is not there; arguments as of `known_features`."""
+    if missing := [name for name in columns if name not in rows.frame]:
+        hint = nearest(missing[0], [name for name in rows if name not in others and name not in columns])
+        raise InputError(f"{rows.where}: no column {missing[0]!r}, {what} ({len(missing)} such columns).{hint}")
 
 
 def new_features(

@@ -1,6 +1,6 @@
 """Reads arrays out of objects of PyTorch Geometric, and such objects out of files, with errors that name both."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.examples import Features, compact
+from fedgraft.domains.tables.labels import numbers_of
 from fedgraft.domains.tables.rows import Coded, codes_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
@@ -20,8 +21,13 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 """PyG's names of the splits, in the order of `SPLITS`."""
 UNREAD = ("edge_attr", "edge_weight")
 """What no encoder looks at."""
+MOST = 2**53
+"""Highest number of a class: what every float holds."""
 SUFFIX = ".pt"
 """Of a file that holds an object."""
+
+SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
+"""Layouts of tensors whose zeros need not be there."""
 
 Kind = Literal["Data", "HeteroData"]
 
@@ -57,14 +63,35 @@ def known_classes(kind: Kind) -> Iterator[None]:
         yield
 
 
-def numpy_of(value: Any) -> Array:
-    """Return a tensor, or what NumPy takes, as an array."""
-    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+def numpy_of(value: Any, where: str) -> Array:
+    """Return a tensor of any layout, or what NumPy takes, as an array; `where` names it in errors.
+
+    Numbers that NumPy does not have, such as bfloat16, float8 and quantised ones, become float32, which holds them.
+    """
+    try:
+        return np.asarray(_plain(value).numpy() if isinstance(value, torch.Tensor) else value)
+    except (TypeError, RuntimeError, ValueError) as error:  # also what is of no device, and not implemented
+        kind = f"{value.dtype} on {value.device}" if isinstance(value, torch.Tensor) else type(value).__name__
+        raise InputError(f"{where} cannot be read as an array; got {kind}.") from error
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with every value, of a dtype that NumPy has where it has numbers."""
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    tensor = tensor.dequantize() if tensor.is_quantized else tensor
+    if tensor.layout != torch.strided:
+        tensor = (_wide(tensor) if tensor.layout != torch._mkldnn else tensor).to_dense()
+    return _wide(tensor)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    """Return numbers of fewer than 32 bits as float32, others as they are."""
+    return tensor.float() if tensor.is_floating_point() and tensor.dtype.itemsize < 4 else tensor
 
 
 def ends_of(edge_index: Any, where: str) -> Array:
     """Return the ends of edges, whole numbers [2, edges]; `where` names them in errors."""
-    ends = numpy_of(edge_index)
+    ends = numpy_of(edge_index, where)
     if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
         raise InputError(f"{where} must be whole numbers of shape [2, edges]; got {ends.dtype} of {list(ends.shape)}.")
     return ends
@@ -72,11 +99,14 @@ def ends_of(edge_index: Any, where: str) -> Array:
 
 def rows_of(x: Any, where: str, nodes: int | None = None) -> Any:
     """Return features as they are: an array of numbers, or a sparse tensor, [nodes, features]; `where` names them."""
-    x = numpy_of(x) if not isinstance(x, torch.Tensor) or x.layout == torch.strided else x.detach().cpu()
+    is_sparse = isinstance(x, torch.Tensor) and x.layout in SPARSE
+    x = x.detach() if is_sparse else numpy_of(x, where)
     if x.ndim != 2 or nodes not in (None, len(x)):
         shape = "nodes" if nodes is None else f"{nodes} nodes"
         raise InputError(f"{where} must be of shape [{shape}, features]; got {list(x.shape)}.")
     if isinstance(x, np.ndarray) and x.dtype.kind not in "biuf":
+        raise InputError(f"{where} must be real numbers; got {x.dtype}.")
+    if is_sparse and x.is_complex():
         raise InputError(f"{where} must be real numbers; got {x.dtype}.")
     return x
 
@@ -86,9 +116,12 @@ def features_of(x: Any, where: str, nodes: int | None = None) -> Features:
     x = rows_of(x, where, nodes)
     if isinstance(x, np.ndarray):
         return as_features(x)
-    listed = x.to_sparse_coo().coalesce()
-    row, column = listed.indices().numpy()
-    return sparse.csr_matrix((listed.values().numpy().astype(np.float32), (row, column)), shape=tuple(x.shape))
+    try:
+        listed = x.cpu().to_sparse_coo().to(torch.float32).coalesce()
+        row, column = listed.indices().numpy()
+    except (TypeError, RuntimeError) as error:
+        raise InputError(f"{where} cannot be read as an array; got {x.dtype} of {x.layout} on {x.device}.") from error
+    return sparse.csr_matrix((listed.values().numpy(), (row, column)), shape=tuple(x.shape))
 
 
 def as_features(values: Array) -> Features:
@@ -102,19 +135,29 @@ def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
 
     `where` names them in errors; `hint` ends one about a fraction.
     """
-    y = numpy_of(y)
+    y = numpy_of(y, where)
     if y.shape not in ((nodes,), (nodes, 1)) or y.dtype.kind not in "iuf":
         raise InputError(
             f"{where} must be one whole number per node, its class, {[nodes]}; got {y.dtype} of {list(y.shape)}."
         )
     y = y.reshape(-1)
     y = np.where(np.isnan(y), -1, y) if y.dtype.kind == "f" else y
-    if len(broken := np.flatnonzero((y % 1 != 0) | (y < -1))):
+    with np.errstate(invalid="ignore"):  # of infinite ones, which are broken, too
+        broken = np.flatnonzero((y % 1 != 0) | (y < -1) | (y > MOST))
+    if len(broken):
         raise InputError(
             f"{where} must be a class, 0 or more, or -1 for none; got {y[broken[0]]} at node {broken[0]} "
             f"({len(broken)} such nodes).{hint if y[broken[0]] % 1 else ''}"
         )
     return np.asarray(y.astype(np.int64))
+
+
+def known_of(y: Any, where: str, unknown: Sequence[str], nothing: float) -> Array:
+    """Return labels as an array, `nothing` in place of numbers that stand for `unknown`; `where` names it in errors."""
+    labels = numpy_of(y, where)
+    if not unknown or labels.dtype.kind not in "iuf":
+        return labels
+    return np.where(np.isin(labels, numbers_of(unknown)), nothing, labels)
 
 
 def occurring(label: Indices) -> tuple[Indices, tuple[str, ...]]:
@@ -129,7 +172,7 @@ def split_of(entries: Mapping[str, Any], nodes: int, where: str, counted: bool =
     `entries` is what an object has by name; `counted`, whether an error tells how many nodes are in two splits.
     """
     split = np.full(nodes, -1, np.int8)
-    masks = {key: numpy_of(entries[key]) for key in MASKS if entries.get(key) is not None}
+    masks = {key: numpy_of(entries[key], f"{where}.{key}") for key in MASKS if entries.get(key) is not None}
     if masks and (missing := [key for key in MASKS if key not in masks]):
         raise InputError(f"{where} has {', '.join(masks)} but no {missing[0]}; all three are needed, or none.")
     for part, (key, mask) in enumerate(masks.items()):
@@ -152,7 +195,7 @@ def clients_of(client: Any, nodes: int, where: str) -> Coded:
     """
     if client is None:
         return np.zeros(nodes, np.int64), np.array([], dtype=str)
-    clients = numpy_of(client)
+    clients = numpy_of(client, f"{where}.client")
     if clients.shape != (nodes,):
         raise InputError(f"{where}.client must name one client per node, {nodes}; got {list(clients.shape)}.")
     return codes_of(clients, "client", f"{where}.client")

@@ -1,16 +1,21 @@
 """Rows that were read, with what each column holds and the one way in which errors name file, row, column and value."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.tables.schema import Names, Table
+from fedgraft.domains.notes import LOG
+from fedgraft.domains.tables.schema import Names, Table, form_of
+from fedgraft.domains.tables.times import as_numbers as as_numbers
+from fedgraft.domains.tables.times import long_span, times_of
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -18,6 +23,13 @@ Source: TypeAlias = list[tuple[str, int]]
 """Where rows come from: (file, number of its rows) in order."""
 Coded: TypeAlias = tuple[Indices, Array]
 """A number for each row, int64 [n], and the names that they stand for."""
+
+
+_WHOLE_FLOAT: Final = re.compile(r"(?:-(?=0\.))?(-?(?:0|[1-9][0-9]*))\.0+")
+"""A whole number as a float is written."""
+_DIGITS: Final = 18
+"""Of a whole number that an int64 holds."""
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class Located:
@@ -75,11 +87,36 @@ class Cells(Located):
         cells = _places(wrong)
         count = f" ({len(cells)} such rows)" if counted else ""
         if got is None:
-            got = "nothing" if pd.isna(self.values.iloc[cells[0]]) else repr(self.text(cells[0]))
+            got = "nothing" if self._is_empty(cells[0]) else repr(self.text(cells[0]))
+            hint = hint or _hint(self.text(cells[0]))
         return InputError(f"{self.row(cells[0])}: {self.name!r} must be {must}; got {got}{count}.{hint}")
 
-    def codes(self) -> Coded:
-        """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order."""
+    def _is_empty(self, cell: int | np.integer) -> bool:
+        value = self.values.iloc[cell]
+        return bool(pd.api.types.is_scalar(value) and pd.isna(value))
+
+    def lists(self) -> InputError | None:
+        """Return the error of a column whose cells hold several numbers each, which are no feature; else None."""
+        some = self.filled[:100]
+        if not len(some) or not all(_LIST.fullmatch(self.text(cell).strip()) for cell in some):
+            return None
+        hint = " Several numbers in one cell are no feature: give each a column of its own, such as emb_0, emb_1 ..."
+        return self.error(some[:1], "one number, as a feature", counted=False, hint=hint)
+
+    def codes(self, number: re.Pattern[str] = _WHOLE_FLOAT) -> Coded:
+        """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order.
+
+        Whole numbers that a program has written as floats, as it does where a column lacks some, are whole numbers: in
+        a file of whose column all are whole. `number` says how a whole number may be written, its group 1 what it is.
+        """
+        code, texts = self.distinct(number)
+        order = np.argsort(texts, kind="stable")
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return rank[code], texts[order]
+
+    def distinct(self, number: re.Pattern[str] = _WHOLE_FLOAT) -> Coded:
+        """Return what `codes` does, the distinct ones in any order, which takes no sorting."""
         values, whole = self.values, "text or whole numbers"
         if len(self.filled) < len(self):
             empty = np.flatnonzero(values.isna().to_numpy())
@@ -87,19 +124,39 @@ class Cells(Located):
                 f"{self.row(empty[0])}: {self.name!r} is empty ({len(empty)} such rows); a name is needed."
             )
         if pd.api.types.is_float_dtype(values.dtype):
-            if len(broken := np.flatnonzero((values % 1 != 0).to_numpy())):
-                raise self.error(broken, whole, repr(float(values.iloc[broken[0]])), counted=False)
-            values = values.astype("int64")
+            floats = values.to_numpy(dtype=np.float64)
+            if len(broken := np.flatnonzero(~(np.abs(floats) < MOST) | (np.trunc(floats) != floats))):
+                raise self.error(broken, whole, repr(float(floats[broken[0]])), counted=False)
+            values = pd.Series(floats.astype(np.int64))
         if pd.api.types.is_complex_dtype(values.dtype):
             raise self.error([0], whole, repr(complex(values.iloc[0])), counted=False)
-        codes, names = pd.factorize(values.astype(str).to_numpy(dtype=object), sort=True)
+        code, names = _distinct(values)
+        if not all(map(str.isascii, names)) and not all(map(_is_text, names)):
+            raise self.error([not _is_text(names[each]) for each in code], "text that can be written", counted=False)
+        texts = np.array(names, dtype=str)
+        return (code, texts) if pd.api.types.is_integer_dtype(values.dtype) else self._whole(code, texts, number)
+
+    def _whole(self, codes: Indices, names: Array, number: re.Pattern[str]) -> Coded:
+        """Return codes and names with whole numbers for floats, of each file of whose column all are whole."""
+        if not len(other := np.flatnonzero((np.char.find(names, ".") > 0) | np.char.startswith(names, "+"))):
+            return codes, names  # as a rule
+        written = {int(place): found[1] for place in other if (found := number.fullmatch(names[place]))}
+        if not written:
+            return codes, names
+        known = np.isin(np.arange(len(names)), list(written)) | np.array([bool(_WHOLE.fullmatch(n)) for n in names])
+        file = np.searchsorted(np.cumsum([count for _, count in self.source]), self.places, side="right")
+        fits = ~np.isin(file, file[~known[codes]])
+        meant = names.astype(object)
+        meant[list(written)] = list(written.values())
+        text = np.where(fits, meant[codes], names.astype(object)[codes])
+        codes, names = pd.factorize(text, sort=True)
         return codes.astype(np.int64), np.asarray(names).astype(str)
 
     def texts(self) -> NDArray[np.str_]:
         """Return ids as text, str [n]."""
         if not len(self):
             return np.zeros(0, np.str_)
-        code, names = self.codes()
+        code, names = self.distinct()
         return names[code]
 
     def among(self, names: Array, must: str = "") -> Indices:
@@ -109,8 +166,10 @@ class Cells(Located):
         """
         if not len(self):
             return np.zeros(0, np.int64)
-        code, own = self.codes()
+        code, own = self.distinct()
         found: Indices = places_of(names, own)[code]
+        if len(lost := np.flatnonzero(found < 0)):  # of a version "1.0" among "1.1" no other column makes "1"
+            found[lost] = places_of(names, self.values.iloc[lost].astype(str).to_numpy(dtype=object))
         if must and (found < 0).any():
             raise self.error(found < 0, must)
         return found
@@ -131,7 +190,7 @@ class Cells(Located):
             raise self.error([0], "a number", repr(bool(self.values.iloc[0])), counted=False)
         parsed = as_numbers(self.values)
         if len(bad := np.flatnonzero(~np.isfinite(parsed))):
-            raise self.error(bad, "a finite number", hint="" if pd.isna(self.values.iloc[bad[0]]) else hint)
+            raise self.error(bad, "a finite number", hint="" if self._is_empty(bad[0]) else hint)
         return parsed
 
     def splits(self) -> NDArray[np.int8]:
@@ -142,18 +201,15 @@ class Cells(Located):
                 require_one_of(f"{self.row(int((code == number).argmax()))}: {self.name!r}", name, SPLITS)
         return np.array([SPLITS.index(name) for name in names], np.int8)[code]
 
-    def times(self) -> NDArray[np.float64]:
-        """Return times as numbers, float64 [n]: seconds or whatever the column counts, or dates."""
-        parsed = as_numbers(self.values)
-        if not np.isfinite(parsed).all():
-            dates = pd.to_datetime(self.values, errors="coerce", utc=True, format="mixed")
-            parsed = np.where(dates.isna(), np.nan, dates.astype("int64").to_numpy().astype(np.float64))
-        if len(bad := np.flatnonzero(~np.isfinite(parsed))):
-            raise self.error(bad, "a number or a date")
-        return parsed
+    def times(self, time_format: str = "") -> NDArray[np.float64]:
+        """Return times as numbers, float64 [n]: whatever the column counts, or the seconds of dates since 1970."""
+        times = times_of(self.values, time_format, lambda bad, must, hint: self.error(bad, must, hint=hint))
+        if note := long_span(times):
+            LOG.warning(f"{self.source[0][0]}: {self.name!r}: {note}.")
+        return times
 
 
-_READ: dict[str, Any] = {"id": Cells.codes, "number": Cells.numbers, "split": Cells.splits, "time": Cells.times}
+_READ: dict[str, Any] = {"id": Cells.codes, "number": Cells.numbers, "split": Cells.splits}
 """{kind: what is made of its cells}; of classes and features more must be known, see `labels` and `features`."""
 
 
@@ -162,7 +218,8 @@ class Rows(Located):
     """Rows of a table, as the one reader returns them: the columns of `frame` were read, those of `unread` not.
 
     `names` are the user's of the columns. `places` are int64 [n], which rows of the source they are, and `file` int64
-    [n], of which file of a folder, and `files` their names without suffix; else none.
+    [n], of which file of a folder, and `files` their names without suffix; else none. `found` are notes on what
+    was found out about files.
     """
 
     table: Table
@@ -173,6 +230,13 @@ class Rows(Located):
     file: Indices
     files: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+
+    @classmethod
+    def of_frame(cls, frame: pd.DataFrame, where: str) -> "Rows":
+        """Return a DataFrame whose columns have no roles; `where` is what errors call it."""
+        every = np.arange(len(frame))
+        return cls(Table(where, ()), {}, frame, [(where, len(frame))], every, np.zeros_like(every))
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -194,7 +258,11 @@ class Rows(Located):
 
     def read(self, role: str) -> Any:
         """Return what the column's kind makes of its cells; None where there is no such column."""
-        return _READ[self.table.column(role).kind](self[role]) if role in self else None
+        if role not in self:
+            return None
+        if (kind := self.table.column(role).kind) == "time":
+            return self[role].times(form_of(self.names, self.table.name).time_format)
+        return _READ[kind](self[role])
 
     def clients(self) -> Coded | None:
         """Return the client of each row: of the column "client", or of a folder the file; None where neither says."""
@@ -202,8 +270,10 @@ class Rows(Located):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note on columns that were not read; none where all were."""
-        return (f"Columns of {self.table.name} that are not read: {', '.join(self.unread)}.",) if self.unread else ()
+        """Notes on what was found out about files, and on columns that were not read; none where all were."""
+        if not self.unread:
+            return self.found
+        return (*self.found, self.table.not_read(self.unread, self.names, [*self.frame]))
 
     def take(self, rows: Indices) -> "Rows":
         """Return some of the rows; each keeps its number in errors."""
@@ -226,6 +296,43 @@ class Rows(Located):
             raise self.error(again, f"{what} {name!r}{of} is listed twice", noun)
 
 
+MOST = 2.0**63
+"""What whole numbers are below, positive or negative."""
+_LIST = re.compile(r"[\[({]?\s*[-+.\d][-+.\deE]*([\s,;|]+[-+.\d][-+.\deE]*)+\s*[\])}]?")
+"""Several numbers in one cell."""
+
+
+def _hint(text: str) -> str:
+    """What may be the matter with a text in place of a number."""
+    if re.fullmatch(r"[+-]?\d+(,\d{3})+", text):
+        return " data.decimal = ',' says that the comma is a decimal point; between thousands there must be none."
+    if _LIST.fullmatch(text):
+        return " Several numbers in one cell are no number: give each a column of its own."
+    return ""
+
+
+def _distinct(values: pd.Series) -> tuple[Indices, list[str]]:
+    """(which of the distinct values each is, int64 [n]; these as text)."""
+    if pd.api.types.is_integer_dtype(values.dtype):
+        code, unique = pd.factorize(values.to_numpy(dtype=np.uint64 if "u" in str(values.dtype).lower() else np.int64))
+        return code.astype(np.int64), list(map(str, unique.tolist()))
+    if isinstance(values.dtype, pd.StringDtype) and values.dtype.storage == "pyarrow":
+        texts = pa.array(values.array)
+        whole = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+        encoded = whole.dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+    code, unique = pd.factorize(np.array([str(value) for value in values], dtype=object))
+    return code.astype(np.int64), unique.tolist()
+
+
+def _is_text(name: str) -> bool:
+    return not _HALVES.search(name)
+
+
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which are no text."""
+
+
 def codes_of(values: Array, name: str, where: str) -> Coded:
     """Return the codes of an array of ids, as `Cells.codes` does; errors call it `name` of `where`."""
     return Cells(pd.Series(values), name, [(where, len(values))], np.arange(len(values))).codes()
@@ -238,20 +345,34 @@ def repeated(keys: Array) -> Indices:
 
 def places_of(names: Array, wanted: Array) -> Indices:
     """Return where each wanted name, in any shape, stands among names [n], all different, int64; -1 for none."""
-    places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
+    if names.dtype.kind == wanted.dtype.kind == "U":  # which pandas turns into objects twice
+        place = {name: number for number, name in enumerate(names.tolist())}
+        places = [place.get(name, -1) for name in wanted.ravel().tolist()]
+    else:
+        places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
     return np.asarray(places, np.int64).reshape(np.shape(wanted))
 
 
-def as_numbers(values: pd.Series) -> NDArray[np.float64]:
-    """float64 [cells], nan where there is no number: truths, dates, durations and complex numbers are none."""
-    kinds, dtype = pd.api.types, values.dtype
-    numeric = kinds.is_numeric_dtype(dtype) and not kinds.is_bool_dtype(dtype)
-    textual = kinds.is_object_dtype(dtype) or kinds.is_string_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype)
-    # Of dates and durations pandas would make numbers, of nanoseconds or the like.
-    parsed = pd.to_numeric(values, errors="coerce") if numeric or textual else None
-    if parsed is None or kinds.is_complex_dtype(parsed.dtype):
-        return np.full(len(values), np.nan)
-    return parsed.to_numpy(dtype=np.float64, na_value=np.nan)
+def ascending(names: Array) -> Indices:
+    """Return the order of distinct names, int64 [n]: whole numbers by their value where all are, else as text."""
+    order = np.argsort(names, kind="stable")
+    texts = names[order].astype(str)
+    if len(texts) and np.char.isdigit(texts).all() and np.char.str_len(texts).max() <= _DIGITS:
+        order = order[np.argsort(texts.astype(np.int64), kind="stable")]
+    return np.asarray(order, np.int64)
+
+
+def arranged(code: Indices, names: Array, by_ids: bool = True) -> tuple[Indices, Indices]:
+    """Return the order of rows by their ids, and the place of each name in it, int64 [n] both; each has one row.
+
+    Rows stay in their own order unless it is to be `by_ids`.
+    """
+    if not by_ids:
+        return np.arange(len(code)), np.argsort(code)
+    order = ascending(names)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return np.argsort(code)[order], place
 
 
 def _places(wrong: Array | Sequence[int]) -> Indices:

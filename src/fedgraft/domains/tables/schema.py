@@ -1,20 +1,45 @@
 """Schemas of tables as data: which columns a table has, what each holds, and what a data set's options call them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 import pandas as pd
 
+from fedgraft.contracts.table_files import FOUND_OUT, TextForm
 from fedgraft.errors import InputError
 
 Kind: TypeAlias = Literal["id", "class", "number", "split", "time", "features"]
 """What a column holds; "features" stands for several columns, those that an option names or all others."""
 Names: TypeAlias = Mapping[str, Any]
-"""{role: the user's name of that column}; of "features" a tuple of names, or None for all other columns."""
+"""{role: the user's name of that column}; of "features" a tuple of names, or None for all other columns.
+
+`FORMS` may be among the roles: how files of the tables are written.
+"""
+
+FORMS: Final = "(forms)"
+"""In place of a role: the `Forms` of all tables."""
 
 ALL_OTHERS: Final = None
 """In place of names of features: every column without another role."""
+
+
+@dataclass(frozen=True)
+class Forms:
+    """How files of tables are written: what is said of all of them, and {table: names of columns without a header}."""
+
+    every: TextForm = FOUND_OUT
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def of(self, table: str) -> TextForm:
+        """Return what is said of a table."""
+        return replace(self.every, columns=self.columns.get(table, ()))
+
+
+def form_of(names: Names, table: str) -> TextForm:
+    """Return how files of a table are written, as its user says with the names of columns."""
+    forms: Forms = names.get(FORMS) or Forms()
+    return forms.of(table)
 
 
 @dataclass(frozen=True)
@@ -28,6 +53,7 @@ class Column:
         silent: whether the name "" says that it is not read.
         usual: its usual name where that is not the role.
         option: what errors say in place of the option of a data set, where none names it.
+        read_by: the option by which it is read where it is not.
     """
 
     role: str
@@ -36,6 +62,7 @@ class Column:
     silent: bool = False
     usual: str = ""
     option: str = ""
+    read_by: str = ""
 
     @property
     def usual_name(self) -> str:
@@ -107,6 +134,23 @@ class Table:
                 optional.append(name)
         return wanted, optional
 
+    def not_read(self, columns: Sequence[str], names: Names, present: Collection[str]) -> str:
+        """Return the note on columns that are not read, with the options that could name one of them.
+
+        These are of roles that none of the columns that are `present` has.
+        """
+        roles, by = [], dict[str, str]()
+        for column in self.columns:
+            name = names[column.role]
+            is_free = name is not ALL_OTHERS if column.kind == "features" else name not in (*present, *columns)
+            if is_free and column.role.isidentifier() and not column.option:
+                roles.append(f"data.{column.role}")
+            elif column.kind != "features" and name in columns and column.read_by:
+                by[name] = f" ({column.read_by} reads it)"
+        would = f"; {', '.join(roles)} would read one" if roles else ""
+        listed = ", ".join(name + by.get(name, "") for name in columns)
+        return f"Columns of {self.name} that are not read: {listed}{would}."
+
     def usual(self, names: Names) -> dict[str, str]:
         """Return {the user's name: usual name} of the columns, as tables of questions are renamed by."""
         return {names[column.role]: column.usual_name for column in self.columns if column.kind != "features"}
@@ -152,4 +196,22 @@ def renamed(tables: Mapping[str, pd.DataFrame], names: Mapping[str, Mapping[str,
 
 def with_text_names(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with text for names of columns."""
-    return table.set_axis([str(column) for column in table.columns], axis=1)
+    named = table.set_axis([str(column).strip() for column in table.columns], axis=1)
+    texts = {
+        name: decoded
+        for name in named
+        if named.columns.tolist().count(name) == 1 and (decoded := _decoded(named[name])) is not None
+    }
+    return named.assign(**texts) if texts else named
+
+
+def _decoded(values: pd.Series) -> pd.Series | None:
+    """Return bytes that are text in UTF-8 as text; None for anything else."""
+    if not pd.api.types.is_object_dtype(values.dtype) and not isinstance(values.dtype, pd.ArrowDtype):
+        return None
+    if pd.api.types.infer_dtype(values, skipna=True) != "bytes":
+        return None
+    try:
+        return values.astype(object).map(lambda value: value.decode() if isinstance(value, bytes) else value)
+    except UnicodeDecodeError:
+        return values.astype(object).map(lambda value: str(value) if isinstance(value, bytes) else value)

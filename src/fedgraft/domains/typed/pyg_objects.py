@@ -13,7 +13,9 @@ from scipy import sparse
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables import pyg_objects as pyg
+from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.rows import Coded
 from fedgraft.domains.tables.schema import Names
@@ -26,7 +28,7 @@ from fedgraft.domains.typed.shards import (
     once,
     shortest_metapaths,
 )
-from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE
+from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE, in_order
 from fedgraft.errors import InputError, require_one_of
 
 IDS = ("node_id", "n_id")
@@ -41,18 +43,30 @@ def is_object(source: object) -> bool:
     return not isinstance(source, pd.DataFrame | Mapping)
 
 
-def collection_of(source: Any, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
+def collection_of(
+    source: Any,
+    target: str,
+    metapaths: Sequence[str],
+    where: str,
+    unknown: Sequence[str] = (),
+    by_ids: bool = True,
+) -> Collection[TypedGraph]:
     """Return an object, or that of a file, as one graph; of a folder each file is a client, named after it.
 
     Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
-    `where` is what errors call it.
+    `where` is what errors call it. Labels `unknown` are as -1. Nodes are in the order of ids, or as they come
+    unless `by_ids`.
     """
     if isinstance(source, str | Path) and Path(source).is_dir():
-        return _of_folder(Path(source), target, metapaths, where)
+        return _of_folder(Path(source), target, metapaths, where, unknown)
     if isinstance(source, str | Path):
         source, where = pyg.read_object(Path(source), where, "HeteroData"), str(source)
-    graph, (client, names), split, notes = _graph(source, target, metapaths, where)
-    return Collection(graph, client, tuple(names.tolist()), split, notes, tuple(map(str, range(graph.width))))
+    graph, (client, names), split, notes = _graph(source, target, metapaths, where, unknown)
+    columns = of_matrix(graph.features, f"{where}[{target!r}]")
+    notes = (*notes, *class_notes(graph.label, graph.classes, where, unknown))
+    named = tuple(names.tolist())
+    collection = Collection(graph, client, named, split, notes, columns.names, columns=columns)
+    return in_order(collection, metapaths) if by_ids else collection
 
 
 def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:
@@ -60,17 +74,17 @@ def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, p
 
     `columns` names all columns but those of features, which have their own names.
     """
-    whole, names = collection.whole, collection.feature_names
+    whole, names, features = collection.whole, collection.feature_names, collection.columns
+    assert features is not None, "a user's own graph is read raw"
     for name in (*names, *(columns[role] for role in ("node", "label", "client", "split"))):
         if name == TYPE:
             raise InputError(
                 f"{whole.name}: column {TYPE!r} must have another name: a run keeps all nodes in one table, whose "
                 f"column {TYPE!r} says of which type each is."
             )
-    values = whole.features if isinstance(whole.features, np.ndarray) else whole.features.toarray()
     own = {TYPE: whole.target, columns["node"]: list(map(str, whole.ids[whole.target]))}
     own |= columns_of(collection, columns)
-    first = pd.concat([pd.DataFrame(own), pd.DataFrame(values, columns=list(names))], axis=1)
+    first = pd.concat([pd.DataFrame(own), features.frame()], axis=1)
     others = {kind: ids for kind, ids in whole.ids.items() if kind != whole.target}
     kinds = np.repeat(np.array(list(others), dtype=object), [len(ids) for ids in others.values()])
     rest = pd.DataFrame({TYPE: kinds, columns["node"]: [str(each) for ids in others.values() for each in ids]})
@@ -85,7 +99,9 @@ def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, p
 # --- several clients --------------------------------------------------------------------------------------------------
 
 
-def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
+def _of_folder(
+    folder: Path, target: str, metapaths: Sequence[str], where: str, unknown: Sequence[str]
+) -> Collection[TypedGraph]:
     """Return all clients' graphs, each as its file has it, with the same types, classes and features."""
     paths = sorted(path for path in folder.iterdir() if path.suffix == pyg.SUFFIX)
     if not paths:
@@ -93,7 +109,8 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     parts, splits = [], []
     notes: list[str] = []
     for path in paths:
-        graph, _, split, of_file = _graph(pyg.read_object(path, where, "HeteroData"), target, (), str(path), path.stem)
+        read = pyg.read_object(path, where, "HeteroData")
+        graph, _, split, of_file = _graph(read, target, (), str(path), unknown, path.stem)
         parts.append(replace(graph, name=path.stem))
         splits.append(split)
         notes += of_file
@@ -112,7 +129,9 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     client = np.repeat(np.arange(len(parts)), [part.targets for part in parts])
     names = tuple(path.stem for path in paths)
     whole = replace(merge_graphs(parts), name=str(folder))
-    return Collection(whole, client, names, splits[0], tuple(notes), tuple(map(str, range(whole.width))), tuple(parts))
+    notes += class_notes(whole.label, whole.classes, str(folder), unknown)
+    columns = of_matrix(whole.features, f"{folder}[{target!r}]")
+    return Collection(whole, client, names, splits[0], tuple(notes), columns.names, tuple(parts), columns)
 
 
 def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedGraph]:
@@ -144,7 +163,7 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
 
 
 def _graph(
-    data: Any, target: str, metapaths: Sequence[str], where: str, client: str = ""
+    data: Any, target: str, metapaths: Sequence[str], where: str, unknown: Sequence[str], client: str = ""
 ) -> tuple[TypedGraph, Coded, bool, tuple[str, ...]]:
     """(graph, client of each target node and names of clients, whether a split was given, notes).
 
@@ -166,7 +185,7 @@ def _graph(
     for pair, places in ends.items():
         _check_places(where, pair, places, ids)
     own, what, count = stores[target], f"{where}[{target!r}]", len(ids[target])
-    label, classes = _labels(own, count, what)
+    label, classes = _labels(own, count, what, unknown)
     split, is_split = pyg.split_of(own, count, what, counted=False)
     if len(lost := np.flatnonzero((label < 0) & (split >= 0))):
         raise InputError(f"{what}: node {lost[0]} is in a mask, but has no label ({len(lost)} such nodes).")
@@ -208,7 +227,7 @@ def _ids(store: Any, kind: str, ends: Mapping[EdgeType, Indices], where: str, cl
     """Object [nodes]: the ids that the object says, else numbers."""
     for key in IDS:
         if key in store:
-            named = np.array([str(one) for one in pyg.numpy_of(store[key]).tolist()], dtype=object)
+            named = np.array([str(one) for one in pyg.numpy_of(store[key], f"{where}.{key}").tolist()], dtype=object)
             if len(set(named)) != len(named):
                 again = next(one for place, one in enumerate(named) if one in named[:place])
                 raise InputError(f"{where}.{key} must be different for all nodes; got {again!r} twice.")
@@ -238,22 +257,14 @@ def _features(store: Any, count: int, where: str) -> Features:
     x = store.get("x")
     if x is None:
         return np.zeros((count, 0), np.float32)
-    features = pyg.features_of(x, f"{where}.x", count)
-    listed = sparse.coo_matrix(features)
-    if len(broken := np.flatnonzero(~np.isfinite(listed.data))):
-        first = broken[0]
-        raise InputError(
-            f"{where}.x must be finite numbers; got {listed.data[first]} at node {listed.row[first]}, feature "
-            f"{listed.col[first]} ({len(broken)} such values)."
-        )
-    return features
+    return pyg.features_of(x, f"{where}.x", count)
 
 
-def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...]]:
+def _labels(store: Any, count: int, where: str, unknown: Sequence[str]) -> tuple[Indices, tuple[str, ...]]:
     """(class of each node, -1 = unknown; names of the classes, the numbers that occur)."""
     if store.get("y") is None:
         raise InputError(f"{where} has no y; nodes to learn from need a class.")
-    y = pyg.classes_of(store["y"], count, f"{where}.y")
+    y = pyg.classes_of(pyg.known_of(store["y"], f"{where}.y", unknown, -1), count, f"{where}.y")
     if (y < 0).all():
         raise InputError(f"{where}.y is -1 at every node; nodes to learn from need a class.")
     return pyg.occurring(y)

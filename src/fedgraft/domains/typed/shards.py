@@ -10,7 +10,7 @@ Rules, the same for every source:
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.examples import Examples, Features, check_alike, check_below, check_features, stacked
-from fedgraft.errors import InputError, nearest, require, require_one_of, unknown
+from fedgraft.domains.examples import LATER, Examples, Features, check_alike, check_below, check_features, stacked
+from fedgraft.domains.keyed_split import Hashes, named
+from fedgraft.errors import InputError, literal, nearest, require, require_one_of, unknown
 
 JOIN = "-"
 """Joins names of types: "paper-author" are edges, "paper-author-paper" is a metapath."""
@@ -44,6 +45,7 @@ class TypedGraph(Examples):
         split: int8 [targets], index into `SPLITS`; -1 = in none.
         edges: {(type, other type): int32 [2, edges]}, each edge once, in any order; of two types one order is there.
         metapaths: names of the metapaths that the data suggest, such as "paper-author-paper".
+        scale_rows: whether a row of features may be brought to one length; not where columns were brought to one size.
     """
 
     name: str
@@ -55,9 +57,10 @@ class TypedGraph(Examples):
     split: NDArray[np.int8]
     edges: Mapping[EdgeType, Ends]
     metapaths: tuple[str, ...]
+    scale_rows: bool = field(default=True, metadata=LATER)
 
     def __post_init__(self) -> None:
-        what = f"TypedGraph.{{}} of {self.name}"
+        what = f"TypedGraph.{{}} of {literal(self.name)}"
         require_one_of(what.format("target"), self.target, tuple(self.ids))
         for key, shape, wanted in (
             ("features", self.features.shape, (self.targets, self.features.shape[-1])),
@@ -108,6 +111,10 @@ class TypedGraph(Examples):
         matrix.sum_duplicates()
         matrix.data[:] = 1.0
         return matrix
+
+    def hashes(self) -> Hashes:
+        """Return a hash of each target node's id, uint64 [targets]."""
+        return named(self.ids[self.target])
 
     def induced(self, name: str, kept: Mapping[str, Indices]) -> "TypedGraph":
         """Return the subgraph over some nodes of each type, {type: int64 [kept], places}; all edges between them."""
@@ -192,6 +199,7 @@ def merge_graphs(parts: Sequence[TypedGraph]) -> TypedGraph:
         split=np.concatenate([part.split for part in parts]),
         edges=edges,
         metapaths=first.metapaths,
+        scale_rows=first.scale_rows,
     )
 
 

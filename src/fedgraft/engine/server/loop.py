@@ -23,7 +23,7 @@ from fedgraft.engine.server.choosing import Choosing, Terms
 from fedgraft.engine.server.curve import note_scores
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.exchange import Traffic
-from fedgraft.engine.server.ledger import TRAINING, Ledger
+from fedgraft.engine.server.ledger import DIRECTIONS, TRAINING, Ledger
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.messenger import Messenger, Models, Trained
 from fedgraft.engine.server.run_state import RunState
@@ -66,6 +66,7 @@ class Loop:
         merging: what counts of what arrives.
         dropout: who loses the connection.
         deadline_seconds: how long to wait for a client; None = for ever.
+        agreement: what it took to agree on how data are read, {client: (bytes down, bytes up)}.
     """
 
     def __init__(
@@ -79,7 +80,9 @@ class Loop:
         merging: Merging | None = None,
         dropout: Dropout | None = None,
         deadline_seconds: float | None = None,
+        agreement: Mapping[int, tuple[int, int]] | None = None,
     ) -> None:
+        self._agreement = agreement or {}
         self._plan, self._selector, self._stopping, self._evaluation = plan, selector, stopping, evaluation
         self._merging, self._dropout = merging or Merging(plan.sharing), dropout or Dropout()
         self._clients = tuple(runtime.clients())
@@ -93,6 +96,9 @@ class Loop:
 
     def start(self) -> RunState:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
+        for client, sent in self._agreement.items():
+            for direction, size in zip(DIRECTIONS, sent, strict=True):
+                self.ledger.charge(0, client, direction, "statistics", size)
         set_up = self._messenger.set_up.run(self._clients)
         state = RunState(set_up.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
         state.halos, state.sampler_shared = set_up.halos, dict(self._plan.first_sampler)

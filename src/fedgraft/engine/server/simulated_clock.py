@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.table_files import SUFFIXES
+from fedgraft.contracts.table_files import is_table
 from fedgraft.engine.server import devices as tables
 from fedgraft.engine.server.devices import Devices
 from fedgraft.errors import InputError, require, require_one_of, require_options, unknown
@@ -103,7 +103,7 @@ def _named_or_rows(devices: str | Path | list[dict[str, Any]] | pd.DataFrame) ->
     """Return a profile's name, or a table: what is read from a file is kept with the run."""
     if isinstance(devices, list):
         return tables.checked(devices, "clock.devices")
-    if isinstance(devices, pd.DataFrame | Path) or devices.lower().endswith(SUFFIXES):
+    if isinstance(devices, pd.DataFrame | Path) or is_table(devices):
         return tables.read(devices, "clock.devices")
     if devices not in tables.PROFILES:
         raise unknown("profile of clock.devices", devices, tables.PROFILES)

@@ -10,7 +10,7 @@ import pandas as pd
 from torch.nn import Module
 
 from fedgraft.contracts.data import Data, QueriedData
-from fedgraft.contracts.table_files import Given, table_of
+from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm, table_of
 from fedgraft.contracts.task_abilities import SHARE, DerivingTask, EmbeddingTask, PredictingTask
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.predicting.site_run import SiteRun, open_run
@@ -31,7 +31,7 @@ def predict(
 
     Args:
         run: its folder, or what was loaded from there, once for many questions; one thread at a time.
-        tables: {name: CSV or Parquet file or DataFrame}: questions, by names of the task's `asks`, and perhaps one
+        tables: {name: file of a table or DataFrame}: questions, by names of the task's `asks`, and perhaps one
             client's own tables, by names of the data set's `own_tables`.
         client: who answers all of them, by name; None leaves it to the task and to a column "client".
         own: one client's own tables, in order, for a model that is used where the run's data are not; all that they
@@ -106,7 +106,8 @@ def _answered(
     every = {**tables, **_own_given(own_tables, own, own_by_name, name)}
     by_name = {each: table for each, table in every.items() if table is not None}
     _check_names(by_name, task.asks, own_tables, name)
-    read = {each: _read(task, each, by_name[each]) for each in task.asks if each in by_name}
+    form = data.asked_form if isinstance(data, QueriedData) else FOUND_OUT
+    read = {each: _read(task, each, by_name[each], form) for each in task.asks if each in by_name}
     its_own = {each: by_name[each] for each in own_tables if each in by_name}
     question_tables = _counted(name, task, _asked(data, task, read, its_own, client), count)
     if reader and its_own:
@@ -180,13 +181,13 @@ def _asked(
     return tables
 
 
-def _read(task: PredictingTask[Any, Any], name: str, table: Given) -> pd.DataFrame:
+def _read(task: PredictingTask[Any, Any], name: str, table: Given, form: TextForm) -> pd.DataFrame:
     """Return a table of questions; of the first, a text that names no file lists what the task asks about: "7,12"."""
     text = "" if isinstance(table, pd.DataFrame) else str(table)
     if name == task.asks[0] and text and not Path(text).suffix and not Path(text).exists():
         with suppress(InputError):  # of a task that knows tables only
             return task.tables_of([part.strip() for part in text.split(",")])[name]
-    return table_of(table, f"--{name}")
+    return table_of(table, f"--{name}", form)
 
 
 def _counted(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from fedgraft.contracts.table_files import absolute, is_address
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
@@ -129,4 +130,6 @@ def _absolute(value: Any) -> Any:
     """Return a path, or those of a table of some, made absolute; anything else as it is."""
     if isinstance(value, Mapping):
         return {key: _absolute(each) for key, each in value.items()}
+    if isinstance(value, str) and is_address(value):
+        return absolute(value)
     return str(Path(value).resolve()) if isinstance(value, str | Path) else value

@@ -158,6 +158,7 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
         dropout=Dropout(),
         evaluation=Evaluation(averaging=experiment.evaluation.averaging),
         runtime=local_runtime(experiment.runtime),
+        agreement={},
     )
     with running(alone, shards) as (loop, _):
         state = loop.run(loop.start(), lambda state, row: None)

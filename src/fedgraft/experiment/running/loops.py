@@ -22,6 +22,7 @@ def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | 
         merging=Merging(experiment.plan.sharing, experiment.aggregation, experiment.safeguards),
         dropout=experiment.dropout,
         deadline_seconds=deadline_seconds,
+        agreement=experiment.agreement,
     )
 
 

@@ -30,6 +30,7 @@ from fedgraft.experiment.running.loops import loop_of, running
 from fedgraft.experiment.running.recorder import Recorder, Silent, Watcher
 from fedgraft.experiment.running.summary import summarise
 from fedgraft.experiment.running.warm_start import Start
+from fedgraft.experiment.seen_rows import content_of, rows_of
 from fedgraft.experiment.storage.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
 from fedgraft.experiment.storage.outside_classes import given_network, note_made, stored_experiment
 from fedgraft.experiment.storage.provenance import Origin, check_clients, check_known, check_options, origin_of
@@ -56,8 +57,13 @@ class Sites(Protocol):
 
     where: str
 
-    def joined(self, experiment: Experiment, run: str) -> AbstractContextManager[tuple[Runtime, Sequence[Any]]]:
-        """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint."""
+    def joined(
+        self, experiment: Experiment, run: str
+    ) -> AbstractContextManager[tuple[Experiment, Runtime, Sequence[Any]]]:
+        """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint.
+
+        The experiment then says how all read their data.
+        """
         ...
 
     def leave(self, experiment: Experiment, state: RunState, summary: Mapping[str, Any]) -> None:
@@ -92,12 +98,15 @@ def execute(
         if sites is not None:
             assert run_folder is not None, "a run at sites needs a folder"
             return _execute_at(sites, experiment, run_folder, watcher)
-        experiment, shards = _loaded(experiment if keep is None or run_folder is None else keep(experiment, run_folder))
+        experiment = experiment if keep is None or run_folder is None else keep(experiment, run_folder)
+        experiment, shards = _loaded(experiment if start is None else start.reading(experiment))
         began = origin_of(experiment.sections, shards, experiment.plan.task)
         if start is not None:
+            start.tell(experiment, shards)
             experiment = start.begin(experiment, began, names_of(shards))
         if run_folder is not None:
-            _describe(run_folder, experiment, environment(), began, start)
+            seen = b"" if experiment.split_seed is None else content_of(rows_of(shards, experiment.seen))
+            _describe(run_folder, experiment, environment(), began, start, seen)
         return _train(experiment, shards, run_folder, None, watcher)
 
 
@@ -109,20 +118,25 @@ def _execute_at(sites: Sites, experiment: Experiment, run_folder: RunFolder, wat
             'give its class and options: model={"name": "package.module:Class", ...}.'
         )
     run = secrets.token_hex(16)
-    with sites.joined(experiment, run) as (runtime, clients):
+    with sites.joined(experiment, run) as (experiment, runtime, clients):
         about = {**environment(), RUN: run, FEDERATION: sites.where}
         _describe(run_folder, experiment, about, origin_of(experiment.sections, clients))
         return _train(experiment, clients, run_folder, None, watcher, runtime, sites)
 
 
 def _describe(
-    run_folder: RunFolder, experiment: Experiment, about: Mapping[str, Any], began: Origin, start: Start | None = None
+    run_folder: RunFolder,
+    experiment: Experiment,
+    about: Mapping[str, Any],
+    began: Origin,
+    start: Start | None = None,
+    seen: bytes = b"",
 ) -> None:
     """Make a folder a run's: what is run, on which versions and machine, and what it begins with."""
     first, network = joined(experiment.plan.start, experiment.own), given_network(experiment.sections)
     if start is not None:
         began = {**began, "start": {"model": digest(first), "run": str(start.folder.resolve())}}
-    run_folder.describe(experiment.to_toml(), about, began, first, network)
+    run_folder.describe(experiment.to_toml(), about, began, first, network, seen)
     note_made(experiment.sections)
 
 
@@ -192,7 +206,7 @@ def resume(
         run_folder.rewind()
         run_folder.note_versions()
         if sites is not None:
-            with sites.joined(experiment, run_folder.environment()[RUN]) as (runtime, clients):
+            with sites.joined(experiment, run_folder.environment()[RUN]) as (experiment, runtime, clients):
                 check_clients(began, clients, where)
                 return _train(experiment, clients, run_folder, stored, watcher or Silent(), runtime, sites)
         STAGE.info("loading data")
@@ -204,6 +218,7 @@ def resume(
 def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
     """The experiment, its task knowing what it must of the data, and the clients' data."""
     STAGE.info("loading data")
+    experiment = experiment.agreed()
     shards = experiment.shards()
     if isinstance(shards, Shards) and len(shards) >= VERY_MANY and not experiment.evaluation.sample:
         LOG.warning(

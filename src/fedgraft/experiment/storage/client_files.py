@@ -18,9 +18,9 @@ import numpy as np
 from scipy import sparse
 
 from fedgraft import wire
-from fedgraft.contracts.data import Data, Purpose, SiteData
+from fedgraft.contracts.data import Data, FittedData, Purpose, SiteData
 from fedgraft.contracts.runtime import fingerprint
-from fedgraft.contracts.table_files import SUFFIXES
+from fedgraft.contracts.table_files import ALLOWED, is_address, is_table
 from fedgraft.contracts.task_abilities import FittedTask, derived_shard
 from fedgraft.errors import InputError, WireError, require_one_of
 from fedgraft.experiment.experiment import Experiment
@@ -140,25 +140,36 @@ def client_at(experiment: Experiment, data: Sequence[str], number: int, name: st
     return shard, digest
 
 
+def published_at(experiment: Experiment, data: Sequence[str], number: int, name: str) -> bytes | None:
+    """Return what a client at its site publishes, packed, for all to agree on how data are read.
+
+    None where that is known, or nothing is to be agreed on, as of a file of `fedgraft shard`. Arguments as `client_at`.
+    """
+    site = experiment.data
+    if not isinstance(site, FittedData) or experiment.agreement_known or Path(data[0]).suffix == SUFFIX:
+        return None
+    purpose = Purpose(name, number, experiment.seed, trains=True)
+    return wire.pack(site.published_by(experiment.plan.task, _site_tables(experiment.data, data, name), purpose))
+
+
 def common_tables(experiment: Experiment, data: Sequence[str]) -> dict[str, bytes]:
     """Return {table that all sites have alike: fingerprint of its file}; arguments as `client_at`."""
     if len(data) == 1 and Path(data[0]).suffix == SUFFIX:
         return {}
     names, tables = _site_data(experiment.data).common_tables, _tables(experiment.data, data)
-    return {name: fingerprint(tables[name].read_bytes()) for name in names if name in tables}
+    return {name: fingerprint(Path(tables[name]).read_bytes()) for name in names if name in tables}
 
 
-def client_of_tables(experiment: Experiment, tables: Mapping[str, Path], number: int, name: str) -> Any:
+def client_of_tables(experiment: Experiment, tables: Mapping[str, str | Path], number: int, name: str) -> Any:
     """Return a client's data from its own tables, read as the recipe's data set reads those of all clients.
 
     `tables` are {name of one of the data set's `site_tables`: file}; `number`, 0, 1 ..., says which client it is.
     """
     site = _site_data(experiment.data)
-    first = site.site_tables[0]
-    if first not in tables:
-        raise InputError(f"--data {first}=FILE is missing: the table {first!r} of client {name!r}.")
+    _check_first(site, tables, name)
     task, seed = experiment.plan.task, experiment.seed
-    return derived_shard(task, number, site.client_shard(task, tables, Purpose(name, number, seed, trains=True)), seed)
+    shard = site.client_shard(task, tables, Purpose(name, number, seed, trains=True))
+    return derived_shard(task, number, shard, seed, experiment.split_seed)
 
 
 def _of_file(experiment: Experiment, path: Path, number: int, name: str) -> tuple[Any, str]:
@@ -172,6 +183,18 @@ def _of_file(experiment: Experiment, path: Path, number: int, name: str) -> tupl
     return file.shard, file.digest
 
 
+def _site_tables(data: Data[Any], texts: Sequence[str], name: str) -> dict[str, str | Path]:
+    """Return {option: file} of texts "NAME=FILE", the first table among them."""
+    tables = _tables(data, texts)
+    _check_first(_site_data(data), tables, name)
+    return tables
+
+
+def _check_first(site: SiteData[Any], tables: Mapping[str, str | Path], name: str) -> None:
+    if (first := site.site_tables[0]) not in tables:
+        raise InputError(f"--data {first}=FILE is missing: the table {first!r} of client {name!r}.")
+
+
 def _site_data(data: Data[Any]) -> SiteData[Any]:
     if not isinstance(data, SiteData):
         raise InputError(
@@ -181,21 +204,21 @@ def _site_data(data: Data[Any]) -> SiteData[Any]:
     return data
 
 
-def _tables(data: Data[Any], texts: Sequence[str]) -> dict[str, Path]:
+def _tables(data: Data[Any], texts: Sequence[str]) -> dict[str, str | Path]:
     """Return {option: file} of texts "NAME=FILE"; a file without a name is the first table."""
     if any(Path(text).suffix == SUFFIX for text in texts):
         raise InputError(f"--data: a file of 'fedgraft shard' ({SUFFIX}) is all of a client's data; give it alone.")
-    known, tables = _site_data(data).site_tables, dict[str, Path]()
+    known, tables = _site_data(data).site_tables, dict[str, str | Path]()
     for text in texts:
         before, equals, after = text.partition("=")
         name, file = (before, after) if equals and before.isidentifier() else (known[0], text)
         require_one_of("--data NAME=FILE: NAME", name, known)
         if name in tables:
             raise InputError(f"--data: table {name!r} is given twice, {str(tables[name])!r} and {file!r}; give one.")
-        if Path(file).suffix.lower() not in SUFFIXES:
-            allowed = f"{SUFFIX} (of 'fedgraft shard'), {' or '.join(SUFFIXES)}"
+        if not is_table(file):
+            allowed = f"{SUFFIX} (of 'fedgraft shard'), {ALLOWED}"
             raise InputError(f"--data {text}: a file must end in {allowed}.")
-        tables[name] = Path(file)
+        tables[name] = file if is_address(file) else Path(file)
     return tables
 
 
@@ -292,8 +315,9 @@ def _record(name: str, parts: Mapping[str, Any], packages: Sequence[str]) -> Any
     if not (isinstance(cls, type) and is_dataclass(cls) and cls.__module__ == module):
         raise InputError(f"it holds a {name[:80]!r}, which is no dataclass of {', '.join(packages)}.")
     known = {field.name for field in fields(cls) if field.init}
-    if known != parts.keys():
-        differ = sorted(known ^ parts.keys())[0]
+    later = {field.name for field in fields(cls) if "later" in field.metadata}
+    if differing := (known ^ parts.keys()) - later:
+        differ = sorted(differing)[0]
         raise InputError(f"another version of fedgraft wrote it: {attribute} there and here differ in {differ[:80]!r}.")
     return cls(**parts)
 

@@ -10,7 +10,7 @@ import math
 import pickle
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -199,10 +199,15 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
+def _as_before(value: Any, field: Field[Any]) -> bool:
+    """Whether a field, which earlier versions did not have, says what was so then."""
+    return "later" in field.metadata and getattr(value, field.name) == field.default
+
+
 def _feed(hasher: Any, value: Any) -> None:
     """Whatever shards are made of, each part behind what it is."""
     if is_dataclass(value):
-        _feed(hasher, {field.name: getattr(value, field.name) for field in fields(value)})
+        _feed(hasher, {each.name: getattr(value, each.name) for each in fields(value) if not _as_before(value, each)})
     elif isinstance(value, torch.Tensor | pd.DataFrame):
         _feed(hasher, value.numpy(force=True) if isinstance(value, torch.Tensor) else value.to_dict("list"))
     elif isinstance(value, np.ndarray) and value.dtype != object:

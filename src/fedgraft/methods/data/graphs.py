@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -14,20 +15,36 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.pyg_objects import tables_of
-from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
+from fedgraft.domains.graphs.shards import (
+    FEWEST,
+    HELD_OUT,
+    GraphShard,
+    check_graphs,
+    check_labels,
+    deal,
+    split_graphs,
+    with_degrees,
+)
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
+from fedgraft.domains.keyed_split import split_by_hash
+from fedgraft.domains.labels.class_notes import untrained_notes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.columns import Columns
+from fedgraft.domains.tables.labels import LabelOptions
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
+from fedgraft.domains.tables.reader import OWNER
+from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Table, check_one_client
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Graphs(OwnTables[GraphShard]):
+class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], OwnTables[GraphShard]):
     """Own graphs with a class or a number each: tables of graphs, nodes and edges, or PyG objects.
 
-    Source: none. Differs: nothing known.
+    Source: none. Differs: graphs are split by the hash of their ids, so that each keeps its split as the table grows;
+        not by class, as published sets are. Of PyG objects the id of a graph is its position.
     Ids, kinds and classes are kept as text ("007" stays "007"). Edges are undirected, listed one way or both; a graph
     may have none. Where a client's nodes have neither a kind nor attributes, their degree is a one-hot feature. At a
     site: `graphs`, `nodes` and `edges` of its own, with `vocabulary` = "client".
@@ -40,7 +57,8 @@ class Graphs(OwnTables[GraphShard]):
         graph: column of all three, the graph's id.
         label: column of `graphs`, the class, text or a whole number; or the number.
         client: column of `graphs`; where there is none, all graphs are dealt to `clients`.
-        split: column of `graphs`, "train", "validation" or "test"; where there is none, 8:1:1 by the seed.
+        split: column of `graphs`, "train", "validation" or "test"; where there is none, 8:1:1 by
+            `split_seed`.
         node: column of `nodes`, an id that is unique in its graph.
         kind: column of `nodes`, text or a whole number, such as an atom's symbol; may be missing.
         attributes: numeric columns of `nodes`; None (default) = all others. One that is empty at all nodes of a client
@@ -58,6 +76,8 @@ class Graphs(OwnTables[GraphShard]):
     site_tables: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
     schemas: ClassVar[tuple[Table, ...]] = (GRAPHS, NODES, EDGES)
     asked: ClassVar[tuple[Table, ...]] = ASKED
+    features_option: ClassVar[str] = "attributes"
+    own_columns: ClassVar[bool] = True
 
     graphs: str | Path | pd.DataFrame | list[Any] | dict[str, Any]
     nodes: str | Path | pd.DataFrame | None = None
@@ -76,9 +96,12 @@ class Graphs(OwnTables[GraphShard]):
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_one_of("Graphs.vocabulary", self.vocabulary, ("client", "all"))
         require_one_of("Graphs.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 1, "Graphs.clients", "at least 1", self.clients)
+        self.check_split()
+        self.check_scaling()
         objects = isinstance(self.graphs, list | dict)
         for name, table in (("nodes", self.nodes), ("edges", self.edges)):
             if objects and table is not None:
@@ -96,25 +119,65 @@ class Graphs(OwnTables[GraphShard]):
         fits = graphs and all(isinstance(each, list) for each in lists) and hasattr(graphs[0], "edge_index")
         return {"graphs": given} if fits else None
 
-    def load(self, seed: int) -> list[GraphShard]:
-        """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        collection = self.read()
+    def encoded(self, collection: Collection[GraphShard]) -> Collection[GraphShard]:
+        """Return the collection as it is: which attributes there are depends on the client."""
+        return collection
+
+    def dealt(self, collection: Collection[GraphShard], seed: int) -> list[GraphShard]:
+        """Return one shard per client of what was read."""
         tell(collection.notes)
-        names, client = collection.client_names, collection.client
-        if names and self.clients > 1:
-            require(self.clients == len(names), "Graphs.clients", f"{len(names)}, as the data name", self.clients)
-        if not names:
-            names = tuple(f"client {k}" for k in range(self.clients))
-            label = collection.whole.label
-            if self.clients > 1:
-                shares = deal(label, self.clients, None, generator(seed, "partition"), collection.whole.name)
-                client = np.repeat(np.arange(self.clients), [len(rows) for rows in shares])
-                client = client[np.argsort(np.concatenate(shares))]
+        client, clients = self._graph_owners(collection, seed)
+        names = collection.client_names or tuple(f"client {k}" for k in range(clients))
+        collection = self._with_attributes(collection, client)
         degrees = int(collection.whole.degree.max(initial=0)) + 1 if self.vocabulary == "all" else None
-        return [
-            self._shard(collection, np.flatnonzero(client == k), Purpose(name, k, seed, trains=True), degrees)
+        rows = [np.flatnonzero(client == k) for k in range(len(names))]
+        shards = [
+            self._shard(collection, rows[k], self.splitting(Purpose(name, k, seed, trains=True)), degrees)
             for k, name in enumerate(names)
         ]
+        whole, split = collection.whole, np.full(len(client), -1)
+        split[np.concatenate(rows)] = np.concatenate([shard.split for shard in shards])
+        tell(untrained_notes(whole.label, whole.classes, split, whole.name))
+        return shards
+
+    def owners(self, collection: Collection[GraphShard], seed: int) -> tuple[Array, int]:
+        """Return the number of each node's client, [nodes], and how many clients there are."""
+        client, clients = self._graph_owners(collection, seed)
+        return np.repeat(client, collection.whole.sizes), clients
+
+    def _graph_owners(self, collection: Collection[GraphShard], seed: int) -> tuple[Array, int]:
+        """The number of each graph's client, [graphs], and how many clients there are."""
+        named = len(collection.client_names)
+        if named:
+            require(self.clients in (1, named), "Graphs.clients", f"{named}, as the data name", self.clients)
+        if named or self.clients == 1:
+            return collection.client, named or 1
+        label, where = collection.whole.label, collection.whole.name
+        shares = deal(label, self.clients, None, generator(seed, "partition"), where)
+        client = np.repeat(np.arange(self.clients), [len(rows) for rows in shares])
+        return client[np.argsort(np.concatenate(shares))], self.clients
+
+    def _with_attributes(self, collection: Collection[GraphShard], client: Array) -> Collection[GraphShard]:
+        """The graphs with attributes, nan at nodes of a client, by the number of each graph's, that has none."""
+        columns, owner = collection.columns, np.repeat(client, collection.whole.sizes)
+        assert columns is not None, "attributes are read as columns"
+        features = self.features_of(columns, "")
+        values = features if isinstance(features, np.ndarray) else features.toarray()
+        for place, name in enumerate(self.made.sources(columns.names)):
+            has = np.bincount(owner, columns.filled(name)) > 0
+            values[~has[owner], place] = np.nan
+        whole = replace(collection.whole, attributes=values, attribute_names=self.made.names(columns.names))
+        return replace(collection, whole=whole, columns=None)
+
+    def questions(
+        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
+    ) -> dict[str, pd.DataFrame]:
+        """Return tables of questions by the usual names of columns, with attributes as the model reads them."""
+        asked = super().questions(task, tables, own)
+        if "nodes" in asked:
+            names = [name for name in map(str, asked["nodes"]) if name in self.made.by_name]
+            asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes", may_be_empty=True)
+        return asked
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or attributes; PyG objects as tables that say the same."""
@@ -130,10 +193,28 @@ class Graphs(OwnTables[GraphShard]):
             tables: Mapping[str, Any] = tables_of(self.graphs, "Graphs.graphs", numbers)
         else:
             tables, names = {name: getattr(self, name) for name in self.site_tables}, self.names()
-        return read_graphs(tables, names, "Graphs", are_numbers=numbers)
+        columns = partial(self.read_columns, owner="Graphs")
+        kind = {"are_numbers": numbers, "columns_of": columns, "unknown": self.unknowns, "by_ids": self.by_ids}
+        return read_graphs(tables, names, "Graphs", **kind)
+
+    def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
+        """Return the columns of nodes that a client's attributes are made of, in order."""
+        made = {part: name for name in self.made.by_name for part in self.made.names([name])}
+        return tuple(dict.fromkeys(made.get(name, name) for name in shard.attribute_names))
+
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return the attributes of one client's nodes."""
+        columns: Columns = self._own(tables, purpose).columns
+        return columns
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""
+        collection = self._own(tables, purpose)
+        tell(collection.notes)
+        collection = self._with_attributes(collection, np.zeros(collection.whole.graphs, np.int64))
+        return self._shard(collection, np.arange(collection.whole.graphs), self.splitting(purpose), None)
+
+    def _own(self, tables: Mapping[str, Given], purpose: Purpose) -> Collection[GraphShard]:
         if self.vocabulary != "client":
             raise InputError("data.vocabulary must be 'client': no site knows the kinds and classes of the others.")
         for table in self.site_tables:
@@ -141,8 +222,7 @@ class Graphs(OwnTables[GraphShard]):
                 raise InputError(f"--data {table}=FILE is missing; graphs, nodes and edges are needed.")
         collection = replace(self, clients=1, **dict[str, Any](tables)).read()
         check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
-        tell(collection.notes)
-        return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
+        return collection
 
     def _shard(
         self, collection: Collection[GraphShard], rows: Indices, purpose: Purpose, degrees: int | None
@@ -153,9 +233,12 @@ class Graphs(OwnTables[GraphShard]):
         """
         own = replace(collection.whole.take(rows), name=purpose.name)
         shard = self._with_vocabulary(own, collection.whole.name, degrees)
-        if not collection.split:
+        if not collection.split and purpose.split_seed is None:
             g = generator(purpose.seed, "split", client=purpose.client)
             return replace(shard, split=split_graphs(shard.label, g))
+        if not collection.split:
+            held = (HELD_OUT, HELD_OUT)
+            return replace(shard, split=split_by_hash(shard.hashes(), purpose.split_seed or 0, held, few=FEWEST))
         if not (shard.split == 0).any():
             raise InputError(f"{shard.name}: column {self.split!r} leaves no graph for training; one is needed.")
         return shard

@@ -1,7 +1,8 @@
 """Your own graph whose nodes have a class or a number each, from CSV or Parquet files, DataFrames or a PyG object."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,37 +14,48 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
+from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.columns import Columns
+from fedgraft.domains.tables.features import check_present
+from fedgraft.domains.tables.labels import LabelOptions
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
+from fedgraft.domains.tables.reader import OWNER
+from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.wire.layouts import Array
 
 SHARES = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
 
 
 @dataclass(frozen=True)
-class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
+class Nodes(
+    LabelOptions, SplitOptions[NodeShard], ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShard]
+):
     """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
-    Source: none. Differs: nothing known.
-    Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
-    undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges` of
-    its own, where edges to nodes elsewhere are left out; the recipe says `features`, and the task's `class_names`.
+    Source: none. Differs: nodes are split by the hash of their ids, so that each keeps its split as the graph grows;
+        not by class, as published sets are. Of a PyG object the id of a node is its position.
+    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges
+    are undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges`
+    of its own, where edges to nodes elsewhere are left out; the recipe says `features`, and the task's `class_names`.
 
     Args:
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
             client named after it. Or a PyG `Data` object (x, y with -1 for unknown, edge_index, and optionally `client`
             of each node, train_mask, val_mask and test_mask), or the path of a .pt file that `torch.save` wrote it to,
-            or {client: `Data` object}, without edges between clients.
-        edges: the same for edges, where a folder's files are read as one; not with a PyG object.
+            or {client: `Data` object}, without edges between clients. Or a file of a whole graph: .graphml, .gexf,
+            .gml, .net (Pajek), .edgelist or .adjlist, read by networkx.
+        edges: the same for edges, where a folder's files are read as one; not with a PyG object or a file of both.
         node: column of `nodes`, an id that is unique over all clients.
         label: column of `nodes`, the class, text or a whole number, or the number; empty where it is unknown. "" = none
             is read, for the task `link`; nor are a column "label", `split`, y and masks.
         client: column of `nodes`; where there is none, nodes are dealt to `clients`.
-        split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by the seed.
+        split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by `split_seed`.
         features: numeric columns of `nodes`; None (default) = all others.
         source: column of `edges`, a node's id.
         target: column of `edges`, likewise.
@@ -78,8 +90,11 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
+        self.check_scaling()
+        self.check_split()
         self._dealing()
         for table in self.schemas:
             table.check("Nodes", self.names())
@@ -91,20 +106,30 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
                 )
             if self.edges is not None:
                 raise InputError("Nodes.edges must be left out where Nodes.nodes is a PyG object.")
+        elif is_graph_file(self.nodes):
+            if self.edges is not None:
+                raise InputError(f"Nodes.edges must be left out: {self.nodes} holds nodes and edges.")
         elif self.edges is None:
             raise InputError("Nodes.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
 
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:
-        """Take a PyG object with one row of x per label, or one for each client; or options with nodes."""
+        """Take a PyG object with one row of x per label, or one for each client; a graph's file; options with nodes."""
+        if is_graph_file(given):
+            return {"nodes": given}
         if isinstance(given, Mapping) and "nodes" in given and not {"graphs", "target"} & given.keys():
             return dict(given)
         objects = list(given.values()) if isinstance(given, Mapping) else [given]
         return {"nodes": given} if objects and all(hasattr(each, "edge_index") for each in objects) else None
 
-    def load(self, seed: int) -> list[NodeShard]:
-        """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        return self._dealing().load(self.read(), seed, self.clients, split=bool(self.label))
+    def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[NodeShard]:
+        """Return one shard per client of what was read, with features."""
+        seeds = {"seed": seed, "split_seed": self.split_seed_of(seed)}
+        return self._dealing().load(collection, clients=self.clients, split=bool(self.label), **seeds)
+
+    def owners(self, collection: Collection[WholeGraph], seed: int) -> tuple[Array, int]:
+        """Return the number of each node's client, [nodes], and how many clients there are."""
+        return self._dealing().owners(collection, seed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or features; PyG objects as tables that say the same."""
@@ -116,14 +141,20 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
 
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
-        if self.edges is not None:
-            return reading.read_nodes(self.nodes, self.edges, self.names(), "Nodes", self._are_numbers)
+        if self.edges is not None or is_graph_file(self.nodes):
+            columns = partial(self.read_columns, owner="Nodes")
+            form = self.names(), "Nodes", self._are_numbers, columns, self.unknowns, self.by_ids
+            tables = (
+                (self.nodes, self.edges) if self.edges is not None else tables_of_file(Path(self.nodes), self.names())
+            )
+            return reading.read_nodes(*tables, *form)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):
             data, where = read_object(Path(data), where, "Data"), str(data)
         elif isinstance(data, Mapping):
             data = joined(data, where)
-        collection = collection_of(data, where, are_numbers=self._are_numbers, labelled=bool(self.label))
+        kind = {"are_numbers": self._are_numbers, "labelled": bool(self.label), "unknown": self.unknowns}
+        collection = collection_of(data, where, raw=True, **kind)
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -133,23 +164,46 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return nodes and edges by the usual names of columns, and a table "features" with the names of features."""
-        features = pd.DataFrame({"name": self._features(task, own.get(reading.OWN_NODES))})
-        return {**super().questions(task, tables, own), "features": features}
+        names = self._features(task, own.get(reading.OWN_NODES))
+        asked = super().questions(task, tables, own)
+        if "nodes" in asked:
+            asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
+        return {**asked, "features": pd.DataFrame({"name": self.made.names(names)})}
+
+    def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
+        """Return the columns of nodes that features are made of, in order."""
+        return self._features(task, None)
+
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return the columns of features of one client's nodes."""
+        check_said(self.features, None)
+        names = self.features or ()
+        rows = reading.own_rows(tables["nodes"], self.names(), "--data nodes")
+        check_present(rows, names, "a feature of the recipe", reading.no_features(rows.names))
+        return self.read_columns(rows, names, "data")
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
         if not purpose.trains:
-            names = self.names(features=self._features(task, tables[reading.OWN_NODES]))
-            return reading.own_nodes(task, tables, names, check=self.edges is not None)
+            columns = self._features(task, tables[reading.OWN_NODES])
+            features = partial(self.own_features, names=columns, is_sparse=task.sparse)
+            check = self.edges is not None
+            shard = reading.own_nodes(task, tables, self.names(), features, check, self.unknowns)
+            return replace(shard, scale_rows=self.scale_rows)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        own, names = (tables["nodes"], tables["edges"]), self.names()
-        shard, is_split = reading.site_part(*own, names, task.class_names, task.sparse, purpose.name, self._are_numbers)
-        return self._dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
+        own = tables["nodes"], tables["edges"], self.names()
+        form = purpose.name, self._are_numbers, self.unknowns, self.by_ids
+        features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
+        shard, is_split = reading.site_part(*own, task.class_names, features, *form)
+        shard = replace(shard, scale_rows=self.scale_rows)
+        if not self.label:
+            return shard
+        return self._dealing().split_site(shard, is_split, self.splitting(purpose), str(tables["nodes"]))
 
     @property
     def _are_numbers(self) -> bool:
@@ -158,7 +212,12 @@ class Nodes(OwnTables[NodeShard], OwnShardData[NodeShard]):
     def _features(self, task: Any, own: Given | None) -> tuple[str, ...]:
         """Return columns of features; a PyG object has numbers alone."""
         names = self.names()
-        return reading.numbered(task) if self.edges is None else reading.named_features(task, self.nodes, names, own)
+        if is_graph_file(self.nodes) and Path(self.nodes).is_file():
+            nodes, _ = tables_of_file(Path(self.nodes), names)
+            return reading.named_features(task, nodes, names, own, self.made.names)
+        if self.edges is None:
+            return reading.numbered(task.features - self.made.added)
+        return reading.named_features(task, self.nodes, names, own, self.made.names)
 
     def _is_object(self) -> bool:
         if isinstance(self.nodes, str | Path):

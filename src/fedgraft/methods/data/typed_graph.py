@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,7 +13,11 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.columns import Columns
+from fedgraft.domains.tables.labels import LabelOptions
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
+from fedgraft.domains.tables.reader import OWNER
+from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.features import with_features
@@ -21,20 +25,24 @@ from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
 from fedgraft.domains.typed.tables import BOTH, EDGES, NODES, read_typed_graph
 from fedgraft.errors import InputError, require
+from fedgraft.wire.layouts import Array
 
 SHARES = 10
 """Clients, unless given or named by the data."""
 
 
 @dataclass(frozen=True)
-class TypedGraph(OwnTables[shards.TypedGraph]):
+class TypedGraph(
+    LabelOptions, SplitOptions[shards.TypedGraph], ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]
+):
     """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
 
-    Source: none. Differs: nothing known.
-    Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
-    undirected, listed one way or both. Only the nodes that are classified have features; where there are none, they are
-    made of what each client holds. A file is .csv or .parquet. At a site: `nodes` and `edges` of its own, each a table
-    of all types.
+    Source: none. Differs: target nodes are split by the hash of their ids, so that each keeps its split as the graph
+        grows; not by class, as published sets are. A node of a PyG object without ids has its position for one.
+    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges
+    are undirected, listed one way or both. Only the nodes that are classified have features; where there are none, they
+    are made of what each client holds. A file is .csv or .parquet. At a site: `nodes` and `edges` of its own, each a
+    table of all types.
 
     Args:
         nodes: {type: file or DataFrame}, one row per node; or one file or DataFrame of all nodes, whose column "type"
@@ -46,7 +54,8 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
         node: column of nodes, an id that is unique within its type over all clients.
         label: column of the target's nodes, the class, text or a whole number; empty where it is unknown.
         client: column of the target's nodes; where there is none, they are dealt to `clients`.
-        split: column of the target's nodes, "train", "validation", "test" or empty; where there is none, by the seed.
+        split: column of the target's nodes, "train", "validation", "test" or empty; where there is none, by
+            `split_seed`.
         features: numeric columns of the target's nodes; None (default) = all others that have numbers.
         ends: columns of edges: the id of a node of the first type, and of one of the second.
         metapaths: that the graph suggests, such as "paper-author-paper"; none (default) = the shortest.
@@ -80,8 +89,11 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
     shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
+        self.check_scaling()
         self._dealing()
+        self.check_split()
         NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))
         check_roles("TypedGraph", [("ends", column) for column in self.ends])
         self._check_given("nodes", self.nodes)
@@ -112,14 +124,18 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
             )
         return {"nodes": given, "target": labelled[0]}
 
-    def load(self, seed: int) -> list[shards.TypedGraph]:
-        """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        parts = self._dealing().load(self.read(), seed, self.clients)
+    def dealt(self, collection: Collection[shards.TypedGraph], seed: int) -> list[shards.TypedGraph]:
+        """Return one shard per client of what was read, with features."""
+        parts = self._dealing().load(collection, seed, self.clients, split_seed=self.split_seed_of(seed))
         return [with_features(part) for part in parts]
 
     def names(self, **renamed: Any) -> Names:
         """Return {role: name} of the columns; the option `ends` names two of them."""
         return super().names(**dict(zip(BOTH, self.ends, strict=True)), **renamed)
+
+    def owners(self, collection: Collection[shards.TypedGraph], seed: int) -> tuple[Array, int]:
+        """Return the number of each node's client, [nodes], and how many clients there are."""
+        return self._dealing().owners(collection, seed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return tables in memory as one of all nodes and one of all edges; PyG objects likewise."""
@@ -137,12 +153,14 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
 
     def read(self) -> Collection[shards.TypedGraph]:
         """Read the graph, before it is dealt to clients."""
+        form = self.unknowns, self.by_ids
         if is_object(self.nodes) or self.edges is None:
-            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
+            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes", *form)
             dealt = "masks leave"
         else:
-            names = self.names()
-            collection = read_typed_graph(self.nodes, self.edges, self.target, names, self.metapaths, "TypedGraph")
+            columns = partial(self.read_columns, owner="TypedGraph")
+            known = self.target, self.names(), self.metapaths, "TypedGraph", (), columns
+            collection = read_typed_graph(self.nodes, self.edges, *known, *form)
             dealt = f"column {self.split!r} leaves"
         whole = collection.whole
         if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
@@ -169,20 +187,39 @@ class TypedGraph(OwnTables[shards.TypedGraph]):
             "nodes": {self.node: "node", self.client: "client"},
             "edges": dict(zip(self.ends, ("source", "target"), strict=True)),
         }
-        return {**renamed(tables, usual), "features": pd.DataFrame({"name": list(self.feature_names)}, dtype=object)}
+        asked, names = renamed(tables, usual), self.feature_names
+        if "nodes" in asked:
+            asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
+        return {**asked, "features": pd.DataFrame({"name": list(self.made.names(names))}, dtype=object)}
+
+    def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
+        """Return the columns of target nodes that features are made of, in order."""
+        return self.feature_names
+
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return the columns of features of one client's target nodes."""
+        columns: Columns = self._own(task, tables, purpose).columns
+        return columns
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> shards.TypedGraph:
         """Read one client's nodes of all types and the edges between them."""
+        collection = self.encoded(self._own(task, tables, purpose))
+        tell(collection.notes)
+        part = replace(collection.whole, name=purpose.name)
+        where = str(tables["nodes"])
+        return with_features(self._dealing().split_site(part, collection.split, self.splitting(purpose), where))
+
+    def _own(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[shards.TypedGraph]:
         check_said(self.features, task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
             )
+        columns = partial(self.read_columns, owner="data")
         known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
-        collection = read_typed_graph(tables["nodes"], tables["edges"], *known)
+        collection = read_typed_graph(tables["nodes"], tables["edges"], *known, columns, self.unknowns, self.by_ids)
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
-        part = replace(collection.whole, name=purpose.name)
-        return with_features(self._dealing().split_site(part, collection.split, purpose, str(tables["nodes"])))
+        return collection
 
     def _dealing(self) -> TypedDealing:
         clients = self.clients or SHARES

@@ -116,7 +116,8 @@ class TypedNode(
         """Features, and one graph for each metapath."""
         graphs = [self.encoder.graph(metapath_matrix(shard, metapath, self.neighbours)) for metapath in self.metapaths]
         rows = {split: shard.rows(split) for split in SPLITS}
-        return TypedData(shard, feature_states(shard.features, self.scale), graphs, torch.from_numpy(shard.label), rows)
+        features = feature_states(shard.features, self.scale if shard.scale_rows else 0.0)
+        return TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows)
 
     def examples(self, data: TypedData) -> int:
         """Return how many training nodes the client has."""

@@ -77,7 +77,7 @@ class _Fit:
     """One regression: weights are float64 [(1 + hops) * f + 1, classes of training nodes], flat, biases last."""
 
     def __init__(self, graph: NodeShard, hops: int) -> None:
-        features = self.features = scaled(graph.features, 1.0)
+        features = self.features = scaled(graph.features, 1.0) if graph.scale_rows else graph.features
         self.transposed = features.T if isinstance(features, np.ndarray) else features.T.tocsr()
         edges = (np.ones(len(graph.senders), np.float32), graph.senders, graph.pointers)
         self.adjacency = sparse.csr_matrix(edges, shape=(graph.own, graph.own))

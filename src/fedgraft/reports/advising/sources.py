@@ -5,7 +5,17 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fedgraft.contracts.table_files import SUFFIXES, header
+from fedgraft.contracts.table_files import (
+    ALLOWED,
+    SUFFIXES,
+    TextForm,
+    absolute,
+    files_of,
+    header,
+    is_address,
+    is_table,
+    shown,
+)
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.recipes import discovery
 
@@ -54,26 +64,25 @@ def section_of(data: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises `InputError` for what is neither, and for a file whose columns no data set reads.
     """
     path, known = Path(data), discovery.names("data")
+    if is_address(data):
+        return _of_file(data, options)
     if data in known or (":" in data and not path.exists()):
         return {**options, "name": data}
     if not path.exists():
-        if path.suffix.lower() in SUFFIXES:
+        if is_table(path):
             beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
             raise InputError(f"No file {data}.{nearest(path.name, beside)}")
         raise InputError(
             f"{data!r} is no file and no data set ('fedgraft list data').{nearest(data, known)} "
-            f"A file ends in {' or '.join(SUFFIXES)}."
+            f"A file ends in {ALLOWED}."
         )
     return _of_file(path, options)
 
 
-def _of_file(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+def _of_file(path: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     one = _one_file(path)
-    try:
-        present = header(one)
-    except (ValueError, OSError) as error:  # parsers' errors of pandas and Arrow are ValueErrors
-        reason = " ".join(str(error).split())
-        raise InputError(f"{one} cannot be read as {one.suffix.lower()[1:]} ({reason}).") from error
+    known = {column for shape in SHAPES for column in shape.columns(options).values()}
+    present = header(one, "data", _form(options), known)
     shapes = [shape for shape in SHAPES if options.get("name", shape.data) == shape.data]
     for shape in shapes:
         columns = shape.columns(options)
@@ -85,33 +94,43 @@ def _of_file(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
         for columns in [shape.columns(options)]
     )
     raise InputError(
-        f"{one} has the columns {', '.join(present)}. Needed are: {allowed or 'those of another data set'}. "
+        f"{shown(one)} has the columns {', '.join(present)}. Needed are: {allowed or 'those of another data set'}. "
         f"Columns of other names are told as data.{shapes[0].roles[0] if shapes else 'user'}=NAME."
     )
 
 
-def _one_file(path: Path) -> Path:
+def _form(options: Mapping[str, Any]) -> TextForm:
+    """Return what options say of how the main table is written."""
+    said = {each.name: options[each.name] for each in fields(TextForm) if each.name in options}
+    columns = said.get("columns", ())
+    return TextForm(**{**said, "columns": () if isinstance(columns, Mapping) else tuple(columns)})
+
+
+def _one_file(path: str | Path) -> str | Path:
     """Return the file whose columns are looked at: the first one of a folder."""
-    if not path.is_dir():
-        if path.suffix.lower() not in SUFFIXES:
-            raise InputError(f"{path} must end in {' or '.join(SUFFIXES)}.")
+    if isinstance(path, str):
         return path
-    files = sorted(each for each in path.iterdir() if each.suffix.lower() in SUFFIXES)
+    if not path.is_dir():
+        if not is_table(path):
+            raise InputError(f"{path} must end in {ALLOWED}.")
+        return path
+    files = files_of(path)
     if not files:
-        raise InputError(f"{path} is a folder without a file that ends in {' or '.join(SUFFIXES)}.")
+        raise InputError(f"{path} is a folder without a file that ends in {ALLOWED}.")
     return files[0]
 
 
-def _named(shape: Shape, path: Path, has_client: bool, options: Mapping[str, Any]) -> dict[str, Any]:
+def _named(shape: Shape, path: str | Path, has_client: bool, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data set with the main table; who names no partition has clients as the data name them."""
     dealt = {"partition", "clients"} & options.keys()
-    named = shape.named if shape.named and not dealt and (has_client or path.is_dir()) else {}
-    return {**options, "name": shape.data, shape.table: str(path.resolve()), **named}
+    named = shape.named if shape.named and not dealt and (has_client or Path(path).is_dir()) else {}
+    given = absolute(path) if isinstance(path, str) else str(path.resolve())
+    return {**options, "name": shape.data, shape.table: given, **named}
 
 
-def _beside(shape: Shape, path: Path, options: Mapping[str, Any]) -> dict[str, str]:
+def _beside(shape: Shape, given: str | Path, options: Mapping[str, Any]) -> dict[str, str]:
     """Return the further tables: as said, or as files of their names next to the main one."""
-    tables = {}
+    tables, path = {}, Path(given)
     for table in shape.beside:
         places = [path.parent / f"{table}{suffix}" for suffix in (path.suffix.lower(), *SUFFIXES)]
         near = next((place for place in places if place.is_file()), None)

@@ -77,6 +77,12 @@ class Members:
         self._nodes = {client: other for client, other in self._nodes.items() if other != node}
         self.ask(node)
 
+    def begin_again(self, recipe: bytes) -> None:
+        """Forget what nodes said, and ask all to join another recipe."""
+        self._recipe, self.about = recipe, {}
+        for node in list(self._nodes.values()):
+            self.rejoin(node)
+
     def joined(self, message: str, node: int, answer: Answer | None) -> int | None:
         """Take the answer of a node that was asked to join; return its client, None for one that may not take part.
 

@@ -31,17 +31,24 @@ class _Joined:
 
     Args:
         recipe: what is run, as the server said.
-        client: serves it.
+        client: serves it; None until all clients have agreed on how data are read.
         store: what the client remembers in it.
+        about: what the node says of itself.
         served: requests of the round that waits in `client`; none where none waits.
         scored: the last model to score; the client knows it again by its identity.
     """
 
     recipe: bytes
-    client: Client
+    client: Client | None
     store: MemoryStore
+    about: Mapping[str, Tree]
     served: list[bytes] = field(default_factory=list)
     scored: bytes = b""
+
+
+def _client_of(joined: _Joined) -> Client:
+    assert joined.client is not None, "nobody is asked to serve before that"
+    return joined.client
 
 
 @dataclass
@@ -59,6 +66,8 @@ class Node:
         about: what the node says of itself when it joins.
         take_model: keeps what a run leaves the client: (run, what was run, what the server sent, what the client
             remembers, the set-up message).
+        read_data: returns the shard for what is run, and what the node says of itself; no shard until clients have
+            agreed on how data are read. None = `shard` and `about`, whatever is run.
     """
 
     number: int
@@ -67,6 +76,7 @@ class Node:
     plan_of: Callable[[bytes], Plan]
     about: Mapping[str, Tree] = field(default_factory=dict)
     take_model: Callable[[str, bytes, bytes, bytes, bytes], None] | None = None
+    read_data: Callable[[bytes], tuple[Any, Mapping[str, Tree]]] | None = None
     _runs: dict[str, _Joined] = field(default_factory=dict, init=False)
 
     def answer(self, data: bytes) -> bytes:
@@ -88,13 +98,14 @@ class Node:
 
     def _answered(self, order: envelope.Order) -> envelope.Answer:
         if order.kind == "join":
-            self._runs = {order.run: self._joined(order)}
-            return self._response(order, envelope.SERVED, wire.pack({**self.about}))
+            joined = self._joined(order)
+            self._runs = {order.run: joined}
+            return self._response(order, envelope.SERVED, wire.pack({**joined.about}))
         if order.client != self.number:
             return self._response(
                 order, envelope.REFUSED, f"this node is client {self.number}, not {order.client}".encode()
             )
-        if order.run not in self._runs:
+        if order.run not in self._runs or self._runs[order.run].client is None:
             return self._response(order, envelope.STRANGE)
         if order.kind == "model":
             return self._taken(self._runs[order.run], order)
@@ -102,10 +113,12 @@ class Node:
 
     def _joined(self, order: envelope.Order) -> _Joined:
         """Return a run to take part in: the one that is known, or with nothing but what is on disk."""
-        if order.run in self._runs:
-            return self._runs[order.run]
-        client = Client(self.plan_of(order.request), {self.number: self.shard})
-        return _Joined(order.request, client, store_of(self.folder, order.run))
+        if (known := self._runs.get(order.run)) and known.recipe == order.request:
+            return known
+        plan = self.plan_of(order.request)
+        shard, about = self.read_data(order.request) if self.read_data else (self.shard, self.about)
+        client = None if shard is None else Client(plan, {self.number: shard})
+        return _Joined(order.request, client, store_of(self.folder, order.run), about)
 
     def _taken(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:
         """Keep the model that a run leaves, with what the client remembers."""
@@ -139,7 +152,7 @@ class Node:
 
     def _serve(self, joined: _Joined, order: envelope.Order, memory: bytes, set_up: bytes) -> Served:
         """Have the client serve a request, behind all that its round began with where that is no longer here."""
-        client, store = joined.client, joined.store
+        client, store = _client_of(joined), joined.store
         if order.kind == "serve":
             if wire.kind_of(order.request) == _GOES_ON:
                 self._take_up(joined, order.request, memory, set_up)
@@ -165,7 +178,7 @@ class Node:
             return
         joined.store.forget_round()
         for each in before:
-            joined.client.serve(self.number, each, memory, b"", set_up)
+            _client_of(joined).serve(self.number, each, memory, b"", set_up)
             joined.store.note(each)
 
     def _response(self, order: envelope.Order, status: str, reply: bytes = b"") -> envelope.Answer:

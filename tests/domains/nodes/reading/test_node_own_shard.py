@@ -1,12 +1,13 @@
 """One client's own nodes: whose columns they have, and what is missing."""
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-from fedgraft.domains.nodes.reading.tables import named_features, own_nodes, usual_names
+from fedgraft.domains.nodes.reading.tables import named_features, own_features, own_nodes, usual_names
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 
@@ -56,4 +57,4 @@ def test_questions_are_read_in_the_columns_of_the_runs_tables() -> None:
 )
 def test_what_is_missing_is_said(task: SimpleNamespace, tables: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        own_nodes(task, tables, usual_names(features=("0", "1")), check=True)
+        own_nodes(task, tables, usual_names(), partial(own_features, names=("0", "1"), is_sparse=False), check=True)

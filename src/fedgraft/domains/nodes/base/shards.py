@@ -15,7 +15,7 @@ Rules, the same for every source:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -23,10 +23,20 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.examples import Examples, Features, check_alike, check_below, check_ends, check_features, stacked
+from fedgraft.domains.examples import (
+    LATER,
+    Examples,
+    Features,
+    check_alike,
+    check_below,
+    check_ends,
+    check_features,
+    stacked,
+)
+from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.notes import LOG
-from fedgraft.errors import InputError, require
+from fedgraft.errors import InputError, literal, require
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
 
@@ -46,6 +56,8 @@ class LabelledNodes(Examples):
         split: int8 [nodes], index into `SPLITS`; -1 = in none.
         pointers: int64 [nodes + 1]: node v hears from senders[pointers[v]] .. senders[pointers[v + 1] - 1].
         senders: int32 [edges], ascending for each receiver.
+        scale_rows: whether a row of features may be brought to one length, as that of a bag of words; not where columns
+            were brought to one size.
     """
 
     name: str
@@ -56,6 +68,7 @@ class LabelledNodes(Examples):
     split: NDArray[np.int8]
     pointers: Indices
     senders: Numbers
+    scale_rows: bool = field(default=True, kw_only=True, metadata=LATER)
 
     @property
     def width(self) -> int:
@@ -66,6 +79,10 @@ class LabelledNodes(Examples):
     def degree(self) -> Indices:
         """int64 [nodes]: how many neighbours; of a client's, those elsewhere, too."""
         return np.diff(self.pointers)
+
+    def hashes(self) -> Hashes:
+        """Return a hash of each node's id, uint64 [nodes]."""
+        return named(self.ids)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +100,7 @@ class NodeShard(LabelledNodes):
     halo_place: Numbers
 
     def __post_init__(self) -> None:
-        what = f"NodeShard.{{}} of {self.name}"
+        what = f"NodeShard.{{}} of {literal(self.name)}"
         _check(self, what, self.own + self.halo)
         sound = self.halo_owner.shape == self.halo_place.shape == (self.halo,)
         require(sound, what.format("halo_place"), f"of shape {(self.halo,)}", self.halo_place.shape)
@@ -112,7 +129,7 @@ class WholeGraph(LabelledNodes):
     """A graph before it is cut; every edge both ways, no loops, no repeats, as `undirected` makes them."""
 
     def __post_init__(self) -> None:
-        what = f"WholeGraph.{{}} of {self.name}"
+        what = f"WholeGraph.{{}} of {literal(self.name)}"
         require(self.nodes >= 1, what.format("label"), "of at least one node", self.nodes)
         _check(self, what, self.nodes)
         stored = self.features if isinstance(self.features, np.ndarray) else self.features.data
@@ -242,6 +259,7 @@ def cut(graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str]) -> 
                 senders=_ascending(pointers, local[sending], len(rows) + len(halo)),
                 halo_owner=halo_owner.astype(np.int32),
                 halo_place=(halo - starts[halo_owner]).astype(np.int32),
+                scale_rows=graph.scale_rows,
             )
         )
     if graph.classes and (idle := sum(len(shard.rows("train")) == 0 for shard in shards)):
@@ -277,6 +295,7 @@ def merge_shards(shards: Sequence[NodeShard]) -> NodeShard:
         senders=_ascending(pointers, np.concatenate(parts), int(counts.sum())),
         halo_owner=np.zeros(0, np.int32),
         halo_place=np.zeros(0, np.int32),
+        scale_rows=shards[0].scale_rows,
     )
 
 

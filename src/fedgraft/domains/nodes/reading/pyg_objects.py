@@ -1,6 +1,6 @@
 """From PyG `Data` objects to a whole graph: those that published data sets are read into, and a user's own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +10,11 @@ import torch
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
 from fedgraft.domains.tables import pyg_objects as pyg
+from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.schema import Names
 from fedgraft.errors import InputError
@@ -20,45 +22,56 @@ from fedgraft.wire.layouts import Array
 
 
 def collection_of(
-    data: Any, where: str, classes: tuple[str, ...] = (), are_numbers: bool = False, labelled: bool = True
+    data: Any,
+    where: str,
+    classes: tuple[str, ...] = (),
+    are_numbers: bool = False,
+    labelled: bool = True,
+    raw: bool = False,
+    unknown: Sequence[str] = (),
 ) -> Collection[WholeGraph]:
     """Return a PyG `Data` object with x, y, edge_index, and optionally `client` and the three masks, as one graph.
 
     `where` is what errors call it, and the name of the graph. `classes` are their names; none = the numbers of those
     that nodes have, ascending. y may be numbers (nan = unknown), not classes (-1 = unknown); unless it is `labelled`,
-    neither y nor the masks are read.
+    neither y nor the masks are read. Where features are to be `raw`, they are `columns`, and the graph has none.
+    Labels `unknown` are as -1 or nan.
     """
     for key in ("x", "y", "edge_index") if labelled else ("x", "edge_index"):
         if getattr(data, key, None) is None:
             raise InputError(f"{where} must be a torch_geometric.data.Data with x, y and edge_index; it has no {key}.")
     features = pyg.features_of(data.x, f"{where}.x")
     nodes = features.shape[0]
+    columns = of_matrix(features, where) if raw else None
     if not nodes:
         raise InputError(f"{where}: no nodes; at least one is needed.")
     label: Array
     if not labelled:
         label = np.full(nodes, -1, np.int64)
     elif are_numbers:
-        label = _numbers(pyg.numpy_of(data.y), nodes, f"{where}.y")
+        label = _numbers(pyg.known_of(data.y, f"{where}.y", unknown, np.nan), nodes, f"{where}.y")
     else:
-        label, classes = _classes(pyg.classes_of(data.y, nodes, f"{where}.y", numbers_hint("node")), classes, where)
+        y = pyg.known_of(data.y, f"{where}.y", unknown, -1)
+        y = pyg.classes_of(y, nodes, f"{where}.y", numbers_hint("node"))
+        label, classes = _classes(y, classes, where)
     ends = pyg.ends_of(data.edge_index, f"{where}.edge_index")
     pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
     notes = (*notes, *(f"{where}.{key} is not read." for key in pyg.UNREAD if getattr(data, key, None) is not None))
+    notes = (*notes, *(class_notes(label, classes, where, unknown) if raw else ()))
     masks = {key: getattr(data, key, None) for key in pyg.MASKS} if labelled else {}
     split, is_split = pyg.split_of(masks, nodes, where)
     client, names = pyg.clients_of(getattr(data, "client", None), nodes, where)
     whole = WholeGraph(
         name=where,
         ids=np.arange(nodes).astype(object),
-        features=features,
+        features=np.zeros((nodes, 0), np.float32) if raw else features,
         label=label,
         classes=classes,
         split=split,
         pointers=pointers,
         senders=senders,
     )
-    return Collection(whole, client, tuple(names.tolist()), is_split, notes)
+    return Collection(whole, client, tuple(names.tolist()), is_split, notes, columns=columns)
 
 
 def joined(objects: Mapping[Any, Any], where: str) -> Any:
@@ -77,23 +90,29 @@ def joined(objects: Mapping[Any, Any], where: str) -> Any:
     every, sizes = list(objects.values()), [each.x.shape[0] for each in objects.values()]
     unread = {key: True for key in pyg.UNREAD if any(getattr(each, key, None) is not None for each in every)}
     masks: dict[str, list[Any]] = {key: [getattr(each, key, None) for each in every] for key in pyg.MASKS}
-    first = np.cumsum([0, *sizes[:-1]]).tolist()
+    first = np.cumsum([0, *sizes[:-1]])
+    named = [(f"{where}[{client!r}]", each) for client, each in objects.items()]
+    ends = [pyg.ends_of(each.edge_index, f"{name}.edge_index").astype(np.int64) for name, each in named]
     return SimpleNamespace(
-        x=torch.cat([each.x.to_dense() for each in every]),
-        y=torch.cat([each.y.reshape(-1) for each in every]),
-        edge_index=torch.cat([each.edge_index + start for each, start in zip(every, first, strict=True)], dim=1),
+        x=np.concatenate([pyg.numpy_of(each.x, f"{name}.x") for name, each in named]),
+        y=np.concatenate([pyg.numpy_of(each.y, f"{name}.y").reshape(-1) for name, each in named]),
+        edge_index=np.concatenate([own + start for own, start in zip(ends, first, strict=True)], axis=1),
         client=np.repeat(np.array([str(client) for client in objects], dtype=object), sizes),
-        **{key: torch.cat(parts) for key, parts in masks.items() if all(mask is not None for mask in parts)},
+        **{
+            key: np.concatenate([pyg.numpy_of(mask, f"{where}.{key}") for mask in parts])
+            for key, parts in masks.items()
+            if all(mask is not None for mask in parts)
+        },
         **unread,
     )
 
 
 def tables_of(collection: Collection[WholeGraph], names: Names) -> dict[str, pd.DataFrame]:
     """{"nodes": ..., "edges": ...}, tables that say the same, with these names of columns; features by number."""
-    whole = collection.whole
-    values = whole.features if isinstance(whole.features, np.ndarray) else whole.features.toarray()
+    whole, columns = collection.whole, collection.columns
+    assert columns is not None, "a user's own object is read raw"
     named = pd.DataFrame({names["node"]: whole.ids, **columns_of(collection, names)})
-    nodes = pd.concat([named, pd.DataFrame(values, columns=[str(k) for k in range(whole.features.shape[1])])], axis=1)
+    nodes = pd.concat([named, columns.frame().astype(np.float32)], axis=1)  # as the object has them
     receiver = np.repeat(np.arange(whole.nodes), whole.degree)
     once = receiver < whole.senders
     ends = {names["source"]: whole.ids[receiver[once]], names["target"]: whole.ids[whole.senders[once]]}

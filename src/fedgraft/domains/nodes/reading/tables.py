@@ -3,28 +3,39 @@
 Ids and classes are kept as text, as written ("007" is not "7").
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection as Collection_
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
-from fedgraft.contracts.table_files import SUFFIXES, Given, columns_of, header, table_of
+from fedgraft.contracts.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.examples import Features
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
 from fedgraft.domains.notes import LOG, tell
-from fedgraft.domains.tables.features import dense_features, known_features
-from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split
-from fedgraft.domains.tables.pyg_objects import as_features
+from fedgraft.domains.tables.columns import ColumnReader, read_columns
+from fedgraft.domains.tables.features import known_features
+from fedgraft.domains.tables.labels import (
+    names_of_classes,
+    read_classes,
+    read_classes_among,
+    read_numbers,
+    read_split,
+)
 from fedgraft.domains.tables.reader import named_once, read
-from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client
-from fedgraft.errors import InputError, nearest, unknown
+from fedgraft.domains.tables.rows import Rows, arranged
+from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client, form_of
+from fedgraft.errors import InputError, nearest
+from fedgraft.errors import unknown as unlike
 from fedgraft.wire.layouts import Array
 
 NODES = Table(
@@ -57,13 +68,20 @@ def no_features(names: Names) -> tuple[str, ...]:
 
 
 def read_nodes(
-    nodes: Given, edges: Given, names: Names, owner: str, are_numbers: bool = False
+    nodes: Given,
+    edges: Given,
+    names: Names,
+    owner: str,
+    are_numbers: bool = False,
+    read_features: ColumnReader = read_columns,
+    unknown: Sequence[str] = (),
+    by_ids: bool = True,
 ) -> Collection[WholeGraph]:
-    """Return two tables as one graph.
+    """Return two tables as one graph, its nodes in the order of their ids, or of rows unless `by_ids`.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
-    ... Labels are numbers or classes.
+    ... Labels are numbers or classes, those `unknown` as empty. `read_features` reads columns of features.
     """
     rows = read(nodes, NODES, names, owner)
     if rows.files and "client" in rows:
@@ -73,38 +91,42 @@ def read_nodes(
     code, ids = rows["node"].codes()
     rows.check_once(code, ids, "node", f" of column {names['node']!r}")
     client, clients = rows.clients() or (np.zeros(len(rows), np.int64), np.array([], str))
-    label, classes = _labels(rows, are_numbers)
+    order, place = arranged(code, ids, by_ids)
+    label, classes = _labels(rows, are_numbers, unknown)
     split = read_split(rows, label) if names["label"] else np.full(len(rows), -1, np.int8)
     is_split = bool(names["label"]) and "split" in rows
     if is_split and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
         raise InputError(f"{rows.where}: column {names['split']!r} leaves no node for {missing[0]}; one is needed.")
-    where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else str(nodes)
+    where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
     links = read(edges, EDGES, names, owner)
     ends = np.stack([links[role].among(ids, f"a node of {where}") for role in ("source", "target")])
-    pointers, senders, notes = undirected(np.argsort(code)[ends], len(ids), f"{owner}.edges, row")
+    pointers, senders, notes = undirected(place[ends], len(ids), f"{owner}.edges, row")
     whole = WholeGraph(
         name=where,
-        ids=ids[code].astype(object),
-        features=as_features(_features(rows, owner)),
-        label=label,
+        ids=ids[code[order]].astype(object),
+        features=np.zeros((len(ids), 0), np.float32),
+        label=label[order],
         classes=classes,
-        split=split,
+        split=split[order],
         pointers=pointers,
         senders=senders,
     )
-    return Collection(whole, client, tuple(clients.tolist()), is_split, (*notes, *links.notes))
+    columns = read_features(rows, _features(rows, owner)).take(order)
+    told = (*rows.notes, *notes, *links.notes, *class_notes(label, classes, where, unknown))
+    return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, columns=columns)
 
 
-def _labels(rows: Rows, are_numbers: bool) -> tuple[Array, tuple[str, ...]]:
+def _labels(rows: Rows, are_numbers: bool, unknown: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
     """(class or number of each row, names of classes), all of it none where no label is read."""
     if not rows.names["label"]:
         return np.full(len(rows), -1, np.int64), ()
     if are_numbers:
-        return read_numbers(rows["label"]), ()
-    return read_classes(rows["label"], numbers_hint("node"))
+        return read_numbers(rows["label"], unknown), ()
+    return read_classes(rows["label"], numbers_hint("node"), unknown)
 
 
-def _features(rows: Rows, owner: str) -> Array:
+def _features(rows: Rows, owner: str) -> tuple[str, ...]:
+    """Names of the columns of features."""
     names = rows.names["features"]
     if names is ALL_OTHERS:
         others = no_features(rows.names)
@@ -118,7 +140,7 @@ def _features(rows: Rows, owner: str) -> Array:
         raise InputError(
             f"{rows.where}: no column of features ({owner}.features); one is needed, if only of ones or of degrees."
         )
-    return dense_features(rows, names, owner)
+    return tuple(names)
 
 
 # --- one client's own part --------------------------------------------------------------------------------------------
@@ -130,11 +152,15 @@ def own_rows(nodes: Given, names: Names, parameter: str) -> Rows:
     return read(nodes, replace(NODES, folder="", rest=True), names, "data", parameter, needed=("node",))
 
 
-def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool) -> NodeShard:
+OwnFeatures: TypeAlias = Callable[[Rows, Collection_[str]], Features]
+"""What makes features of rows, float32 [rows, features], by the names of columns that are none."""
+
+
+def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], features: OwnFeatures) -> NodeShard:
     """Return one client's own part of a graph from its own two tables, the first by `own_rows`. Labels are not read.
 
     It has no halo: edges to nodes that are not in the table of nodes are left out, with a note, for nobody here knows
-    whose they are. Where features are sparse, columns and values that are missing are 0.
+    whose they are.
     """
     code, ids = rows["node"].codes()
     rows.check_once(code, ids, "node", noun="")
@@ -144,12 +170,13 @@ def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool
     if left_out := int((~inside).sum()):
         LOG.warning(f"{links.where}: {left_out:,} edges to nodes that are not in {rows.where} left out.")
     pointers, senders, notes = undirected(np.argsort(code)[ends[:, inside]], len(code), f"{links.where}, row")
+    tell(rows.notes)
+    tell(links.notes)
     tell(notes, f"{links.where}: ")
-    what, others = "a feature of the run's data", no_features(rows.names)
     return NodeShard(
         name="own",
         ids=ids[code].astype(object),
-        features=known_features(rows, rows.names["features"] or (), is_sparse, what, others),
+        features=features(rows, no_features(rows.names)),
         label=np.full(len(code), -1 if classes else np.nan),
         classes=classes,
         split=np.full(len(code), -1, np.int8),
@@ -161,14 +188,26 @@ def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], is_sparse: bool
 
 
 def site_part(
-    nodes: Given, edges: Given, names: Names, classes: tuple[str, ...], is_sparse: bool, name: str, are_numbers: bool
+    nodes: Given,
+    edges: Given,
+    names: Names,
+    classes: tuple[str, ...],
+    features: OwnFeatures,
+    name: str,
+    are_numbers: bool,
+    unknown: Sequence[str] = (),
+    by_ids: bool = True,
 ) -> tuple[NodeShard, bool]:
     """Return the own part, with its labels, of a client of that name, and whether the table names a split.
 
-    `classes` are those of the recipe's task, which all sites have in common.
+    Nodes are in the order of their ids, or of rows unless `by_ids`. `classes` are those of the recipe's task, which all sites have in common;
+    labels `unknown` are as empty.
     """
     rows = own_rows(nodes, names, "--data nodes")
-    shard = own_part(rows, edges, classes, is_sparse)
+    code, ids = rows["node"].codes()
+    rows.check_once(code, ids, "node", noun="")
+    rows = rows.take(arranged(code, ids, by_ids)[0])
+    shard = own_part(rows, edges, classes, features)
     if "client" in rows:
         check_one_client(rows["client"].codes()[1].tolist(), f"column {names['client']!r} of {rows.where}", name)
     shard = replace(shard, name=name)
@@ -176,7 +215,10 @@ def site_part(
         return shard, False
     if "label" not in rows:
         raise InputError(f"{rows.where}: no column {names['label']!r} (data.label).{nearest(names['label'], rows)}")
-    label: Array = read_numbers(rows["label"]) if are_numbers else read_classes_among(rows["label"], classes)
+    cells = rows["label"]
+    label: Array = read_numbers(cells, unknown) if are_numbers else read_classes_among(cells, classes, unknown)
+    if classes:
+        tell(class_notes(label, classes, rows.where, unknown))
     return replace(shard, label=label, split=read_split(rows, label)), "split" in rows
 
 
@@ -193,7 +235,8 @@ class OwnNodes(OwnShardData[NodeShard]):
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them."""
-        return own_nodes(task, tables, usual_names(features=numbered(task)))
+        names = numbered(task.features)
+        return own_nodes(task, tables, usual_names(), partial(own_features, names=names, is_sparse=task.sparse))
 
 
 def usual_names(**renamed: Any) -> dict[str, Any]:
@@ -201,10 +244,22 @@ def usual_names(**renamed: Any) -> dict[str, Any]:
     return NODES.names(**renamed) | EDGES.names(**renamed)
 
 
-def own_nodes(task: Any, tables: Mapping[str, Given], names: Names, check: bool = False) -> NodeShard:
-    """Read one client's nodes and the edges between them from both of `OWN_TABLES`; "features" of `names` are in order.
+def own_features(rows: Rows, others: Collection_[str], names: Sequence[str], is_sparse: bool) -> Features:
+    """Return columns of a client's own nodes as a model knows them; arguments as of `known_features`."""
+    return known_features(rows, names, is_sparse, "a feature of the run's data", others)
 
-    `check` says whether labels, which are not read, must be classes of the run.
+
+def own_nodes(
+    task: Any,
+    tables: Mapping[str, Given],
+    names: Names,
+    features: OwnFeatures,
+    check: bool = False,
+    unknown: Sequence[str] = (),
+) -> NodeShard:
+    """Read one client's nodes and the edges between them from both of `OWN_TABLES`.
+
+    `check` says whether labels, which are not read, must be classes of the run, or one of those `unknown`.
     """
     if OWN_EDGES not in tables:
         raise InputError(f"--{OWN_NODES} needs --{OWN_EDGES}, the edges of these nodes; a table without rows for none.")
@@ -215,46 +270,47 @@ def own_nodes(task: Any, tables: Mapping[str, Given], names: Names, check: bool 
             f"{task.classes} classes there, in ascending order."
         )
     if check and task.classes and "label" in rows:
-        _check_labels(rows, task.class_names)
-    return own_part(rows, tables[OWN_EDGES], task.class_names, task.sparse)
+        _check_labels(rows, task.class_names, unknown)
+    return own_part(rows, tables[OWN_EDGES], task.class_names, features)
 
 
-def numbered(task: Any) -> tuple[str, ...]:
-    """Return columns of features where they have no names: "0", "1" ..."""
-    return tuple(map(str, range(task.features)))
+def numbered(count: int) -> tuple[str, ...]:
+    """Return so many columns of features where they have no names: "0", "1" ..."""
+    return tuple(map(str, range(count)))
 
 
-def named_features(task: Any, nodes: Given, names: Names, own: Given | None) -> tuple[str, ...]:
+def named_features(
+    task: Any, nodes: Given, names: Names, own: Given | None, made: Callable[[Sequence[str]], Sequence[str]] = tuple
+) -> tuple[str, ...]:
     """Return columns of features in order: those that are named, else all others of the run's table of nodes.
 
     Where that, or the first file of a folder of them, is not there, they are those of the client's own table, in its
-    order; `own` is None where the run's data answer.
+    order; `own` is None where the run's data answer. `made` returns the names of the features that columns become.
     """
     if names["features"] is not ALL_OTHERS:
         return tuple(names["features"])
-    first = nodes if isinstance(nodes, pd.DataFrame) else Path(nodes)
-    if isinstance(first, Path) and first.is_dir():
-        first = next((file for file in sorted(first.iterdir()) if file.suffix.lower() in SUFFIXES), first)
+    first, form, others = nodes, form_of(names, NODES.name), no_features(names)
+    if is_folder(nodes):
+        first = next(iter(files_of(Path(str(nodes)))), nodes)
     if isinstance(first, pd.DataFrame):
         columns, where = columns_of(first, "data.nodes"), "data.nodes"
-    elif own is None or first.is_file():
-        columns, where = header(first), str(first)
+    elif own is None or is_address(first) or Path(first).is_file():
+        columns, where = header(first, "data.nodes", form, others), shown(first)
     else:
-        table = table_of(own, f"--{OWN_NODES}")
-        columns, where = list(map(str, table.columns)), f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
-    others = no_features(names)
+        columns = columns_of(own, f"--{OWN_NODES}", form, others)
+        where = f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
     features = tuple(name for name in columns if name not in others)
-    if len(features) != task.features:
+    if (count := len(made(features))) != task.features:
         raise InputError(
-            f"{where}: {len(features)} columns of features, but the model was trained on {task.features}; "
+            f"{where}: {count} columns of features, but the model was trained on {task.features}; "
             "a run that names them in data.features finds them among others."
         )
     return features
 
 
-def _check_labels(rows: Rows, classes: Sequence[str]) -> None:
+def _check_labels(rows: Rows, classes: Sequence[str], unknown: Sequence[str]) -> None:
     """Raise `InputError` for a class that the run does not know: labels are not read, but it tells of a mistake."""
     cells = rows["label"]
-    for name in cells.take(cells.filled).codes()[1] if len(cells.filled) else ():
+    for name in names_of_classes(cells, unknown):
         if name not in classes:
-            raise unknown(f"class of the run, as column {cells.name!r} of {rows.where} has it,", name, classes)
+            raise unlike(f"class of the run, as column {cells.name!r} of {rows.where} has it,", name, classes)

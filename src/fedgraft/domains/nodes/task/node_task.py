@@ -283,7 +283,7 @@ class NodeTask(
 
     def _seen(self, shard: NodeShard) -> NodeShard:
         """The part of the graph that takes part, its features as the model reads them."""
-        if self.scale:
+        if self.scale and shard.scale_rows:
             shard = replace(shard, features=scaled(shard.features, self.scale))
         return shard if self.aggregates else thinned(shard, self.halo) if self._connected else inside(shard)
 

@@ -49,7 +49,7 @@ class Perceptron:
         if len(classes) == 1:
             best[:, classes[0]] = 1
             return best
-        features = scaled(graph.features, self.length)
+        features = scaled(graph.features, self.length) if graph.scale_rows else graph.features
         inputs, judged = features[train], features[chosen_on]
         # Of two classes one output tells the second.
         target = (places == 1)[:, None] if len(classes) == 2 else np.arange(len(classes)) == places[:, None]

@@ -1,0 +1,148 @@
+"""Columns of features as a user's table holds them: numbers, of which some are missing, and texts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedgraft.domains.tables.rows import Cells, Rows, as_numbers
+from fedgraft.errors import InputError
+from fedgraft.wire.layouts import Array
+
+Numbers: TypeAlias = "NDArray[np.float64] | sparse.csr_matrix"
+"""float64 [rows, columns], nan where a number is missing; or a CSR without any that is missing."""
+Texts: TypeAlias = NDArray[np.object_]
+"""[rows], None where a text is missing."""
+
+MISSING: Final = frozenset(
+    {"", "#n/a", "n/a", "na", "nan", "-nan", "null", "none", "<na>", "nat", "?", "-", "missing", "unknown"}
+)
+"""Texts that stand for nothing in a column of numbers, in lower case."""
+TRUTHS: Final = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+"""Texts that are the numbers 1 and 0, in lower case."""
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Columns of features, in the order of `names`; those that are not among `texts` are of `numbers`, in order.
+
+    Args:
+        names: of all columns.
+        numbers: float64 [rows, columns of numbers].
+        texts: {name of a column of texts: object [rows]}.
+    """
+
+    names: tuple[str, ...]
+    numbers: Numbers
+    texts: Mapping[str, Texts]
+
+    def __len__(self) -> int:
+        return int(self.numbers.shape[0])
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """Names of the columns of numbers, in order."""
+        return tuple(name for name in self.names if name not in self.texts)
+
+    def take(self, rows: Array) -> "Columns":
+        """Return some of the rows, by bool [rows] or whole numbers."""
+        return Columns(self.names, self.numbers[rows], {name: values[rows] for name, values in self.texts.items()})
+
+    def filled(self, name: str) -> NDArray[np.bool_]:
+        """Return which cells of a column are filled in, bool [rows]."""
+        if name in self.texts:
+            return np.array([value is not None for value in self.texts[name]], bool)
+        numbers = self.numbers[:, self.numeric.index(name)]
+        return ~np.isnan(numbers if isinstance(numbers, np.ndarray) else numbers.toarray().ravel())
+
+    def frame(self) -> pd.DataFrame:
+        """Return the columns as a table, empty where something is missing."""
+        numbers = self.numbers if isinstance(self.numbers, np.ndarray) else self.numbers.toarray()
+        place = {name: number for number, name in enumerate(self.numeric)}
+        columns = {name: self.texts[name] if name in self.texts else numbers[:, place[name]] for name in self.names}
+        return pd.DataFrame(columns, index=range(len(self)))
+
+
+def read_columns(rows: Rows, names: Sequence[str], hint: str = "", texts: Sequence[str] | None = None) -> Columns:
+    """Return columns of a table by name; `hint` ends the error about a cell that is neither number nor text of many.
+
+    A column holds texts where more than half of what is filled in is no number; `texts` says which do, None = look.
+    "NA", "null", "?" and the like are missing numbers; columns of true and false are 1 and 0.
+    """
+    numbers, found = [], {}
+    for name in names:
+        cells = rows.column(name)
+        if name in texts if texts is not None else _is_text(cells):
+            found[name] = _texts(cells)
+        else:
+            numbers.append(_numbers(cells, hint))
+    matrix = np.stack(numbers, axis=1) if numbers else np.zeros((len(rows), 0))
+    return Columns(tuple(names), matrix, found)
+
+
+def _is_text(cells: Cells) -> bool:
+    kinds, dtype = pd.api.types, cells.values.dtype
+    if not (kinds.is_object_dtype(dtype) or kinds.is_string_dtype(dtype) or isinstance(dtype, pd.CategoricalDtype)):
+        return False
+    parsed, known = _parsed(cells)
+    return int((known & ~np.isfinite(parsed)).sum()) * 2 > int(known.sum())
+
+
+def _texts(cells: Cells) -> Texts:
+    if lists := cells.lists():
+        raise lists
+    values = np.full(len(cells), None, object)
+    if len(cells.filled):
+        code, names = cells.take(cells.filled).codes()
+        values[cells.filled] = names.astype(object)[code]
+    return values
+
+
+def _numbers(cells: Cells, hint: str) -> NDArray[np.float64]:
+    """float64 [cells], nan for what is missing. Raises `InputError` for what is no number that float32 holds."""
+    parsed, known = _parsed(cells)
+    wrong = known & ~(np.abs(parsed) <= np.finfo(np.float32).max)
+    if wrong.any():
+        raise cells.error(wrong, "a finite number, as a feature", hint=hint)
+    return np.where(known, parsed, np.nan)
+
+
+def _parsed(cells: Cells) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """(float64 [cells], nan where there is no number; bool [cells], which are filled in)."""
+    values, known = cells.values, cells.values.notna().to_numpy().copy()
+    if pd.api.types.is_bool_dtype(values.dtype):
+        return values.to_numpy(np.float64, na_value=np.nan), known
+    parsed = as_numbers(values)
+    if len(unclear := np.flatnonzero(known & ~np.isfinite(parsed))) and not pd.api.types.is_numeric_dtype(values.dtype):
+        lower = [str(value).strip().lower() for value in values.iloc[unclear]]
+        known[unclear[np.array([text in MISSING for text in lower], bool)]] = False
+        if not np.isfinite(parsed[known]).any():
+            parsed[unclear] = [TRUTHS.get(text, np.nan) for text in lower]
+    return parsed, known
+
+
+def of_matrix(values: Array | sparse.csr_matrix, where: str, names: Sequence[str] | None = None) -> Columns:
+    """Return the columns of an array or CSR of numbers [rows, columns], named "0", "1" ... unless names are given.
+
+    nan is a missing number. Raises `InputError` for an infinite one; `where` names the array.
+    """
+    stored = values if isinstance(values, np.ndarray) else values.data
+    if (infinite := np.isinf(stored)).any():
+        whole = values if isinstance(values, np.ndarray) else values.toarray()
+        row, column = (int(axis[0]) for axis in np.nonzero(np.isinf(whole)))
+        raise InputError(
+            f"{where}: features must be finite numbers, or nan where one is missing; got inf as feature {column} of "
+            f"node {row} ({int(infinite.sum())} such values)."
+        )
+    if not isinstance(values, np.ndarray) and np.isnan(stored).any():
+        values = values.toarray()
+    matrix = values.astype(np.float64)
+    return Columns(tuple(names or map(str, range(values.shape[1]))), matrix, {})
+
+
+ColumnReader: TypeAlias = Callable[[Rows, Sequence[str]], Columns]
+"""Reads columns of features from rows, by names."""

@@ -1,0 +1,214 @@
+"""What data sets have in common whose columns of features are brought to one size, by what all clients agree on."""
+
+from abc import abstractmethod
+from collections.abc import Collection as Collection_
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from fedgraft.contracts.data import FittedData, Purpose
+from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.task import Shard
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.examples import Features
+from fedgraft.domains.notes import LOG, tell
+from fedgraft.domains.tables.column_statistics import SCALINGS, agreed, statistics_of
+from fedgraft.domains.tables.columns import Columns, read_columns
+from fedgraft.domains.tables.features import check_present, known_features, some
+from fedgraft.domains.tables.rows import Rows
+from fedgraft.domains.tables.transforms import Transforms, notes_on
+from fedgraft.errors import require, require_one_of
+from fedgraft.wire.layouts import Array, Tree
+
+HINT = " Columns that are no features are left out by naming the others in {option}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledTables(FittedData[Shard]):
+    """Ability of data sets of own tables: bring columns of features to one size.
+
+    Args:
+        scaling: what is done with columns of features: "auto" (default) takes off the mean of each column of numbers
+            and divides by its spread, over all clients, of the signed logarithm where it is heavy-tailed, and leaves
+            columns of 0 and 1 and bags of words as they are; "standard" does the first with all; "rows" leaves columns
+            alone, and tasks may bring each row to one length; "none" leaves all as it is.
+        least_examples: rows of a client that must be behind what it tells of a column, >= 1.
+        transforms: what is made of each column; None (default) = what clients agree on, which a run stores here.
+    """
+
+    features_option: ClassVar[str] = "features"
+    """The option that names columns of features."""
+    own_columns: ClassVar[bool] = False
+    """Whether clients may have columns of features of their own, which are empty at the others."""
+
+    scaling: Literal["auto", "standard", "rows", "none"] = "auto"
+    least_examples: int = 5
+    transforms: dict[str, dict[str, Any]] | None = None
+
+    def check_scaling(self) -> None:
+        """Raise `InputError` for options that cannot be."""
+        owner = type(self).__name__
+        require_one_of(f"{owner}.scaling", self.scaling, SCALINGS)
+        require(self.least_examples >= 1, f"{owner}.least_examples", "at least 1", self.least_examples)
+
+    @classmethod
+    def of_earlier(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a stored run; earlier versions left columns as they were."""
+        before = {} if "scaling" in options else {"scaling": "rows", "transforms": {}}
+        return super().of_earlier({**before, **options})
+
+    @abstractmethod
+    def read(self) -> Collection[Any]:
+        """Read the data of all clients, before they are dealt, with `columns` that features are still made of."""
+
+    @abstractmethod
+    def owners(self, collection: Collection[Any], seed: int) -> tuple[Array, int]:
+        """Return the number of the client of each row of columns, [rows], and how many clients there are."""
+
+    @property
+    def agreement(self) -> Tree:
+        """What is made of each column; None where it is not known yet."""
+        return None if self.transforms is None else {name: {**each} for name, each in self.transforms.items()}
+
+    def agreeing(self, agreement: Any) -> Self:
+        """Return this data set with a transform for each column."""
+        return replace(self, transforms=agreement)
+
+    def published(self, seed: int) -> Sequence[Tree]:
+        """Return the statistics of each client's columns."""
+        collection = self.collection
+        if collection.columns is None:
+            return []
+        owner, clients = self.owners(collection, seed)
+        where = collection.whole.name
+        return [self.statistics_of(collection.columns.take(owner == k), where) for k in range(clients)]
+
+    def statistics_of(self, columns: Columns, where: str) -> Tree:
+        """Return what a client publishes of its columns; `where` names its table in errors."""
+        return statistics_of(columns, self.least_examples, self.scaling, where, self.own_columns)
+
+    @abstractmethod
+    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
+        """Return one client's columns of features, from its own tables; arguments as of `client_shard`."""
+
+    def published_by(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Tree:
+        """Return the statistics of one client's columns."""
+        return self.statistics_of(self.columns_at(task, tables, purpose), "--data")
+
+    def fitted(self, published: Sequence[Any]) -> Self:
+        """Return this data set with a transform for each column, from all clients' statistics; a note says which."""
+        transforms = agreed(published, self.scaling) if published else {}
+        tell(notes_on(published, transforms))
+        fitted = replace(self, transforms=transforms)
+        if "collection" in vars(self):  # what was read is read once
+            vars(fitted)["collection"] = vars(self).pop("collection")
+        return fitted
+
+    @cached_property
+    def collection(self) -> Collection[Any]:
+        """As `read` returns it; kept until it is loaded."""
+        return self.read()
+
+    @property
+    def made(self) -> Transforms:
+        """What is made of the columns; nothing where that is not known yet."""
+        return Transforms(self.transforms or {})
+
+    @property
+    def scale_rows(self) -> bool:
+        """Whether tasks may bring each row of features to one length."""
+        return self.scaling == "rows" or (self.scaling == "auto" and not self.made.scales)
+
+    def encoded(self, collection: Collection[Any]) -> Collection[Any]:
+        """Return the collection with features."""
+        if collection.columns is None:
+            return collection
+        features, scale_rows = self.features_of(collection.columns, ""), self.scale_rows
+        ends = np.cumsum([0, *(len(part.split) for part in collection.parts)])
+        parts = [
+            replace(part, features=features[start:end], scale_rows=scale_rows)
+            for part, start, end in zip(collection.parts, ends[:-1], ends[1:], strict=True)
+        ]
+        whole = replace(collection.whole, features=features, scale_rows=scale_rows)
+        return replace(collection, whole=whole, parts=tuple(parts), columns=None)
+
+    def load(self, seed: int) -> Sequence[Shard]:
+        """Load one shard per client, dealt and split by `seed` where the data do not say how."""
+        if self.transforms is None:
+            return self.fitted(self.published(seed)).load(seed)
+        collection = vars(self).pop("collection", None) or self.read()
+        return self.dealt(self.encoded(collection), seed)
+
+    @abstractmethod
+    def dealt(self, collection: Collection[Any], seed: int) -> Sequence[Shard]:
+        """Return one shard per client of what was read, with features."""
+
+    @property
+    def void(self) -> Mapping[str, Any]:
+        """Return the option that scales rows, where it has no effect."""
+        return {} if self.scale_rows else {"scale": 0.0}
+
+    @abstractmethod
+    def feature_columns(self, task: Any, shard: Any) -> Sequence[str]:
+        """Return the columns that features are made of, in order; arguments as of `plain`."""
+
+    def plain(self, task: Any, shard: Any) -> str:
+        """Return a Python module with a function `features(table)`, from the columns of these tables."""
+        return self.made.plain(self.feature_columns(task, shard)) if self.made.by_name else ""
+
+    def features_of(self, columns: Columns, where: str) -> Features:
+        """Return what is made of columns, float32 [rows, features]; notes, behind `where`, are of texts not known."""
+        tell(self.made.unknown(columns), where)
+        return self.made.features(columns)
+
+    def read_columns(self, rows: Rows, names: Sequence[str], owner: str) -> Columns:
+        """Return columns of a table by name, texts where they are known to be; `owner` as of `reader.read`."""
+        texts = None if self.transforms is None else self.made.texts
+        return read_columns(rows, names, HINT.format(option=f"{owner}.{self.features_option}"), texts)
+
+    def own_features(self, rows: Rows, others: Collection_[str], names: Sequence[str], is_sparse: bool) -> Features:
+        """Return the features of a client's own rows, from columns of these names; arguments as of `known_features`."""
+        what = "a feature of the run's data"
+        if not self.made.by_name:
+            return known_features(rows, names, is_sparse, what, others)
+        check_present(rows, names, what, others)
+        features = self.features_of(self.read_columns(rows, names, "data"), f"{rows.where}: ")
+        if is_sparse:
+            return sparse.csr_matrix(features)
+        return features if isinstance(features, np.ndarray) else features.toarray()
+
+    def asked_features(
+        self, table: pd.DataFrame, names: Sequence[str], where: str, may_be_empty: bool = False
+    ) -> pd.DataFrame:
+        """Return a table of questions with features in place of the columns of these names, where it has these.
+
+        A row without any of them has no features either, unless it may be empty. `where` is what errors call the table.
+        """
+        present = [name for name in names if name in table]
+        if not self.made.by_name or not present:
+            return table
+        rows = Rows.of_frame(table, where)
+        columns = self.read_columns(rows, present, "data")
+        given = table[present].notna().any(axis=1).to_numpy() | may_be_empty
+        values = self.made.dense(columns)
+        self._note_missing(columns.take(given), where)
+        tell(self.made.unknown(columns.take(given)), f"{where}: ")
+        values[~given] = np.nan
+        made = pd.DataFrame(values, columns=list(self.made.names(present)), index=table.index)
+        return pd.concat([table.drop(columns=present), made], axis=1)
+
+    def _note_missing(self, columns: Columns, where: str) -> None:
+        """Say which numbers are missing of columns that lacked none in training."""
+        numbers = np.asarray(columns.numbers)
+        lost = [
+            name
+            for place, name in enumerate(columns.numeric)
+            if np.isnan(numbers[:, place]).any() and not self.made.by_name.get(name, {}).get("missing")
+        ]
+        if lost:
+            LOG.warning(f"{where}: {some(lost)} lack numbers, which none did in training: the mean stands for them.")
