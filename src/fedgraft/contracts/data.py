@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar, overload
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm
 from fedgraft.contracts.task import Shard
@@ -70,6 +72,32 @@ class GivenData(Data[Shard]):
         """Return {option: table} of what was given in memory. Columns that are not read stay with their owner."""
 
 
+class KnownRows(ABC):
+    """Ability of shards: tell rows by a hash of what they are called, and keep some out of validation and test."""
+
+    @abstractmethod
+    def parted(self) -> tuple[NDArray[np.uint64], NDArray[np.integer]]:
+        """Return the hash of each row, uint64 [n], and its split, [n], as places in `SPLITS`; -1 for none."""
+
+    @abstractmethod
+    def untested(self, seen: NDArray[np.uint64]) -> tuple[Self, int]:
+        """Return the shard without rows for validation or test that are `seen`, by their hashes, and how many they are.
+
+        They are for training, or left out.
+        """
+
+
+class StayingData(Data[Shard]):
+    """Ability: split rows by a hash of what they are called, so that each stays in its split as a table grows."""
+
+    split_seed: int | None
+    """Of the key of the hash; None = the experiment's."""
+
+    @abstractmethod
+    def split_seed_of(self, seed: int) -> int | None:
+        """Return the seed of the key in an experiment with this one; None where the split is drawn row by row."""
+
+
 class QueriedData(Data[Shard]):
     """Ability: read questions to a trained model from tables with the columns of the user's own tables."""
 
@@ -96,6 +124,7 @@ class Purpose:
         name: of the client.
         client: which one it is, 0, 1 ...
         seed: the experiment's, by which data are split that do not say how.
+        split_seed: of the key by whose hash their rows are split; None = the split is drawn.
         trains: whether they are to train on; else a trained model answers by them, and all of them are known.
     """
 
@@ -103,6 +132,7 @@ class Purpose:
     client: int = 0
     seed: int = 0
     trains: bool = False
+    split_seed: int | None = None
 
 
 ANSWER: Final = Purpose()

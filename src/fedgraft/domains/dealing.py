@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS, Indices
-from fedgraft.domains.labels.known import groups_of
+from fedgraft.domains.keyed_split import split_by_hash
+from fedgraft.domains.labels.class_notes import untrained_notes
+from fedgraft.domains.labels.known import groups_of, is_known
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
@@ -89,18 +91,25 @@ class Dealing(ABC, Generic[Whole, Part]):
         names = [f"{graph.name}-{k}" for k in range(self.clients)]
         return self.cut(self.split(graph, seed) if split else graph, owner, names, seed)
 
-    def load(self, collection: Collection[Whole], seed: int, clients: int, split: bool = True) -> list[Part]:
-        """Return one part per client of a user's own data, dealt and split by `seed` where these do not say how.
+    def load(
+        self, collection: Collection[Whole], seed: int, clients: int, split: bool = True, split_seed: int | None = None
+    ) -> list[Part]:
+        """Return one part per client of a user's own data, dealt and split by seeds where these do not say how.
 
-        The notes of the collection are logged. 0 `clients` are as many as the data name.
+        With a `split_seed` the split is by the hash of each example's id, else it is drawn. The notes of the collection
+        are logged. 0 `clients` are as many as the data name.
         """
         tell(collection.notes)
-        names, whole, split = collection.client_names, collection.whole, split and not collection.split
+        names, whole = collection.client_names, collection.whole
         self.check_free(collection.split, len(names), clients)
+        if split and not collection.split:
+            owner = collection.client if names else None
+            whole = self.split(whole, seed) if split_seed is None else self._split_of_all(whole, split_seed, owner)
+        if split and whole.classes:
+            tell(untrained_notes(whole.label, whole.classes, whole.split, whole.name))
         if not names:
             # The graph is named after its file, for errors; clients have names that are the same in every place.
-            return [replace(part, name=f"graph-{k}") for k, part in enumerate(self.deal(whole, seed, split))]
-        whole = self.split(whole, seed) if split else whole
+            return [replace(part, name=f"graph-{k}") for k, part in enumerate(self.deal(whole, seed, split=False))]
         if not collection.parts:
             return self.cut(whole, collection.client, names, seed)
         splits = np.split(whole.split, np.cumsum([len(part.split) for part in collection.parts])[:-1])
@@ -113,12 +122,31 @@ class Dealing(ABC, Generic[Whole, Part]):
         return self.owner(collection.whole, generator(seed, "partition")), self.clients
 
     def split_site(self, part: Part, is_split: bool, purpose: Purpose, where: str) -> Part:
-        """Return a client's own data, split by the seed unless they are; `where` is what errors call their table."""
+        """Return a client's own data, split by the purpose's seeds unless they are; `where` errors call their table."""
         self.check_free(is_split)
-        if is_split:
-            return part
+        if is_split or purpose.split_seed is not None:
+            return part if is_split else self._split_by_hash(part, purpose.split_seed or 0)
         g = generator(purpose.seed, "split", client=purpose.client)
         return replace(part, split=split_nodes(part.label, self.fold, g, where, self.shares))
+
+    def _split_of_all(self, whole: Whole, seed: int, owner: Indices | None) -> Whole:
+        """Return the examples of all clients, split by their ids; `owner` is whose each is, where the data say so."""
+        if (known := int(is_known(whole.label).sum())) < FOLDS:
+            least = f"at least {FOLDS} nodes with a label are needed, one a fold"
+            raise InputError(f"{whole.name}: {least}; got {known}.")
+        split = self._split_by_hash(whole, seed, owner)
+        if len(np.unique(split.split[split.split >= 0])) == len(SPLITS):
+            return split
+        return self._split_by_hash(whole, seed)  # every client has too few, but they have enough together
+
+    def _split_by_hash(self, examples: Any, seed: int, owner: Indices | None = None) -> Any:
+        """Return examples of which those with a label are split by the hash of their ids, in `shares`."""
+        known = np.flatnonzero(is_known(examples.label))
+        _, *held = (int(part) / 100 for part in self.shares.split(":"))
+        of = None if owner is None else owner[known]
+        split = np.full(len(examples.split), -1, np.int8)
+        split[known] = split_by_hash(examples.hashes()[known], seed, (held[0], held[1]), of, self.fold / FOLDS)
+        return replace(examples, split=split)
 
     def check_free(self, is_split: bool, named: int = 0, clients: int = 0) -> None:
         """Raise `InputError` for options of splitting and dealing where data say how; `named`: clients that they name.

@@ -1,13 +1,16 @@
 """Examples of clients, which are in a split or in none, and their features, of one width: what all shards hold."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgraft.contracts.data import KnownRows
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.keyed_split import Hashes
 from fedgraft.errors import InputError, require, require_one_of
 
 SPARSE = 0.25
@@ -21,7 +24,7 @@ Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
 """float32 [examples, f], dense or CSR."""
 
 
-class Examples:
+class Examples(KnownRows):
     """Part of every shard: a split, index into `SPLITS` of each example; -1 = in none."""
 
     split: Any
@@ -30,6 +33,22 @@ class Examples:
         """Return positions of the examples of "train", "validation" or "test", int64 [n]; there may be none."""
         require_one_of("split", split, SPLITS)
         return np.flatnonzero(self.split == SPLITS.index(split))
+
+    def hashes(self) -> Hashes:
+        """Return a hash of what each example is called, uint64 [examples]: the same in every table that has it."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its examples are called.")
+
+    def parted(self) -> tuple[Hashes, NDArray[np.integer]]:
+        """Return the hash and the split of each example."""
+        return self.hashes(), self.split
+
+    def untested(self, seen: Hashes) -> tuple[Self, int]:
+        """Return the shard with examples that are `seen`, by their hashes, for training, and how many were not."""
+        moved = (self.split > SPLITS.index("train")) & np.isin(self.hashes(), seen)
+        if not moved.any():
+            return self, 0
+        moving: Any = self
+        return replace(moving, split=np.where(moved, self.split.dtype.type(0), self.split)), int(moved.sum())
 
 
 def compact(values: Features) -> Features:
@@ -111,6 +130,20 @@ def check_numbers(what: str, counts: Mapping[str, int], data: Any, n: int, of: s
         require(len(numbers) == n, f"{what}.{name}", f"as long as the {n} {of}", len(numbers))
         ends = int(numbers.min()), int(numbers.max())
         require(ends[0] >= 0 and ends[1] < count, f"{what}.{name}", f"within 0..{count - 1}", ends)
+
+
+NO_TIME: Final = "the last row stands (data.time can name a column of times, by which it would be the latest)"
+"""What is said of repeated rows without times."""
+
+
+def latest(keys: Indices, time: NDArray[np.float64] | None) -> tuple[Indices, int]:
+    """Return the row of each key that is the latest, by ascending keys, int64 [keys], and how many are left out.
+
+    Of rows of one time, float64 [n], and of all without times, the last one is.
+    """
+    order = np.argsort(keys, kind="stable") if time is None else np.lexsort((time, keys))
+    last = np.flatnonzero(np.diff(keys[order], append=-1))
+    return order[last], len(keys) - len(last)
 
 
 def last_of(keys: Indices) -> Indices:

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, get_type_hints
 
+import numpy as np
 import tomli_w
+from numpy.typing import NDArray
 
 from fedgraft import wire
 from fedgraft.contracts import Aggregation, Codec, PartsSharing, RuntimeOptions, Sampler, Selector, Sharing, Task
-from fedgraft.contracts.data import Data, FittedData, GivenData
+from fedgraft.contracts.data import Data, FittedData, GivenData, StayingData
 from fedgraft.contracts.encoder import Encoder, LayeredEncoder
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.task_abilities import FittedTask, HaloTask, PartsTask, PublishingTask, derived_shards
@@ -51,6 +53,7 @@ from fedgraft.experiment.recipes.sections import (
 from fedgraft.experiment.recipes.suiting import check_averaging, check_needs, fitted_sampler, fitted_sharing, judged
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
+from fedgraft.experiment.seen_rows import untested
 from fedgraft.wire.layouts import Arrays, Layout, Tree
 
 LOG = logging.getLogger("fedgraft.data")
@@ -62,7 +65,8 @@ class Experiment:
 
     `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
     with of their own, {} for nothing. `agreement` is what it took to agree on how data are read, {client: (bytes down,
-    bytes up)}.
+    bytes up)}. `seen` are rows that a model was trained on with which this experiment begins, by their hashes: no score
+    is of them; None = none.
     """
 
     recipe: str
@@ -81,6 +85,7 @@ class Experiment:
     checkpoint: CheckpointOptions
     own: Own = field(default_factory=dict)
     agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    seen: NDArray[np.uint64] | None = None
 
     @property
     def seed(self) -> int:
@@ -91,6 +96,11 @@ class Experiment:
     def task_name(self) -> str:
         """Name of the task."""
         return str(self.sections["task"]["name"])
+
+    @property
+    def split_seed(self) -> int | None:
+        """The seed of the key by which rows are split; None where splits are drawn."""
+        return self.data.split_seed_of(self.seed) if isinstance(self.data, StayingData) else None
 
     @property
     def agreement_known(self) -> bool:
@@ -121,6 +131,11 @@ class Experiment:
         assert isinstance(self.data, FittedData), "others have nothing to agree on"
         return self._reading(self.data.agreeing(agreement))
 
+    def split_by(self, seed: int) -> "Experiment":
+        """Return the experiment with rows split by a seed, where they are split by a key."""
+        data: Any = self.data
+        return self if self.split_seed is None else self._reading(replace(data, split_seed=seed))
+
     def _reading(self, data: Data[Any]) -> "Experiment":
         section = as_section(self.sections["data"]["name"], data)
         return replace(self, data=data, sections={**self.sections, "data": section})
@@ -128,7 +143,8 @@ class Experiment:
     def shards(self) -> Sequence[Any]:
         """Load every client's data, as the task reads them."""
         with named_as_in_recipes({"data": type(self.data)}):
-            return derived_shards(self.plan.task, self.data.load(self.seed), self.seed)
+            shards = derived_shards(self.plan.task, self.data.load(self.seed), self.seed, self.split_seed)
+            return shards if self.seen is None else untested(shards, self.seen)
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""
@@ -195,7 +211,8 @@ class Experiment:
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""
-        return build(self.recipe, override(self.sections, changes)).started(self.plan.start, self.own)
+        changed = build(self.recipe, override(self.sections, changes)).started(self.plan.start, self.own)
+        return replace(changed, seen=self.seen)
 
     def started(self, start: Arrays, own: Own | None = None) -> "Experiment":
         """Return the experiment whose models begin with these shared parameters, and clients with what is their own.

@@ -19,5 +19,6 @@ def check_form(cls: type[Any], contract: type[Any], words: Sequence[str] = ()) -
     text = inspect.getdoc(cls) or ""
     missing = [word for word in words if word not in text]
     expect(not missing, f"the docstring must have {', '.join(words)}", f"none of {missing}")
-    unexplained = [option.name for option in dataclasses.fields(cls) if f"{option.name}:" not in text]
+    texts = "\n".join(inspect.getdoc(each) or "" for each in cls.__mro__)  # options that several have are in one place
+    unexplained = [option.name for option in dataclasses.fields(cls) if f"{option.name}:" not in texts]
     expect(not unexplained, "the docstring must explain every option", f"nothing on {unexplained}")

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedgraft.domains.examples import NO_TIME
 from fedgraft.errors import InputError
 from fedgraft.methods.data.table import Table
 
@@ -54,7 +55,8 @@ def test_original_ids_and_names(tmp_path: Path) -> None:
     shards = Table(frame(), trust=TRUST, clients=4).load(seed=0)
     assert sorted(shard.name for shard in shards) == ["books", "music", "toys", "wine"]
     books = next(shard for shard in shards if shard.name == "books")
-    assert books.item_ids[books.item].tolist() == [f"i{r:02d}" for r in range(0, 40, 4)]
+    assert sorted(books.item_ids[books.item]) == [f"i{r:02d}" for r in range(0, 40, 4)]
+    assert books.user_ids[books.user].tolist() == sorted(f"u{r % 7}" for r in range(0, 40, 4)), "in the order of ids"
     links = books.user_ids[books.trust]
     assert links.T.tolist() == [["u0", "u1"], ["u1", "u2"]]
 
@@ -96,17 +98,20 @@ def test_scale_is_inferred_with_a_note_or_given_without() -> None:
 def test_repeated_pairs_keep_the_last_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
     twice = pd.concat([frame(), frame().head(3).assign(rating=2.0)])
     shards = Table(twice.drop(columns="shop"), clients=1, low=1, high=5).load(seed=0)
-    assert caplog.messages == ["3 repeated ratings of one item by one user left out; the last row stands."]
+    assert caplog.messages == [f"3 repeated ratings of one item by one user left out; {NO_TIME}."]
     assert len(shards[0].rating) == 40
     first = shards[0].item_ids[shards[0].item] == "i00"
     assert shards[0].rating[first].tolist() == [2.0]
 
 
-def test_every_category_keeps_a_training_rating() -> None:
-    lone = pd.concat([frame(), pd.DataFrame({"user": ["u0"], "item": ["x"], "rating": [3.0], "category": ["rare"]})])
+def test_every_client_keeps_a_training_rating() -> None:
+    one = {"user": ["u0"], "item": ["x"], "rating": [3.0], "shop": ["one"], "category": ["toys"]}
+    lone = pd.concat([frame(), pd.DataFrame(one)])
     for seed in range(10):
-        for shard in Table(lone, clients=2).load(seed):
-            assert set(shard.category[shard.rows("train")]) == set(shard.category)
+        shards = Table(lone, client="shop").load(seed)
+        assert [shard.name for shard in shards] == ["north", "one", "south"]
+        assert all(len(shard.rows("train")) for shard in shards)
+        assert all(len(shard.rows(split)) for shard in shards[::2] for split in ("validation", "test"))
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------
@@ -260,7 +265,8 @@ def test_categories_are_dealt_where_clients_are_counted() -> None:
 def test_a_split_that_the_data_name() -> None:
     said = ["train", "test", "validation", "train"] * 10
     (shard,) = Table(frame().assign(split=said, client="one")).load(seed=0)
-    assert [("train", "validation", "test")[part] for part in shard.split] == said
+    row = [int(name[1:]) for name in shard.item_ids[shard.item]]
+    assert [("train", "validation", "test")[part] for part in shard.split] == [said[each] for each in row]
 
 
 def test_the_latest_ratings_are_for_test() -> None:
@@ -268,8 +274,9 @@ def test_the_latest_ratings_are_for_test() -> None:
     dated = pd.date_range("2026-01-01", periods=40).astype(str).to_numpy()[when]
     for times in (when, dated):
         (shard,) = Table(frame().assign(when=times, category="one", client="one"), time="when").load(seed=0)
-        assert set(when[shard.split == 2]) == {36, 37, 38, 39}
-        assert set(when[shard.split == 1]) == {32, 33, 34, 35}
+        row = np.array([int(name[1:]) for name in shard.item_ids[shard.item]])
+        assert set(when[row[shard.split == 2]]) == {36, 37, 38, 39}
+        assert set(when[row[shard.split == 1]]) == {32, 33, 34, 35}
 
 
 def test_a_split_and_a_time_that_are_none() -> None:
@@ -282,7 +289,9 @@ def test_a_split_and_a_time_that_are_none() -> None:
 
 
 @pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
-def test_another_separator_is_found_and_said(mark: str, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_separator_is_found_and_said(
+    mark: str, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     frame().drop(columns="shop").to_csv(tmp_path / "r.csv", index=False, sep=mark)
     (first, *_) = Table(tmp_path / "r.csv", low=1, high=5).load(seed=0)
     (same, *_) = Table(frame().drop(columns="shop"), low=1, high=5).load(seed=0)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Examples, check_ends
+from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.errors import InputError, require
 from fedgraft.nn.sparse import ranges
@@ -113,6 +114,10 @@ class GraphShard(Examples):
     def degree(self) -> Indices:
         """int64 [nodes]: how many neighbours; its running sum is the row pointer of a CSR whose columns are senders."""
         return np.bincount(self.edges[0], minlength=self.nodes).astype(np.int64)
+
+    def hashes(self) -> Hashes:
+        """Return a hash of each graph's id, uint64 [graphs]."""
+        return named(self.ids)
 
     def take(self, graphs: Indices) -> "GraphShard":
         """The shard of these graphs, in this order; the vocabularies stay."""

@@ -13,14 +13,18 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS, Indices, Questions
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
-from fedgraft.domains.labels.known import classes_hint, numbers_hint
+from fedgraft.domains.labels.class_notes import class_notes
+from fedgraft.domains.labels.known import classes_hint, is_known, numbers_hint
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import ColumnReader
 from fedgraft.domains.tables.features import some
+from fedgraft.domains.tables.labels import class_codes, without
 from fedgraft.domains.tables.reader import OWNER, read
-from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
+from fedgraft.domains.tables.rows import Rows, arranged, as_numbers, ascending, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
-from fedgraft.errors import InputError, unknown
+from fedgraft.errors import InputError
+from fedgraft.errors import unknown as unlike
+from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
 
 GRAPHS = Table(
@@ -47,14 +51,17 @@ def read_graphs(
     labelled: bool = True,
     are_numbers: bool = False,
     columns_of: ColumnReader | None = None,
+    unknown: Sequence[str] = (),
+    by_ids: bool = True,
 ) -> Collection[GraphShard]:
     """Three tables as one collection; an attribute is nan at nodes of clients that do not have it.
 
     With `columns_of`, which reads columns of attributes, these are `columns`, and the graphs have none.
 
-    They are "nodes"; "edges", listed one way or both; and "graphs", where every graph needs a label. If it needs none,
-    labels, clients and splits are not read, and without that table the graphs are those that the nodes name, in that
-    order. Errors call the tables by `owner`: "Graphs" for Graphs.nodes ... Labels are classes, or numbers.
+    They are "nodes"; "edges", listed one way or both; and "graphs", where every graph needs a label; graphs, and their
+    nodes, are then in the order of their ids, or of rows unless `by_ids`. If it needs none, labels, clients and splits are not read, and without
+    that table the graphs are those that the nodes name, in that order. Errors call the tables by `owner`: "Graphs" for
+    Graphs.nodes ... Labels are classes, or numbers; graphs whose labels are `unknown` are left out.
     """
     GRAPHS.check(owner, names)
     NODES.check(owner, names, ("graph", "node"))
@@ -73,7 +80,9 @@ def read_graphs(
     node, node_names = nodes.read("node")
     keys = graph * len(node_names) + node
     nodes.check_once(keys, node_names, "node", f" of its graph (column {names['node']!r})")
-    sizes, order = np.bincount(graph, minlength=len(ids)), np.argsort(graph, kind="stable")
+    _, place = arranged(np.arange(len(node_names)), node_names)
+    rank = place[node] if by_ids else np.arange(len(node))
+    sizes, order = np.bincount(graph, minlength=len(ids)), np.lexsort((rank, graph))
     if (empty := sizes == 0).any():
         what = f"graph {str(ids[empty.argmax()])!r} has no nodes in {nodes.where}; every graph needs one"
         raise graphs.error(empty, what, noun="graphs")
@@ -99,17 +108,41 @@ def read_graphs(
     )
     notes = (*nodes.notes, *notes, *edges.notes)
     collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, notes, columns=columns)
-    return _with_labels(collection, graphs, are_numbers) if labelled else collection
+    return _arranged(_with_labels(collection, graphs, are_numbers, unknown), by_ids) if labelled else collection
 
 
-def _with_labels(collection: Collection[GraphShard], graphs: Rows, are_numbers: bool) -> Collection[GraphShard]:
+def _arranged(collection: Collection[GraphShard], by_ids: bool) -> Collection[GraphShard]:
+    """The graphs in the order of their ids, or of rows; those without a label are left out, with a note."""
+    whole = collection.whole
+    order = ascending(whole.ids) if by_ids else np.arange(whole.graphs)
+    kept = order[is_known(whole.label)[order]]
+    lost = whole.graphs - len(kept)
+    notes = (*collection.notes, *([f"{lost:,} graphs of unknown label left out."] if lost else []))
+    columns = collection.columns
+    if (np.diff(kept) != 1).any() or lost:
+        nodes = ranges(whole.node_starts[kept], whole.sizes[kept])
+        whole, columns = whole.take(kept), None if columns is None else columns.take(nodes)
+    return replace(collection, whole=whole, client=collection.client[kept], notes=notes, columns=columns)
+
+
+def _with_labels(
+    collection: Collection[GraphShard], graphs: Rows, are_numbers: bool, unknown: Sequence[str]
+) -> Collection[GraphShard]:
     """The graphs with what their own table says of them: labels, splits and clients."""
-    cells, label, classes = graphs["label"], collection.whole.label, np.array([], dtype=str)
+    every, classes = graphs["label"], np.array([], dtype=str)
+    known = np.flatnonzero(every.values.isna() | without(every, unknown).values.notna())
+    if not len(known):
+        raise InputError(f"{every.where}: every {every.name!r} is unknown (data.unknown); graphs need a label.")
+    cells, label = every.take(known), np.full(len(every), np.nan if are_numbers else -1)
     if are_numbers:
-        label = cells.numbers(classes_hint("graph"))
+        label[known] = cells.numbers(classes_hint("graph"))
     else:
         cells.check_classes(numbers_hint("graph"))
-        label, classes = cells.codes()
+        code, classes = class_codes(cells)
+        label = label.astype(np.int64)
+        label[known] = code
+        told = class_notes(label, classes.tolist(), graphs.where, unknown)
+        collection = replace(collection, notes=(*collection.notes, *told))
     client, clients = graphs.clients() or (collection.client, np.array([], dtype=str))
     split = collection.whole.split if "split" not in graphs else graphs.read("split")
     whole = replace(collection.whole, label=label, classes=tuple(classes.tolist()), split=split)
@@ -250,5 +283,5 @@ def _clients(shards: Sequence[GraphShard], graphs: pd.DataFrame) -> np.ndarray:
         return np.zeros(len(graphs), np.int64)
     for name in graphs["client"].astype(str).unique():
         if name not in names:
-            raise unknown("client", name, names)
+            raise unlike("client", name, names)
     return np.array([names.index(name) for name in graphs["client"].astype(str)], np.int64)

@@ -62,9 +62,7 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
             name = shard.classes[int(label[0])]  # type: ignore[attr-defined]
             said = f"All {len(label)} training examples here are of one class, {name!r}"
             return [f"{said}: their scores mean nothing, unless other clients have other classes."]
-        return [
-            f"All {len(label)} training examples here have the same number, {label[0]:g}: it tells nothing of scores."
-        ]
+        return [f"All {len(label)} training examples here have the same number, {label[0]:g}: R2 of them is undefined."]
 
     def _by_classes(self, names: tuple[str, ...] | None, counts: Indices) -> Self:
         """Judged by accuracy unless asked otherwise or, of two classes, one is rare."""

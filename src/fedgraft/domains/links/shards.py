@@ -3,29 +3,31 @@
 Rules:
     Edges     those between own nodes. Edges to nodes elsewhere have no part in anything.
     Split     a share of them is for validation, a share for test; at least one each, of three edges or more. The others
-              train, and they alone carry messages.
+              train, and they alone carry messages. Of own tables the hash of its ends says where an edge is.
     No edges  each split has pairs of own nodes without an edge of any split: as many as it has edges, or `FEWEST` where
               that is more, or all that there are. No pair is in both splits.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.data import KnownRows
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.keyed_split import Hashes, joined_either_way, named, split_by_hash
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.training.halo_setup import inside, without_edges
-from fedgraft.errors import require
+from fedgraft.errors import literal, require
 
 FEWEST: Final = 100
 """Pairs without an edge that a split has at least; of a small client's few, its score would be a draw of luck."""
 
 
 @dataclass(frozen=True, eq=False)
-class LinkShard:
+class LinkShard(KnownRows):
     """One client's own part of a graph, some edges held out.
 
     Args:
@@ -43,7 +45,7 @@ class LinkShard:
     part: NDArray[np.int32]
 
     def __post_init__(self) -> None:
-        what, count = f"LinkShard.{{}} of {self.name}", len(self.split)
+        what, count = f"LinkShard.{{}} of {literal(self.name)}", len(self.split)
         for key, array, shape in (
             ("pairs", self.pairs, (2, count)),
             ("edge", self.edge, (count,)),
@@ -62,6 +64,21 @@ class LinkShard:
     def edges(self) -> Indices:
         """Training edges, int64 [2, edges], the lower node first."""
         return edges_of(self.graph)
+
+    def parted(self) -> tuple[Hashes, NDArray[np.integer]]:
+        """Return the hash and the split of each edge, those that train first."""
+        ends = np.concatenate([self.edges, self.pairs[:, self.edge]], axis=1)
+        split = np.concatenate([np.zeros(self.edges.shape[1], np.int8), self.split[self.edge]])
+        return self._hashes(ends), split
+
+    def untested(self, seen: Hashes) -> tuple[Self, int]:
+        """Return the shard without held-out edges that are `seen`, by their hashes, and how many they are."""
+        left = self.edge & np.isin(self._hashes(self.pairs), seen)
+        some = {name: getattr(self, name)[~left] for name in ("split", "edge", "part")}
+        return replace(self, pairs=self.pairs[:, ~left], **some), int(left.sum())
+
+    def _hashes(self, ends: NDArray[np.integer]) -> Hashes:
+        return joined_either_way(named(self.graph.ids)[ends])
 
     def rows(self, split: str) -> Indices:
         """Places of the edges that are scored, int64 [n]: a client's score counts as often as it has such edges."""
@@ -96,16 +113,28 @@ def whole(shard: NodeShard) -> LinkShard:
     )
 
 
-def hold_out(shard: NodeShard, validation: float, test: float, g: np.random.Generator) -> LinkShard:
-    """Hold out shares of the edges of a client's part, drawn from `g`; both are in (0, 1) and together below 1."""
+def hold_out(
+    shard: NodeShard, validation: float, test: float, g: np.random.Generator, split_seed: int | None = None
+) -> LinkShard:
+    """Hold out shares of the edges of a client's part, drawn from `g`; both are in (0, 1) and together below 1.
+
+    With a `split_seed` the hash of an edge's ends says whether it is held out, and only other pairs are drawn.
+    """
     graph = inside(shard)
     edges = edges_of(graph)
     count = edges.shape[1]
     if count < len(SPLITS):
         return whole(shard)
-    tested = min(max(1, int(test * count)), count - 2)
-    validated = min(max(1, int(validation * count)), count - tested - 1)
-    held = g.permutation(count)[: tested + validated]
+    if split_seed is None:
+        tested = min(max(1, int(test * count)), count - 2)
+        validated = min(max(1, int(validation * count)), count - tested - 1)
+        held = g.permutation(count)[: tested + validated]
+    else:
+        rows = joined_either_way(named(graph.ids)[edges])
+        parts = split_by_hash(rows, split_seed, (validation, test), few=len(SPLITS))
+        chosen = [np.flatnonzero(parts == SPLITS.index(name)) for name in ("test", "validation")]
+        tested, validated = map(len, chosen)
+        held = np.concatenate(chosen)
     split = np.repeat(np.array([SPLITS.index("test"), SPLITS.index("validation")], np.int8), [tested, validated])
     others = _no_edges(edges, graph.own, sum(max(each, FEWEST) for each in (tested, validated)), g)
     share = max(tested, FEWEST) / (max(tested, FEWEST) + max(validated, FEWEST))

@@ -4,8 +4,8 @@ Balance     min |D_i| / max |D_i| over the numbers of interactions of clients; L
             values and two shapes.
 Whole users A user is at one client with all interactions, as at one edge cloud; the paper deals interactions. So sizes
             meet their portions as nearly as whole users allow.
-Split       8:1:1 of all interactions, before users are dealt: the same for every partition. Each user keeps at least
-            one training interaction.
+Split       8:1:1 of all interactions, before users are dealt: the same for every partition; or, of own tables, by the
+            hash of user and item. Each user keeps at least one training interaction.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from fedgraft.contracts.data import Clients, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import by_key
+from fedgraft.domains.keyed_split import furthest, split_by_hash
 from fedgraft.domains.notes import tell
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard
 from fedgraft.errors import InputError, require, require_one_of
@@ -95,17 +96,37 @@ def split_rows(user: Ids, g: np.random.Generator, time: NDArray[np.float64] | No
     return split
 
 
-def make_shards(data: Interactions, clients: int | None, partition: str, ubi: float, seed: int) -> list[RankingShard]:
+def split_users_by_hash(data: Interactions, seed: int, owner: Ids) -> NDArray[np.int8]:
+    """Return the split of each interaction by the hash of its user and item, int8 [n], 8:1:1, or by time.
+
+    Of every user, int64 [n] in the data, one trains; where all are held out that with the highest hash. `owner` is the
+    client of each interaction; where all have too few for each split, no split of the whole is empty.
+    """
+    if data.time is not None:
+        return split_rows(data.user, generator(seed, "split"), data.time)
+    rows, held = data.hashes(), (HELD_OUT, HELD_OUT)
+    kept = furthest(rows, seed, data.user)
+    split = split_by_hash(rows, seed, held, owner, kept=kept)
+    if len(np.unique(split)) < len(SPLITS):
+        split = split_by_hash(rows, seed, held, few=len(SPLITS), kept=kept)
+    return split
+
+
+def make_shards(
+    data: Interactions, clients: int | None, partition: str, ubi: float, seed: int, split_seed: int | None = None
+) -> list[RankingShard]:
     """Return one shard per client; arguments and errors as `deal`."""
-    dealt = deal(data, clients, partition, ubi, seed)
+    dealt = deal(data, clients, partition, ubi, seed, split_seed)
     return [dealt.make(client) for client in range(len(dealt.names))]
 
 
-def deal(data: Interactions, clients: int | None, partition: str, ubi: float, seed: int) -> Clients[RankingShard]:
+def deal(
+    data: Interactions, clients: int | None, partition: str, ubi: float, seed: int, split_seed: int | None = None
+) -> Clients[RankingShard]:
     """Return clients with shards dealt and split by `seed`; the notes of `data` go to the log.
 
     The partition is one of `PARTITIONS`, or "given" to use `data.client`: then `clients` is None. The user balance
-    index `ubi` is not used with "given" and "uniform".
+    index `ubi` is not used with "given" and "uniform". With a `split_seed` the split is by the hash of users and items.
     """
     tell(data.notes)
     if partition == "given":
@@ -114,7 +135,11 @@ def deal(data: Interactions, clients: int | None, partition: str, ubi: float, se
         shares = portions(clients or 0, partition, ubi)
         counts = np.bincount(data.user, minlength=len(data.user_ids))
         client, names = deal_users(counts, shares, generator(seed, "partition")), _names(len(shares))
-    split = split_rows(data.user, generator(seed, "split"), data.time) if data.split is None else data.split
+    split = data.split
+    if split is None and split_seed is None:
+        split = split_rows(data.user, generator(seed, "split"), data.time)
+    elif split is None:
+        split = split_users_by_hash(data, split_seed or 0, client[data.user])
     for number, name in enumerate(SPLITS):
         if not (split == number).any():
             raise InputError(f"No interaction is for {name}: of {len(split):,} in all, every part needs one.")
@@ -125,8 +150,10 @@ def site_shard(data: Interactions, purpose: Purpose) -> RankingShard:
     """Return one client with all of the data, split as the data say or by itself; the notes of `data` go to the log."""
     tell(data.notes)
     split = data.split
-    if split is None:
+    if split is None and purpose.split_seed is None:
         split = split_rows(data.user, generator(purpose.seed, "split", client=purpose.client), data.time)
+    elif split is None:
+        split = split_users_by_hash(data, purpose.split_seed or 0, np.zeros_like(data.user))
     return _Dealt(data, np.zeros(len(data.user_ids), np.int64), [purpose.name], split).shard(0)
 
 

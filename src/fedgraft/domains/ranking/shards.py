@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.domains.examples import Examples, check_numbers, last_of
+from fedgraft.domains.keyed_split import Hashes, joined, named
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array
 
@@ -90,6 +91,10 @@ class RankingShard(Examples):
         """int, number of items in the catalogue."""
         return len(self.item_ids)
 
+    def hashes(self) -> Hashes:
+        """Return a hash of the ids of each interaction's user and item, uint64 [n]."""
+        return joined(named(self.user_ids)[self.user], named(self.item_ids)[self.item])
+
     def lists(self, split: str) -> ItemLists:
         """Return the items of each user in a split."""
         rows = self.rows(split)
@@ -123,6 +128,10 @@ class Interactions:
     split: NDArray[np.int8] | None = None
     time: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
+
+    def hashes(self) -> Hashes:
+        """Return a hash of the ids of each interaction's user and item, uint64 [n]."""
+        return joined(named(self.user_ids)[self.user], named(self.item_ids)[self.item])
 
     def __post_init__(self) -> None:
         _check_pairs("Interactions", self)

@@ -9,9 +9,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given, is_folder
-from fedgraft.domains.notes import LOG
+from fedgraft.domains.examples import NO_TIME, latest
+from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.ranking import item_features
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
+from fedgraft.domains.tables.features import feature
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
@@ -36,13 +38,14 @@ INTERACTIONS = Table(
 )
 ITEMS = Table("items", (Column("item"), Column("title", needed=False)), rest=True)
 """All other columns are features."""
+_MORE = " data.features and data.text name columns that are."
 USERS = Table("users", (Column("user"), Column("client")))
 """Questions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """The items that all clients know, str [items] in the order of their table, with titles, or none, and features.
+    """The items that all clients know, str [items] in the order of their ids, with titles, or none, and features.
 
     `where` is what errors call it.
     """
@@ -60,15 +63,17 @@ def read_catalogue(
     sources: Mapping[str, Any] | None,
     text: tuple[str, ...] | None,
     make: Maker,
+    by_ids: bool = True,
 ) -> Catalogue:
     """Read the items, a row each, and what is known of them; without a table those that are `taken`, ids ascending.
 
     `sources` are {modality: a source of `item_features`, or columns of numbers}; None = all that the table tells. The
     columns `text` make an item's text; None = the title and every column that is not of numbers. `make` makes features
     of sources.
+    Items are in the order of their ids, or of rows unless `by_ids`.
     """
     if items is not None:
-        return _catalogue(read(items, ITEMS, names, OWNER), sources, text, make)
+        return _catalogue(read(items, ITEMS, names, OWNER), sources, text, make, by_ids)
     sources = sources or {}
     if columns := [modality for modality, of in sources.items() if not str(of).endswith(".npy")]:
         raise InputError(f"{OWNER}.items must be given, a table of items: features {columns[0]!r} need it.")
@@ -76,9 +81,13 @@ def read_catalogue(
     return Catalogue(taken, np.zeros(0, np.str_), make(sources, known), known.where)
 
 
-def _catalogue(rows: Rows, sources: Mapping[str, Any] | None, texts: tuple[str, ...] | None, make: Maker) -> Catalogue:
+def _catalogue(
+    rows: Rows, sources: Mapping[str, Any] | None, texts: tuple[str, ...] | None, make: Maker, by_ids: bool
+) -> Catalogue:
     code, names = rows.read("item")
     rows.check_once(code, names, "item", noun="")
+    order = np.argsort(code) if by_ids else np.arange(len(code))  # as without a table, so that sites have the same
+    rows, code = rows.take(order), code[order]
     others = [name for name in rows if name not in (rows.names["item"], rows.names["title"])]
     numeric = [name for name in others if _is_numbers(rows.frame[name])]
     if texts is None:
@@ -86,14 +95,16 @@ def _catalogue(rows: Rows, sources: Mapping[str, Any] | None, texts: tuple[str, 
         texts = (*title, *(name for name in others if name not in numeric))
     if sources is None:
         sources = ({"text": "text"} if texts else {}) | ({"numbers": numeric} if numeric else {})
-    every, count = _texts(rows, texts, f"{OWNER}.text"), len(rows)
-    known = item_features.Items(names[code], every, np.arange(count), count, rows.where)
+    known = item_features.Items(names[code], _texts(rows, texts, f"{OWNER}.text"), order, len(rows), rows.where)
     made: dict[str, item_features.Rows] = {}
     for modality, of in sources.items():
         if isinstance(of, str):
             made |= make({modality: of}, known)
         else:
             made[modality] = _standardised(rows, of, f"{OWNER}.features")
+    named = {column for of in sources.values() if not isinstance(of, str) for column in of} | {*texts}
+    unread = [name for name in others if name not in named]
+    tell([*rows.found, *([ITEMS.not_read(unread, rows.names, list(rows)) + _MORE] if unread else [])])
     titles = _text(rows["title"].values) if "title" in rows else []
     return Catalogue(known.ids, np.array(titles, dtype=np.str_), made, rows.where)
 
@@ -110,8 +121,12 @@ def read_taken(names: Names, given: Given, named: bool) -> Rows:
     return read(given, INTERACTIONS, names, OWNER, needed=("user", "item", "client", "time"), only=roles)
 
 
-def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interactions:
-    """Return the whole set, from rows of interactions; who is at two clients is two users."""
+def read_interactions(rows: Rows, catalogue: Catalogue, named: bool, by_ids: bool = True) -> Interactions:
+    """Return the whole set, from rows of interactions; who is at two clients is two users.
+
+    They are in the order of their ids, and of a pair the latest stands; or of rows, and the last one does, unless
+    `by_ids`.
+    """
     code, item_ids = rows.read("item")
     item = places_of(catalogue.ids, item_ids)[code]
     if len(lost := np.flatnonzero(item < 0)):
@@ -123,11 +138,13 @@ def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interact
     clients, place = np.unique(clients, return_inverse=True)  # files are in another order than their names
     users, user = np.unique(place[client] * len(people) + person, return_inverse=True)
     user_ids = people[users % len(people)]
-    kept = last_of_pairs(user, item)
-    repeats = len(user) - len(kept)
-    said = [f"{repeats:,} repeated pairs of user and item left out; the last row stands."] if repeats else []
+    split, time = map(rows.read, ("split", "time"))
+    kept, repeats = latest(user * len(catalogue.ids) + item, time if by_ids else None)
+    kept = kept if by_ids else np.sort(kept)
+    stands = NO_TIME if time is None else f"the latest by {rows.names['time']!r} stands"
+    said = [f"{repeats:,} repeated pairs of user and item left out; {stands}."] if repeats else []
     user, item = user[kept], item[kept]
-    split, time = (None if column is None else column[kept] for column in map(rows.read, ("split", "time")))
+    split, time = (None if column is None else column[kept] for column in (split, time))
     if split is not None:
         _check_split(rows, user, split, user_ids)
     return Interactions(
@@ -204,7 +221,7 @@ def _text(values: pd.Series) -> list[str]:
 def _standardised(rows: Rows, columns: Sequence[str], option: str) -> item_features.Rows:
     """Columns of numbers with mean 0 and variance 1 over the items; those that are all equal become 0."""
     _check_columns(rows, columns, option)
-    values: NDArray[np.float64] = np.stack([rows.column(column).numbers() for column in columns], axis=1)
+    values: NDArray[np.float64] = np.stack([feature(rows.column(column)) for column in columns], axis=1)
     centred, spread, most = values - values.mean(axis=0), values.std(axis=0), np.abs(values).max(axis=0)
     return item_features.on_grid(np.divide(centred, spread, out=np.zeros_like(values), where=spread > 1e-12 * most))
 

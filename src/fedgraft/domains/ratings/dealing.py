@@ -10,6 +10,7 @@ from fedgraft.contracts.data import Clients, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import by_key
+from fedgraft.domains.keyed_split import split_by_hash
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.ratings.shards import (
     SHARES,
@@ -24,17 +25,21 @@ from fedgraft.domains.ratings.shards import (
 from fedgraft.errors import InputError, require
 
 
-def make_shards(ratings: Ratings, clients: int | None, partition: str, seed: int) -> list[RatingShard]:
+def make_shards(
+    ratings: Ratings, clients: int | None, partition: str, seed: int, split_seed: int | None = None
+) -> list[RatingShard]:
     """One shard per client; arguments and errors as `deal`."""
-    dealt = deal(ratings, clients, partition, seed)
+    dealt = deal(ratings, clients, partition, seed, split_seed)
     return [dealt.make(client) for client in range(len(dealt.names))]
 
 
-def deal(ratings: Ratings, clients: int | None, partition: str, seed: int) -> Clients[RatingShard]:
+def deal(
+    ratings: Ratings, clients: int | None, partition: str, seed: int, split_seed: int | None = None
+) -> Clients[RatingShard]:
     """Return clients with shards partitioned and split by `seed`; the notes of `ratings` go to the log.
 
     The rule for duplicates is applied here if it was not before. The partition is one of `PARTITIONS`, or "given" to
-    use `ratings.client`: then `clients` is None.
+    use `ratings.client`: then `clients` is None. With a `split_seed` the split is by the hash of users and items.
     """
     ratings = drop_repeats(ratings)
     tell(ratings.notes)
@@ -50,8 +55,26 @@ def deal(ratings: Ratings, clients: int | None, partition: str, seed: int) -> Cl
             owner_of[categories] = client
         owner = owner_of[ratings.category]
         names = [_name(categories, ratings.category_names) for categories in dealt]
+    if split_seed is not None:
+        ratings = _split_by_hash(ratings, split_seed, owner)
     _check_held_out(owner, ratings)
     return Clients(names, _Dealt(ratings, owner, names, seed).shard)
+
+
+def _split_by_hash(ratings: Ratings, seed: int, owner: Ids) -> Ratings:
+    """Return ratings that are split by the hash of their ids, unless the data say how; `owner` as of `_Dealt`.
+
+    Where every client has too few for each split, but they have enough together, no split of the whole is empty.
+    """
+    if ratings.split is not None or ratings.time is not None:
+        return ratings
+    rows, held = ratings.hashes(), (SHARES[1], SHARES[2])
+    split = split_by_hash(rows, seed, held, owner)
+    if len(np.unique(split)) < len(SPLITS):
+        split = split_by_hash(rows, seed, held, few=len(SPLITS))
+        if len(rows) < len(SPLITS):
+            raise InputError(f"{len(rows)} ratings are too few: one is needed for training, validation and test each.")
+    return replace(ratings, split=split)
 
 
 def _check_held_out(owner: Ids, ratings: Ratings) -> None:
@@ -70,14 +93,17 @@ def _check_held_out(owner: Ids, ratings: Ratings) -> None:
             )
 
 
-def whole_shard(ratings: Ratings, purpose: Purpose) -> RatingShard:
+def whole_shard(ratings: Ratings, purpose: Purpose, by_hash: bool = False) -> RatingShard:
     """Return one client with all of the data, split as among others, or all known; the notes go to the log.
 
-    Users, items and categories are numbered by what the client has. The purpose is to train, or to answer by.
+    Users, items and categories are numbered by what the client has. The purpose is to train, or to answer by. Ratings
+    may be split `by_hash` of users and items.
     """
     ratings = drop_repeats(ratings)
     tell(ratings.notes)
     owner = np.full(len(ratings.rating), purpose.client, np.int64)
+    if by_hash and ratings.split is None and ratings.time is None:
+        ratings = replace(ratings, split=split_by_hash(ratings.hashes(), purpose.split_seed or 0, (SHARES[1], SHARES[2])))
     shard = _Dealt(ratings, owner, [purpose.name] * (purpose.client + 1), purpose.seed).shard(purpose.client)
     return shard if purpose.trains else replace(shard, split=np.zeros_like(shard.split))
 

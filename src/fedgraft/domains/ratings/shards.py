@@ -8,9 +8,9 @@ Rules, the same for every source:
     Trust       links to oneself and repeated links go; a link is known to every client where both its ends occur.
     Occurrence  a user or item occurs at a client if it has a rating of any split there. That a node exists is no label;
                 what it gave or got is, and that is split.
-    Split       per client, seeded, 8:1:1, or its latest ratings for test and those before them for validation where
-                times are known, or as the data say; unless they say, every category of a client keeps at least one
-                training rating.
+    Split       per client, seeded, 8:1:1, of own tables by the hash of user and item; or its latest ratings for test
+                and those before them for validation where times are known; or as the data say. Unless they say, every
+                category of a client keeps at least one training rating; by the hash every client does.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.examples import Examples, check_numbers, last_of
+from fedgraft.domains.keyed_split import Hashes, joined, named
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -85,6 +86,12 @@ class Ratings:
         got = (float(self.rating.min()), float(self.rating.max()))
         require(within, "Ratings.rating", f"within the scale {low:g}..{high:g}", got)
 
+    def hashes(self) -> Hashes:
+        """Return a hash of the ids of each rating's user and item, uint64 [n]."""
+        users = np.arange(self.users) if self.user_ids is None else self.user_ids
+        items = np.arange(self.items) if self.item_ids is None else self.item_ids
+        return joined(named(users)[self.user], named(items)[self.item])
+
 
 @dataclass(frozen=True, eq=False)
 class RatingShard(Examples):
@@ -115,6 +122,10 @@ class RatingShard(Examples):
     n_categories: int
     user_ids: Array
     item_ids: Array
+
+    def hashes(self) -> Hashes:
+        """Return a hash of the ids of each rating's user and item, uint64 [n]."""
+        return joined(named(self.user_ids)[self.user], named(self.item_ids)[self.item])
 
 
 def drop_repeats(ratings: Ratings) -> Ratings:

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given, is_folder
+from fedgraft.domains.examples import NO_TIME, latest
 from fedgraft.domains.ratings.dealing import whole_shard
 from fedgraft.domains.ratings.shards import Ids, Ratings, RatingShard
 from fedgraft.domains.tables.reader import read
@@ -39,7 +40,8 @@ class Format:
     """How tables of ratings and of trust links are read; errors call the options by `owner`: "Table" for Table.user ...
 
     The lowest and highest rating there can be (`low`, `high`) are, where None, those in the data, with a note. A link
-    with an end that has no rating is an "error", or is left out with a note ("drop").
+    with an end that has no rating is an "error", or is left out with a note ("drop"). Ratings to train on are in the order of their ids if `by_ids`, and of
+    repeated ones the latest stands; else all are in that of rows, and the last one does.
     """
 
     owner: str
@@ -47,6 +49,7 @@ class Format:
     low: float | None = None
     high: float | None = None
     unknown_trust: str = "drop"
+    by_ids: bool = True
 
 
 def read_all(form: Format, ratings: Given, trust: Given | None, named: bool) -> Ratings:
@@ -66,39 +69,54 @@ def read_all(form: Format, ratings: Given, trust: Given | None, named: bool) -> 
     return found
 
 
-def read_clients(form: Format, ratings: Given, trust: Given | None, called: tuple[str, str]) -> Ratings:
-    """Read one client's ratings, where categories may be missing, and its trust links; `called`: tables in errors."""
+def read_clients(
+    form: Format, ratings: Given, trust: Given | None, called: tuple[str, str], trains: bool = False
+) -> Ratings:
+    """Read one client's ratings, where categories may be missing, and its trust links; `called`: tables in errors.
+
+    Where it `trains`, a column says the split, as in a table of all clients.
+    """
     needed = ("user", "item", "rating")
-    table = replace(RATINGS, folder="")
-    rows = read(ratings, table, form.names, form.owner, called[0], needed, (*needed, "category"))
-    return _ratings(form, rows, None if trust is None else read(trust, TRUST, form.names, form.owner, called[1]))
+    table, more = replace(RATINGS, folder=""), ("category", "time", *(["split"] if trains else []))
+    rows = read(ratings, table, form.names, form.owner, called[0], needed, (*needed, *more))
+    links = None if trust is None else read(trust, TRUST, form.names, form.owner, called[1])
+    return _ratings(form if trains else replace(form, by_ids=False), rows, links)
 
 
 def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False) -> Ratings:
-    """Return the whole set, from rows of ratings and of trust links."""
+    """Return the whole set, from rows of ratings and of trust links, each once."""
     (user, user_ids), (item, item_ids) = rows.read("user"), rows.read("item")
     category, category_names = rows.read("category") or (np.zeros(len(rows), np.int64), np.array(["all"]))
     rating: Array = rows.read("rating")
     scale, notes = _scale(form, rating, rows)
     links, dropped = (np.zeros((2, 0), np.int64), []) if trust is None else _links(form, trust, user_ids)
     client = rows.clients() if named else None
+    split, time = rows.read("split"), rows.read("time")
+    pair = user * len(item_ids) + item
+    kept, repeats = latest(
+        pair if client is None else pair * len(client[1]) + client[0], time if form.by_ids else None
+    )
+    kept = kept if form.by_ids else np.sort(kept)
+    if repeats:
+        stands = f"the latest by {rows.names['time']!r} stands" if time is not None else NO_TIME
+        dropped = [f"{repeats:,} repeated ratings of one item by one user left out; {stands}.", *dropped]
     return Ratings(
-        user=user,
-        item=item,
-        category=category,
-        rating=rating.astype(np.float32),
-        trust=links,
+        user=user[kept],
+        item=item[kept],
+        category=category[kept],
+        rating=rating[kept].astype(np.float32),
+        trust=links[:, np.lexsort(links[::-1])] if form.by_ids else links,
         users=len(user_ids),
         items=len(item_ids),
         categories=len(category_names),
         scale=scale,
-        client=client[0] if client else None,
+        client=client[0][kept] if client else None,
         user_ids=user_ids,
         item_ids=item_ids,
         category_names=tuple(category_names.tolist()),
         client_names=tuple(client[1].tolist()) if client else (),
-        split=rows.read("split"),
-        time=rows.read("time"),
+        split=None if split is None else split[kept],
+        time=None if time is None else time[kept],
         notes=(*rows.notes, *(trust.notes if trust else ()), *notes, *dropped),
     )
 
@@ -166,13 +184,13 @@ def client_ratings(
     """
     if purpose.trains:
         _check_common(form, tables, task)
-        ratings = read_clients(form, tables["ratings"], tables.get("trust"), ("--data ratings", "--data trust"))
+        ratings = read_clients(form, tables["ratings"], tables.get("trust"), ("--data ratings", "--data trust"), True)
     else:
         ratings = read_clients(form, tables["data"], tables.get("trust"), ("--data", "--trust"))
     for name in COMMON_TABLES:
         if name in tables:
             ratings = _numbered(ratings, form, tables[name], name)
-    return whole_shard(ratings, purpose)
+    return whole_shard(ratings, purpose, by_hash=purpose.trains and purpose.split_seed is not None)
 
 
 def _check_common(form: Format, tables: Mapping[str, Given], task: Any) -> None:

@@ -2,28 +2,66 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.labels.class_notes import NUMBER
 from fedgraft.domains.labels.known import classes_hint, is_known
-from fedgraft.domains.tables.rows import Cells, Rows
+from fedgraft.domains.tables.rows import Cells, Coded, Rows, as_numbers
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A class that is a whole number; of at most as many digits as an int64 holds."""
+_CLASS: Final = re.compile(r"\+?(?:-(?=0\.))?(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
+"""A whole number as a class may be written: "1", "+1", "1.0"."""
 
 
-def read_classes(cells: Cells, hint: str = "") -> tuple[Indices, tuple[str, ...]]:
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """Options of data sets whose examples have labels.
+
+    Args:
+        unknown: label that stands for an unknown one, such as "-1", or several; "" (default) = none but an empty field.
+    """
+
+    unknown: str | int | float | tuple[str | int | float, ...] = ""
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """The labels that stand for unknown ones, as text."""
+        several = self.unknown if isinstance(self.unknown, list | tuple) else (self.unknown,)
+        return tuple(text for each in several if (text := str(each).strip()))
+
+
+def numbers_of(labels: Sequence[str]) -> list[float]:
+    """Return those of labels that are numbers."""
+    return [float(each) for each in labels if NUMBER.fullmatch(each)]
+
+
+def without(cells: Cells, unknown: Sequence[str]) -> Cells:
+    """Return the cells, empty where a label stands for an unknown one: the same text, or the same number."""
+    if not unknown:
+        return cells
+    texts = cells.values.astype(str).str.strip()
+    stands = texts.isin([*unknown]).to_numpy() | np.isin(as_numbers(cells.values), numbers_of(unknown))
+    return replace(cells, values=cells.values.mask(stands))
+
+
+def read_classes(cells: Cells, hint: str = "", unknown: Sequence[str] = ()) -> tuple[Indices, tuple[str, ...]]:
     """(class of each row, int64 [rows], -1 where it is empty; names: whole numbers in their order, else as text).
 
-    `hint` ends the error where classes are fractions.
+    A class that is a whole number is written as one: "1" for "1.0" and "+1". `hint` ends the error where classes are
+    fractions; labels `unknown` are as empty.
     """
+    cells = without(cells, unknown)
     _check_some(cells, "class")
     cells.check_classes(hint)
-    code, distinct = cells.take(cells.filled).codes()
+    code, distinct = cells.take(cells.filled).codes(_CLASS)
     names = distinct.tolist()
     if all(map(_WHOLE.fullmatch, names)):
         ascending = sorted(range(len(names)), key=lambda place: int(names[place]))
@@ -33,23 +71,38 @@ def read_classes(cells: Cells, hint: str = "") -> tuple[Indices, tuple[str, ...]
     return label, tuple(names)
 
 
-def read_numbers(cells: Cells) -> NDArray[np.float64]:
+def class_codes(cells: Cells) -> Coded:
+    """Return codes and names of classes, none of them empty, as `read_classes` writes them but all in text's order."""
+    return cells.codes(_CLASS)
+
+
+def names_of_classes(cells: Cells, unknown: Sequence[str] = ()) -> list[str]:
+    """Return the names of the classes that occur, as `read_classes` writes them, in ascending order."""
+    known = without(cells, unknown)
+    names: list[str] = class_codes(known.take(known.filled))[1].tolist() if len(known.filled) else []
+    return names
+
+
+def read_numbers(cells: Cells, unknown: Sequence[str] = ()) -> NDArray[np.float64]:
     """float64 [rows], nan where a cell is empty. Raises `InputError` for anything else, and where all are empty."""
+    cells = without(cells, unknown)
     _check_some(cells, "number")
     label = np.full(len(cells), np.nan)
     label[cells.filled] = cells.take(cells.filled).numbers(classes_hint("node"))
     return label
 
 
-def read_classes_among(cells: Cells, classes: Sequence[str]) -> Indices:
+def read_classes_among(cells: Cells, classes: Sequence[str], unknown: Sequence[str] = ()) -> Indices:
     """Return which of the recipe's classes each row has, int64 [rows], -1 where it is unknown."""
+    cells = without(cells, unknown)
     label = np.full(len(cells), -1, np.int64)
     cells.check_classes()
     if not len(cells.filled):
         return label
     known = cells.take(cells.filled)
-    code, names = known.codes()
-    places = {name: place for place, name in enumerate(classes)}
+    code, names = known.codes(_CLASS)
+    whole = {found[1]: place for place, name in enumerate(classes) if (found := _CLASS.fullmatch(name))}
+    places = whole | {name: place for place, name in enumerate(classes)}
     for number, name in enumerate(names.tolist()):
         if name not in places:
             listed = ", ".join(map(repr, classes))

@@ -1,6 +1,6 @@
 """Reads arrays out of objects of PyTorch Geometric, and such objects out of files, with errors that name both."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.examples import Features, compact
+from fedgraft.domains.tables.labels import numbers_of
 from fedgraft.domains.tables.rows import Coded, codes_of
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
@@ -149,6 +150,14 @@ def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
             f"({len(broken)} such nodes).{hint if y[broken[0]] % 1 else ''}"
         )
     return np.asarray(y.astype(np.int64))
+
+
+def known_of(y: Any, where: str, unknown: Sequence[str], nothing: float) -> Array:
+    """Return labels as an array, `nothing` in place of numbers that stand for `unknown`; `where` names it in errors."""
+    labels = numpy_of(y, where)
+    if not unknown or labels.dtype.kind not in "iuf":
+        return labels
+    return np.where(np.isin(labels, numbers_of(unknown)), nothing, labels)
 
 
 def occurring(label: Indices) -> tuple[Indices, tuple[str, ...]]:

@@ -13,6 +13,7 @@ from scipy import sparse
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables import pyg_objects as pyg
 from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
@@ -27,7 +28,7 @@ from fedgraft.domains.typed.shards import (
     once,
     shortest_metapaths,
 )
-from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE
+from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE, in_order
 from fedgraft.errors import InputError, require_one_of
 
 IDS = ("node_id", "n_id")
@@ -42,19 +43,30 @@ def is_object(source: object) -> bool:
     return not isinstance(source, pd.DataFrame | Mapping)
 
 
-def collection_of(source: Any, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
+def collection_of(
+    source: Any,
+    target: str,
+    metapaths: Sequence[str],
+    where: str,
+    unknown: Sequence[str] = (),
+    by_ids: bool = True,
+) -> Collection[TypedGraph]:
     """Return an object, or that of a file, as one graph; of a folder each file is a client, named after it.
 
     Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
-    `where` is what errors call it.
+    `where` is what errors call it. Labels `unknown` are as -1. Nodes are in the order of ids, or as they come
+    unless `by_ids`.
     """
     if isinstance(source, str | Path) and Path(source).is_dir():
-        return _of_folder(Path(source), target, metapaths, where)
+        return _of_folder(Path(source), target, metapaths, where, unknown)
     if isinstance(source, str | Path):
         source, where = pyg.read_object(Path(source), where, "HeteroData"), str(source)
-    graph, (client, names), split, notes = _graph(source, target, metapaths, where)
+    graph, (client, names), split, notes = _graph(source, target, metapaths, where, unknown)
     columns = of_matrix(graph.features, f"{where}[{target!r}]")
-    return Collection(graph, client, tuple(names.tolist()), split, notes, columns.names, columns=columns)
+    notes = (*notes, *class_notes(graph.label, graph.classes, where, unknown))
+    named = tuple(names.tolist())
+    collection = Collection(graph, client, named, split, notes, columns.names, columns=columns)
+    return in_order(collection, metapaths) if by_ids else collection
 
 
 def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:
@@ -87,7 +99,9 @@ def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, p
 # --- several clients --------------------------------------------------------------------------------------------------
 
 
-def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) -> Collection[TypedGraph]:
+def _of_folder(
+    folder: Path, target: str, metapaths: Sequence[str], where: str, unknown: Sequence[str]
+) -> Collection[TypedGraph]:
     """Return all clients' graphs, each as its file has it, with the same types, classes and features."""
     paths = sorted(path for path in folder.iterdir() if path.suffix == pyg.SUFFIX)
     if not paths:
@@ -95,7 +109,8 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     parts, splits = [], []
     notes: list[str] = []
     for path in paths:
-        graph, _, split, of_file = _graph(pyg.read_object(path, where, "HeteroData"), target, (), str(path), path.stem)
+        read = pyg.read_object(path, where, "HeteroData")
+        graph, _, split, of_file = _graph(read, target, (), str(path), unknown, path.stem)
         parts.append(replace(graph, name=path.stem))
         splits.append(split)
         notes += of_file
@@ -114,6 +129,7 @@ def _of_folder(folder: Path, target: str, metapaths: Sequence[str], where: str) 
     client = np.repeat(np.arange(len(parts)), [part.targets for part in parts])
     names = tuple(path.stem for path in paths)
     whole = replace(merge_graphs(parts), name=str(folder))
+    notes += class_notes(whole.label, whole.classes, str(folder), unknown)
     columns = of_matrix(whole.features, f"{folder}[{target!r}]")
     return Collection(whole, client, names, splits[0], tuple(notes), columns.names, tuple(parts), columns)
 
@@ -147,7 +163,7 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
 
 
 def _graph(
-    data: Any, target: str, metapaths: Sequence[str], where: str, client: str = ""
+    data: Any, target: str, metapaths: Sequence[str], where: str, unknown: Sequence[str], client: str = ""
 ) -> tuple[TypedGraph, Coded, bool, tuple[str, ...]]:
     """(graph, client of each target node and names of clients, whether a split was given, notes).
 
@@ -169,7 +185,7 @@ def _graph(
     for pair, places in ends.items():
         _check_places(where, pair, places, ids)
     own, what, count = stores[target], f"{where}[{target!r}]", len(ids[target])
-    label, classes = _labels(own, count, what)
+    label, classes = _labels(own, count, what, unknown)
     split, is_split = pyg.split_of(own, count, what, counted=False)
     if len(lost := np.flatnonzero((label < 0) & (split >= 0))):
         raise InputError(f"{what}: node {lost[0]} is in a mask, but has no label ({len(lost)} such nodes).")
@@ -244,11 +260,11 @@ def _features(store: Any, count: int, where: str) -> Features:
     return pyg.features_of(x, f"{where}.x", count)
 
 
-def _labels(store: Any, count: int, where: str) -> tuple[Indices, tuple[str, ...]]:
+def _labels(store: Any, count: int, where: str, unknown: Sequence[str]) -> tuple[Indices, tuple[str, ...]]:
     """(class of each node, -1 = unknown; names of the classes, the numbers that occur)."""
     if store.get("y") is None:
         raise InputError(f"{where} has no y; nodes to learn from need a class.")
-    y = pyg.classes_of(store["y"], count, f"{where}.y")
+    y = pyg.classes_of(pyg.known_of(store["y"], f"{where}.y", unknown, -1), count, f"{where}.y")
     if (y < 0).all():
         raise InputError(f"{where}.y is -1 at every node; nodes to learn from need a class.")
     return pyg.occurring(y)

@@ -9,15 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
 from fedgraft.domains.tables.reader import check_there, read
-from fedgraft.domains.tables.rows import Rows, as_numbers, places_of, repeated
+from fedgraft.domains.tables.rows import Rows, as_numbers, ascending, places_of, repeated
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
 from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, metapath_types, once, shortest_metapaths
 from fedgraft.errors import InputError, require_one_of, unknown
@@ -67,12 +69,14 @@ def read_typed_graph(
     owner: str,
     known_classes: tuple[str, ...] = (),
     columns_of: ColumnReader = read_columns,
+    unknown: Sequence[str] = (),
+    by_ids: bool = True,
 ) -> Collection[TypedGraph]:
     """Read a graph of a row per node and a row per edge, listed one way or both.
 
-    Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
+    Nodes are in the order of their ids, or of rows unless `by_ids`. Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
     `owner` is what errors call the parameters: "TypedGraph" for TypedGraph.nodes ... The table may lack some of
-    `known_classes`; none = those that it has. `columns_of` reads columns of features.
+    `known_classes`; none = those that it has. `columns_of` reads columns of features; labels `unknown` are as empty.
     """
     kinds, ids = _node_tables(nodes, target, names, owner)
     require_one_of(f"{owner}.target", target, kinds)
@@ -88,11 +92,16 @@ def read_typed_graph(
             )
     own = kinds[target]
     cells = own["label"]
-    label, classes = (read_classes_among(cells, known_classes), known_classes) if known_classes else read_classes(cells)
+    if known_classes:
+        label, classes = read_classes_among(cells, known_classes, unknown), known_classes
+    else:
+        label, classes = read_classes(cells, "", unknown)
     split, client, clients = read_split(own, label), np.zeros(len(own), np.int64), np.array([], str)
     if "client" in own:
         # Of rows of other types nothing is read, whatever stands there: what is left may be of a simpler type.
-        client, clients = replace(own["client"], values=own["client"].values.infer_objects()).codes()
+        cells = own["client"]
+        simpler = pd.api.types.infer_dtype(cells.values) in ("integer", "floating", "mixed-integer-float")
+        client, clients = (replace(cells, values=cells.values.infer_objects()) if simpler else cells).codes()
     columns = columns_of(own, _features(own))
     whole = TypedGraph(
         name=own.where,
@@ -108,7 +117,32 @@ def read_typed_graph(
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
     named = tuple(clients.tolist())
-    return Collection(whole, client, named, "split" in own, notes, columns.names, columns=columns)
+    told = (*_not_read(kinds, target, columns.names), *notes, *class_notes(label, classes, own.where, unknown))
+    collection = Collection(whole, client, named, "split" in own, told, columns.names, columns=columns)
+    return in_order(collection, metapaths) if by_ids else collection
+
+
+def in_order(collection: Collection[TypedGraph], metapaths: Sequence[str]) -> Collection[TypedGraph]:
+    """Return a graph whose types are in the order of their names, and nodes and edges in that of ids, not of rows.
+
+    `metapaths` are those that it suggests; none = the shortest.
+    """
+    whole = collection.whole
+    orders = {kind: ascending(whole.ids[kind]) for kind in sorted(whole.ids)}
+    ids = {kind: whole.ids[kind] for kind in orders}
+    suggested = tuple(metapaths) or shortest_metapaths(whole.target, sorted(whole.edges))
+    by_name = {pair: whole.edges[pair] for pair in sorted(whole.edges)}
+    arranged = replace(whole, ids=ids, edges=by_name, metapaths=suggested)
+    if any((order[1:] < order[:-1]).any() for order in orders.values()):
+        arranged = arranged.induced(whole.name, orders)
+    edges = {pair: once(ends, pair[0] == pair[1]) for pair, ends in arranged.edges.items()}
+    own, columns = orders[whole.target], collection.columns
+    return replace(
+        collection,
+        whole=replace(arranged, edges=edges),
+        client=collection.client[own],
+        columns=None if columns is None else columns.take(own),
+    )
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -136,6 +170,19 @@ def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[
         wanted, _ = NODES.wanted(owner, names, only={*NODES.roles} - {"node", TYPE})
         check_there(list(kinds[target]), wanted, kinds[target].where)
     return kinds, ids
+
+
+def _not_read(kinds: Mapping[str, Rows], target: str, features: Sequence[str]) -> list[str]:
+    """Notes on what was found out about files of nodes, and on columns that are not read."""
+    notes = [note for rows in kinds.values() for note in rows.found]
+    for kind, rows in kinds.items():
+        roles = [rows.names[role] for role in NODES.roles if role != "features"]
+        own = {*roles, *features} if kind == target else {rows.names["node"], TYPE}
+        unread = [name for name in rows if name not in own and rows.frame[name].notna().any()]
+        why = "data.features would read one" if kind == target else f"those of type {target!r} alone are"
+        if unread:
+            notes.append(f"Columns of nodes of type {kind!r} that are not read: {', '.join(unread)}; {why}.")
+    return list(dict.fromkeys(notes))
 
 
 def _check_once(kind: str, ids: Texts, rows: Rows) -> None:
@@ -199,13 +246,14 @@ def _edges(
     """({types: int32 [2, edges]}, notes): each edge once; what is named in both orders is one."""
     ends: dict[EdgeType, list[Indices]] = {}
     origins: dict[EdgeType, list[str]] = {}
+    orders = {pair for pair, _, _ in tables}
     for pair, rows, named in tables:
         both = _places(pair, rows, named, ids, kinds)
-        if pair[::-1] in ends and pair not in ends:
+        if pair[::-1] in orders and pair > pair[::-1]:
             pair, both = pair[::-1], both[::-1]
         ends.setdefault(pair, []).append(both)
         origins.setdefault(pair, []).append(rows.where)
-    links, notes = {}, []
+    links, notes = {}, [note for _, rows, _ in tables for note in rows.notes]
     for pair, some_ends in ends.items():
         listed = np.concatenate(some_ends, axis=1)
         links[pair] = once(listed, pair[0] == pair[1])
@@ -214,7 +262,7 @@ def _edges(
         counts = {"edges from a node to itself": loops, "repeated edges": repeated}
         where = f"{' and '.join(dict.fromkeys(origins[pair]))}: {JOIN.join(pair)}"
         notes += [f"{where}: {count:,} {what} left out." for what, count in counts.items() if count]
-    return links, tuple(notes)
+    return links, tuple(dict.fromkeys(notes))
 
 
 def _places(

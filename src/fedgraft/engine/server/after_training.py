@@ -108,7 +108,7 @@ class AfterTraining:
             str(client): plan.scores(sums, scoring.sums["validation"]) for client, sums in scoring.clients.items()
         }
         choice = plan.choice(scoring.sums["validation"])
-        state.best = {**state.best, **scores, "choice": choice, "sums": scoring.sums}
+        state.best = {**state.best, **scores, "choice": choice, "sums": scoring.sums, "scores": state.scores}
 
     def _clients(self, state: RunState) -> Sequence[int]:
         """Those who have told of their edges."""

@@ -30,6 +30,7 @@ from fedgraft.experiment.running.loops import loop_of, running
 from fedgraft.experiment.running.recorder import Recorder, Silent, Watcher
 from fedgraft.experiment.running.summary import summarise
 from fedgraft.experiment.running.warm_start import Start
+from fedgraft.experiment.seen_rows import content_of, rows_of
 from fedgraft.experiment.storage.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
 from fedgraft.experiment.storage.outside_classes import given_network, note_made, stored_experiment
 from fedgraft.experiment.storage.provenance import Origin, check_clients, check_known, check_options, origin_of
@@ -101,9 +102,11 @@ def execute(
         experiment, shards = _loaded(experiment if start is None else start.reading(experiment))
         began = origin_of(experiment.sections, shards, experiment.plan.task)
         if start is not None:
+            start.tell(experiment, shards)
             experiment = start.begin(experiment, began, names_of(shards))
         if run_folder is not None:
-            _describe(run_folder, experiment, environment(), began, start)
+            seen = b"" if experiment.split_seed is None else content_of(rows_of(shards, experiment.seen))
+            _describe(run_folder, experiment, environment(), began, start, seen)
         return _train(experiment, shards, run_folder, None, watcher)
 
 
@@ -122,13 +125,18 @@ def _execute_at(sites: Sites, experiment: Experiment, run_folder: RunFolder, wat
 
 
 def _describe(
-    run_folder: RunFolder, experiment: Experiment, about: Mapping[str, Any], began: Origin, start: Start | None = None
+    run_folder: RunFolder,
+    experiment: Experiment,
+    about: Mapping[str, Any],
+    began: Origin,
+    start: Start | None = None,
+    seen: bytes = b"",
 ) -> None:
     """Make a folder a run's: what is run, on which versions and machine, and what it begins with."""
     first, network = joined(experiment.plan.start, experiment.own), given_network(experiment.sections)
     if start is not None:
         began = {**began, "start": {"model": digest(first), "run": str(start.folder.resolve())}}
-    run_folder.describe(experiment.to_toml(), about, began, first, network)
+    run_folder.describe(experiment.to_toml(), about, began, first, network, seen)
     note_made(experiment.sections)
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from fedgraft import wire
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.own_parameters import Own, fitting
+from fedgraft.experiment.seen_rows import Hashes, new_rows, seen_at_end
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.provenance import Origin
 from fedgraft.experiment.storage.run_folder import RunFolder
@@ -24,7 +25,8 @@ FITTED: Final = ("features", "classes", "class_names", "items", "modalities", "s
 class Start:
     """The model that a run begins with: the shared parameters of another run, its options, what it began with.
 
-    And `own`, {name of a client: what of its memory it hands on}.
+    And `own`, {name of a client: what of its memory it hands on}; and `rows`, which rows of own tables it was trained
+    on, as `seen_rows` says; None where the run does not say it.
     """
 
     folder: Path
@@ -32,8 +34,35 @@ class Start:
     sections: Mapping[str, Any]
     began: Origin
     own: Mapping[str, Mapping[str, Tree]]
+    rows: Hashes | None = None
 
     def reading(self, experiment: Experiment) -> Experiment:
+        """Return the experiment with data read as those of that run were, where it does not say, and so split."""
+        return self._split(self._agreed(experiment))
+
+    def _split(self, experiment: Experiment) -> Experiment:
+        """Return the experiment with rows split by the key of that run, and none scored that it was trained on."""
+        if experiment.split_seed is None:
+            return experiment
+        if self.rows is None:
+            LOG.warning(
+                f"{self.folder} does not say which rows it was trained on, as runs of earlier versions and of other "
+                "data sets do not: scores may be of rows that its model has seen."
+            )
+            return experiment
+        if experiment.sections["data"].get("split_seed") is None:
+            experiment = experiment.split_by(self.sections["data"].get("split_seed", self.sections["seed"]))
+        return replace(experiment, seen=seen_at_end(self.rows))
+
+    def tell(self, experiment: Experiment, shards: Sequence[Any]) -> None:
+        """Log how many rows of clients' data are new since that run, where both are of a user's own tables."""
+        if experiment.split_seed is not None and self.rows is not None:
+            new, every = new_rows(shards, self.rows)
+            LOG.warning(
+                f"{new:,} of {every:,} rows are new since {self.folder}; none that it was trained on is scored."
+            )
+
+    def _agreed(self, experiment: Experiment) -> Experiment:
         """Return the experiment with data read by what clients of that run agreed on, where it does not say."""
         then = self.sections["data"]
         agreed = then.get("transforms")
@@ -119,4 +148,4 @@ def start_from(folder: Path) -> Start:
         )
     if not run.models:
         raise InputError(f"--from {folder}: under sharing {sharing!r} its clients share no parameters to begin with.")
-    return Start(folder, run.models, run.experiment.sections, run_folder.origin(), run.own)
+    return Start(folder, run.models, run.experiment.sections, run_folder.origin(), run.own, run_folder.seen())

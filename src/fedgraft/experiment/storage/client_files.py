@@ -172,7 +172,8 @@ def client_of_tables(experiment: Experiment, tables: Mapping[str, str | Path], n
     site = _site_data(experiment.data)
     _check_first(site, tables, name)
     task, seed = experiment.plan.task, experiment.seed
-    return derived_shard(task, number, site.client_shard(task, tables, Purpose(name, number, seed, trains=True)), seed)
+    shard = site.client_shard(task, tables, Purpose(name, number, seed, trains=True))
+    return derived_shard(task, number, shard, seed, experiment.split_seed)
 
 
 def _of_file(experiment: Experiment, path: Path, number: int, name: str) -> tuple[Any, str]:

@@ -22,6 +22,7 @@ ROWS: Final = ("rounds.jsonl", "ledger.jsonl")
 SUMMARY: Final = "summary.json"
 MODEL: Final = "model.safetensors"
 START: Final = "start.safetensors"
+SEEN: Final = "seen.npy"
 NETWORK: Final = given_networks.FILE
 CHECKPOINT: Final = "checkpoint"
 STATE: Final = "state.bin"
@@ -31,7 +32,7 @@ RUN, FEDERATION = "run", "federation"
 """Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it, and the
 federation's folder."""
 
-_BIRTH: Final = (ENVIRONMENT, ORIGIN, START, NETWORK, EXPERIMENT)
+_BIRTH: Final = (ENVIRONMENT, ORIGIN, START, SEEN, NETWORK, EXPERIMENT)
 _FILES: Final = (*_BIRTH, *ROWS, SUMMARY, MODEL)
 _NEW: Final = tuple(name + disk.NEW for name in (*_BIRTH, SUMMARY, MODEL))
 _STATES: Final = (STATE, STATE + disk.NEW, BEFORE, BEFORE + disk.NEW)

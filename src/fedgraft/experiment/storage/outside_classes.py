@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from fedgraft.contracts import given_networks
@@ -18,6 +19,7 @@ from fedgraft.experiment.experiment import Experiment, contents
 from fedgraft.experiment.own_parameters import parted
 from fedgraft.experiment.recipes.recipe import outside_names
 from fedgraft.experiment.recipes.sections import Section
+from fedgraft.experiment.seen_rows import seen_before
 from fedgraft.experiment.storage.disk import read_bytes, read_model, written
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, NETWORK, START
 from fedgraft.experiment.storage.run_folder import RunFolder
@@ -62,7 +64,9 @@ def stored_experiment(run_folder: RunFolder) -> Experiment:
             f"on this machine had them. If you trust them: fedgraft trust {run_folder.folder}"
         )
     _take_network(run_folder, text)
-    return Experiment.from_toml(text, str(where)).started(*parted(_first_model(run_folder)))
+    experiment = Experiment.from_toml(text, str(where)).started(*parted(_first_model(run_folder)))
+    rows = run_folder.seen() if run_folder.origin().get("start") else None
+    return experiment if rows is None else replace(experiment, seen=seen_before(rows))
 
 
 def given_network(sections: Section) -> bytes:

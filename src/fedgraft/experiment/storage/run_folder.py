@@ -4,6 +4,7 @@
     rounds.jsonl        one row a round                              model.safetensors   best by validation
     ledger.jsonl        every byte, one entry a line                 environment.json    versions, machine
     checkpoint/         state.bin and one file per client memory     origin.json         its data and options
+    seen.npy            which rows of own tables training has seen
 
 A checkpoint is the last valid one at every moment: memories are new files, named after their content, and `state.bin`,
 which names them, replaces the old one atomically. Rows are appended before the checkpoint that counts them; on resume,
@@ -24,6 +25,7 @@ from fedgraft.engine.server.ledger import Entry
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.experiment.recipes.here import from_here, whole_text
+from fedgraft.experiment.seen_rows import Hashes, rows_in
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage import folder_check as folders
 from fedgraft.experiment.storage.disk import Tally
@@ -105,11 +107,19 @@ class RunFolder:
         origin: Origin | None = None,
         start: Arrays | None = None,
         network: bytes = b"",
+        seen: bytes = b"",
     ) -> None:
-        """Say what is run, with which parameters and network if they were given: from now on the folder is a run's."""
+        """Say what is run, with which parameters and network if they were given: from now on the folder is a run's.
+
+        `seen` is what `seen_rows` keeps of a user's own rows.
+        """
         with disk.written(f"--out {self.folder}"):
             began, text = disk.json_table(origin or {}), from_here(experiment_toml, self.folder).encode()
-            files = ((folders.START, disk.model_bytes(start) if start else b""), (folders.NETWORK, network))
+            files = (
+                (folders.START, disk.model_bytes(start) if start else b""),
+                (folders.NETWORK, network),
+                (folders.SEEN, seen),
+            )
             about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began}
             disk.replace(self.folder, {**about, **{name: each for name, each in files if each}, EXPERIMENT: text})
             self._origin = disk.fingerprint(began).hex()
@@ -265,6 +275,11 @@ class RunFolder:
         began = disk.read_table(path) if path.is_file() else {}
         check_shape(began, str(path))
         return began
+
+    def seen(self) -> Hashes | None:
+        """Return which rows of own tables training has seen; None where the run does not say it."""
+        path = self.folder / folders.SEEN
+        return rows_in(disk.read_bytes(path), path) if path.is_file() else None
 
     def environment(self) -> dict[str, Any]:
         """Return versions and machine, as the run recorded them."""

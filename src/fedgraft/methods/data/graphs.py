@@ -15,11 +15,23 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.pyg_objects import tables_of
-from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, deal, split_graphs, with_degrees
+from fedgraft.domains.graphs.shards import (
+    FEWEST,
+    HELD_OUT,
+    GraphShard,
+    check_graphs,
+    check_labels,
+    deal,
+    split_graphs,
+    with_degrees,
+)
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
+from fedgraft.domains.keyed_split import split_by_hash
+from fedgraft.domains.labels.class_notes import untrained_notes
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.labels import LabelOptions
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Table, check_one_client
@@ -28,10 +40,11 @@ from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
+class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], OwnTables[GraphShard]):
     """Own graphs with a class or a number each: tables of graphs, nodes and edges, or PyG objects.
 
-    Source: none. Differs: nothing known.
+    Source: none. Differs: graphs are split by the hash of their ids, so that each keeps its split as the table grows;
+        not by class, as published sets are. Of PyG objects the id of a graph is its position.
     Ids, kinds and classes are kept as text ("007" stays "007"). Edges are undirected, listed one way or both; a graph
     may have none. Where a client's nodes have neither a kind nor attributes, their degree is a one-hot feature. At a
     site: `graphs`, `nodes` and `edges` of its own, with `vocabulary` = "client".
@@ -44,7 +57,8 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
         graph: column of all three, the graph's id.
         label: column of `graphs`, the class, text or a whole number; or the number.
         client: column of `graphs`; where there is none, all graphs are dealt to `clients`.
-        split: column of `graphs`, "train", "validation" or "test"; where there is none, 8:1:1 by the seed.
+        split: column of `graphs`, "train", "validation" or "test"; where there is none, 8:1:1 by
+            `split_seed`.
         node: column of `nodes`, an id that is unique in its graph.
         kind: column of `nodes`, text or a whole number, such as an atom's symbol; may be missing.
         attributes: numeric columns of `nodes`; None (default) = all others. One that is empty at all nodes of a client
@@ -86,6 +100,7 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
         require_one_of("Graphs.vocabulary", self.vocabulary, ("client", "all"))
         require_one_of("Graphs.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 1, "Graphs.clients", "at least 1", self.clients)
+        self.check_split()
         self.check_scaling()
         objects = isinstance(self.graphs, list | dict)
         for name, table in (("nodes", self.nodes), ("edges", self.edges)):
@@ -115,10 +130,15 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
         names = collection.client_names or tuple(f"client {k}" for k in range(clients))
         collection = self._with_attributes(collection, client)
         degrees = int(collection.whole.degree.max(initial=0)) + 1 if self.vocabulary == "all" else None
-        return [
-            self._shard(collection, np.flatnonzero(client == k), Purpose(name, k, seed, trains=True), degrees)
+        rows = [np.flatnonzero(client == k) for k in range(len(names))]
+        shards = [
+            self._shard(collection, rows[k], self.splitting(Purpose(name, k, seed, trains=True)), degrees)
             for k, name in enumerate(names)
         ]
+        whole, split = collection.whole, np.full(len(client), -1)
+        split[np.concatenate(rows)] = np.concatenate([shard.split for shard in shards])
+        tell(untrained_notes(whole.label, whole.classes, split, whole.name))
+        return shards
 
     def owners(self, collection: Collection[GraphShard], seed: int) -> tuple[Array, int]:
         """Return the number of each node's client, [nodes], and how many clients there are."""
@@ -174,7 +194,8 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
         else:
             tables, names = {name: getattr(self, name) for name in self.site_tables}, self.names()
         columns = partial(self.read_columns, owner="Graphs")
-        return read_graphs(tables, names, "Graphs", are_numbers=numbers, columns_of=columns)
+        kind = {"are_numbers": numbers, "columns_of": columns, "unknown": self.unknowns, "by_ids": self.by_ids}
+        return read_graphs(tables, names, "Graphs", **kind)
 
     def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
         """Return the columns of nodes that a client's attributes are made of, in order."""
@@ -191,7 +212,7 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
         collection = self._own(tables, purpose)
         tell(collection.notes)
         collection = self._with_attributes(collection, np.zeros(collection.whole.graphs, np.int64))
-        return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
+        return self._shard(collection, np.arange(collection.whole.graphs), self.splitting(purpose), None)
 
     def _own(self, tables: Mapping[str, Given], purpose: Purpose) -> Collection[GraphShard]:
         if self.vocabulary != "client":
@@ -212,9 +233,12 @@ class Graphs(ScaledTables[GraphShard], OwnTables[GraphShard]):
         """
         own = replace(collection.whole.take(rows), name=purpose.name)
         shard = self._with_vocabulary(own, collection.whole.name, degrees)
-        if not collection.split:
+        if not collection.split and purpose.split_seed is None:
             g = generator(purpose.seed, "split", client=purpose.client)
             return replace(shard, split=split_graphs(shard.label, g))
+        if not collection.split:
+            held = (HELD_OUT, HELD_OUT)
+            return replace(shard, split=split_by_hash(shard.hashes(), purpose.split_seed or 0, held, few=FEWEST))
         if not (shard.split == 0).any():
             raise InputError(f"{shard.name}: column {self.split!r} leaves no graph for training; one is needed.")
         return shard

@@ -16,17 +16,18 @@ from fedgraft.domains.ranking.item_features import make_features, sources_of
 from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards, site_shard
 from fedgraft.domains.ranking.shards import Interactions as Whole
 from fedgraft.domains.ranking.shards import RankingShard
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.schema import FORMS, Table
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
+class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShardData[RankingShard]):
     """Own interactions: a table with columns for user and item, and perhaps one of items with what is known of them.
 
-    Source: none. Differs: nothing known.
+    Source: none. Differs: interactions are split by the hash of user and item, so that each keeps its split as the
+        table grows; so the parts are not exactly 8:1:1, as those of published sets are.
     Ids and names are kept as text ("007" stays "007"). Every row is a positive; a pair counts once. A client is dealt
     whole users, or is named by the `client` column, or is one file of a folder (named after it); the last two need
     partition = "given", and who is at two clients is two users. One client's own table: `data`, with the columns of
@@ -39,8 +40,9 @@ class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
         user: column of `interactions`.
         item: column of both tables.
         client: column of `interactions`; read only with partition = "given".
-        split: column with "train", "validation" or "test"; read where it is there, else 8:1:1 at random.
-        time: column to split by: the last tenth is test, the one before it validation; "" = none.
+        split: column with "train", "validation" or "test"; read where it is there, else 8:1:1 by `split_seed`.
+        time: column to split by: the last tenth is test, the one before it validation, and of a pair the
+            latest row stands; "" = none.
         title: column of `items` for people to read, if it is there.
         text: columns of `items` that make the text; None: the title and every column that is not of numbers.
         features: "all" makes "text" of an item's texts and "numbers" of its columns of numbers; "none"; or a table of
@@ -83,6 +85,7 @@ class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
         require(
             self.clients is None or self.clients >= 1, "Interactions.clients", "at least 1, or left out", self.clients
         )
+        self.check_split()
         check_partition("Interactions", 1, PARTITIONS[0], self.ubi)
         for table in self.schemas:
             table.check("Interactions", self.names())
@@ -102,13 +105,13 @@ class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
     def load(self, seed: int) -> list[RankingShard]:
         """Load one shard per client, dealt and split by `seed`."""
         clients = 8 if self.clients is None and self.partition != "given" else self.clients
-        return make_shards(self.read(), clients, self.partition, self.ubi, seed)
+        return make_shards(self.read(), clients, self.partition, self.ubi, seed, self.split_seed_of(seed))
 
     def read(self) -> Whole:
         """Read the whole set, before it is dealt to clients."""
         named = self.partition == "given"
         rows = reading.read_taken(self.names(), self.interactions, named)
-        return reading.read_interactions(rows, self._catalogue(rows.read("item")[1]), named)
+        return reading.read_interactions(rows, self._catalogue(rows.read("item")[1]), named, self.by_ids)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RankingShard:
         """Read one client's interactions, with the columns of the run's tables and the items that all know."""
@@ -121,14 +124,13 @@ class Interactions(OwnTables[RankingShard], OwnShardData[RankingShard]):
         here = replace(self, partition=PARTITIONS[0], **dict[str, Any](tables))
         if here.items is None:
             raise InputError("--data items=FILE is missing: a table of all items, the same file at every site.")
-        return site_shard(here.read(), purpose)
+        return site_shard(here.read(), self.splitting(purpose))
 
     def _catalogue(self, taken: Array) -> reading.Catalogue:
         sources = None if self.features == "all" else self._sources()
         make = partial(make_features, "Interactions", images=self.images, width=self.width)
-        return reading.read_catalogue(
-            self.items, {**reading.ITEMS.names(self), FORMS: self.forms}, taken, sources, self.text, make
-        )
+        names = {**reading.ITEMS.names(self), FORMS: self.forms}
+        return reading.read_catalogue(self.items, names, taken, sources, self.text, make, self.by_ids)
 
     def _sources(self) -> dict[str, Any]:
         """{modality: source, or columns}; {} for "all", which depends on the table."""

@@ -14,11 +14,13 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
+from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.features import check_present
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.labels import LabelOptions
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.scaled_tables import ScaledTables
@@ -31,25 +33,29 @@ SHARES = 10
 
 
 @dataclass(frozen=True)
-class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShard]):
+class Nodes(
+    LabelOptions, SplitOptions[NodeShard], ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShard]
+):
     """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
-    Source: none. Differs: nothing known.
-    Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
-    undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges` of
-    its own, where edges to nodes elsewhere are left out; the recipe says `features`, and the task's `class_names`.
+    Source: none. Differs: nodes are split by the hash of their ids, so that each keeps its split as the graph grows;
+        not by class, as published sets are. Of a PyG object the id of a node is its position.
+    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges
+    are undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges`
+    of its own, where edges to nodes elsewhere are left out; the recipe says `features`, and the task's `class_names`.
 
     Args:
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
             client named after it. Or a PyG `Data` object (x, y with -1 for unknown, edge_index, and optionally `client`
             of each node, train_mask, val_mask and test_mask), or the path of a .pt file that `torch.save` wrote it to,
-            or {client: `Data` object}, without edges between clients.
-        edges: the same for edges, where a folder's files are read as one; not with a PyG object.
+            or {client: `Data` object}, without edges between clients. Or a file of a whole graph: .graphml, .gexf,
+            .gml, .net (Pajek), .edgelist or .adjlist, read by networkx.
+        edges: the same for edges, where a folder's files are read as one; not with a PyG object or a file of both.
         node: column of `nodes`, an id that is unique over all clients.
         label: column of `nodes`, the class, text or a whole number, or the number; empty where it is unknown. "" = none
             is read, for the task `link`; nor are a column "label", `split`, y and masks.
         client: column of `nodes`; where there is none, nodes are dealt to `clients`.
-        split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by the seed.
+        split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by `split_seed`.
         features: numeric columns of `nodes`; None (default) = all others.
         source: column of `edges`, a node's id.
         target: column of `edges`, likewise.
@@ -88,6 +94,7 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self.check_scaling()
+        self.check_split()
         self._dealing()
         for table in self.schemas:
             table.check("Nodes", self.names())
@@ -99,12 +106,17 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
                 )
             if self.edges is not None:
                 raise InputError("Nodes.edges must be left out where Nodes.nodes is a PyG object.")
+        elif is_graph_file(self.nodes):
+            if self.edges is not None:
+                raise InputError(f"Nodes.edges must be left out: {self.nodes} holds nodes and edges.")
         elif self.edges is None:
             raise InputError("Nodes.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
 
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:
-        """Take a PyG object with one row of x per label, or one for each client; or options with nodes."""
+        """Take a PyG object with one row of x per label, or one for each client; a graph's file; options with nodes."""
+        if is_graph_file(given):
+            return {"nodes": given}
         if isinstance(given, Mapping) and "nodes" in given and not {"graphs", "target"} & given.keys():
             return dict(given)
         objects = list(given.values()) if isinstance(given, Mapping) else [given]
@@ -112,7 +124,8 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
 
     def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[NodeShard]:
         """Return one shard per client of what was read, with features."""
-        return self._dealing().load(collection, seed, self.clients, split=bool(self.label))
+        seeds = {"seed": seed, "split_seed": self.split_seed_of(seed)}
+        return self._dealing().load(collection, clients=self.clients, split=bool(self.label), **seeds)
 
     def owners(self, collection: Collection[WholeGraph], seed: int) -> tuple[Array, int]:
         """Return the number of each node's client, [nodes], and how many clients there are."""
@@ -128,15 +141,20 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
 
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
-        if self.edges is not None:
+        if self.edges is not None or is_graph_file(self.nodes):
             columns = partial(self.read_columns, owner="Nodes")
-            return reading.read_nodes(self.nodes, self.edges, self.names(), "Nodes", self._are_numbers, columns)
+            form = self.names(), "Nodes", self._are_numbers, columns, self.unknowns, self.by_ids
+            tables = (
+                (self.nodes, self.edges) if self.edges is not None else tables_of_file(Path(self.nodes), self.names())
+            )
+            return reading.read_nodes(*tables, *form)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):
             data, where = read_object(Path(data), where, "Data"), str(data)
         elif isinstance(data, Mapping):
             data = joined(data, where)
-        collection = collection_of(data, where, are_numbers=self._are_numbers, labelled=bool(self.label), raw=True)
+        kind = {"are_numbers": self._are_numbers, "labelled": bool(self.label), "unknown": self.unknowns}
+        collection = collection_of(data, where, raw=True, **kind)
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -169,7 +187,8 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
         if not purpose.trains:
             columns = self._features(task, tables[reading.OWN_NODES])
             features = partial(self.own_features, names=columns, is_sparse=task.sparse)
-            shard = reading.own_nodes(task, tables, self.names(), features, check=self.edges is not None)
+            check = self.edges is not None
+            shard = reading.own_nodes(task, tables, self.names(), features, check, self.unknowns)
             return replace(shard, scale_rows=self.scale_rows)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
@@ -177,11 +196,14 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        own, form = (tables["nodes"], tables["edges"], self.names()), (purpose.name, self._are_numbers)
+        own = tables["nodes"], tables["edges"], self.names()
+        form = purpose.name, self._are_numbers, self.unknowns, self.by_ids
         features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
         shard, is_split = reading.site_part(*own, task.class_names, features, *form)
         shard = replace(shard, scale_rows=self.scale_rows)
-        return self._dealing().split_site(shard, is_split, purpose, str(tables["nodes"])) if self.label else shard
+        if not self.label:
+            return shard
+        return self._dealing().split_site(shard, is_split, self.splitting(purpose), str(tables["nodes"]))
 
     @property
     def _are_numbers(self) -> bool:
@@ -190,6 +212,9 @@ class Nodes(ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShar
     def _features(self, task: Any, own: Given | None) -> tuple[str, ...]:
         """Return columns of features; a PyG object has numbers alone."""
         names = self.names()
+        if is_graph_file(self.nodes) and Path(self.nodes).is_file():
+            nodes, _ = tables_of_file(Path(self.nodes), names)
+            return reading.named_features(task, nodes, names, own, self.made.names)
         if self.edges is None:
             return reading.numbered(task.features - self.made.added)
         return reading.named_features(task, self.nodes, names, own, self.made.names)

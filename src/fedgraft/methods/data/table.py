@@ -13,7 +13,7 @@ from fedgraft.domains.ratings import tables as reading
 from fedgraft.domains.ratings.dealing import make_shards
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
 from fedgraft.domains.tables import schema
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.errors import InputError, require, require_one_of
 
 USUAL = 10
@@ -21,10 +21,11 @@ USUAL = 10
 
 
 @dataclass(frozen=True)
-class Table(reading.OwnRatings, OwnTables[RatingShard]):
+class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard]):
     """Own ratings: a table with columns for user, item, rating, and category or client; trust links if there are any.
 
-    Source: none. Differs: nothing known.
+    Source: none. Differs: ratings are split by the hash of user and item, so that each keeps its split as the table
+        grows; a category may be without a training rating at a client, as it may not be in published sets.
     Ids and names are kept as text ("007" stays "007"). A client is named by the column `client`, or is one file of a
     folder (named after it), or is dealt whole categories; without a column of these, whole items. At a site: `ratings`
     and perhaps `trust` of its own; the recipe says `low` and `high`. Where users or items are numbered, `users` or
@@ -38,9 +39,9 @@ class Table(reading.OwnRatings, OwnTables[RatingShard]):
         rating: likewise, numbers.
         category: column; where it is missing there is one for all.
         client: column of who holds a rating.
-        split: column, "train", "validation" or "test"; where it is missing, 8:1:1 of each client's, by the seed.
+        split: column, "train", "validation" or "test"; where it is missing, 8:1:1 by `split_seed`.
         time: column, numbers or dates: of each client's ratings the latest tenth is for test, the tenth before it for
-            validation; "" (default) = no such split.
+            validation; of an item that a user rated twice the latest stands. "" (default) = no such split.
         trust_user: column of `trust`, who trusts.
         trust_target: likewise, whom.
         unknown_trust: what to do about a link with an end that has no rating: "error", or "drop" with a note.
@@ -80,6 +81,7 @@ class Table(reading.OwnRatings, OwnTables[RatingShard]):
         require_one_of("Table.partition", self.partition, ("auto", *PARTITIONS, "given"))
         require_one_of("Table.unknown_trust", self.unknown_trust, ("error", "drop"))
         require(self.clients is None or self.clients >= 1, "Table.clients", "at least 1, or left out", self.clients)
+        self.check_split()
         reading.RATINGS.check("Table", self.names(), only=("user", "item", "rating", "time"))
         reading.TRUST.check("Table", self.names())
         ordered = self.low is None or self.high is None or self.low < self.high
@@ -97,7 +99,7 @@ class Table(reading.OwnRatings, OwnTables[RatingShard]):
         ratings, partition = self.read(), self._partition()
         most = ratings.items if ratings.categories == 1 else ratings.categories
         clients = min(USUAL, most) if self.clients is None and partition != "given" else self.clients
-        return make_shards(ratings, clients, partition, seed)
+        return make_shards(ratings, clients, partition, seed, self.split_seed_of(seed))
 
     def read(self) -> Ratings:
         """Read the whole table, before it is partitioned."""
@@ -107,14 +109,14 @@ class Table(reading.OwnRatings, OwnTables[RatingShard]):
                 f"Table.ratings = {str(self.ratings)!r} is a folder, where each file is a client: "
                 f"Table.partition must be 'given'; got {self.partition!r}."
             )
-        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust)
+        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust, self.by_ids)
         return reading.read_all(form, self.ratings, self.trust, named)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RatingShard:
         """Read one client's ratings, with the columns and the scale of the run's table; clients are not read."""
         scale = (self.low, self.high) if purpose.trains else self._scale()
-        form = reading.Format("Table" if purpose.trains else "data", self.names(), *scale)
-        return reading.client_ratings(form, tables, purpose, task)
+        form = reading.Format("Table" if purpose.trains else "data", self.names(), *scale, by_ids=self.by_ids)
+        return reading.client_ratings(form, tables, self.splitting(purpose), task)
 
     def _partition(self) -> str:
         """Return how ratings get to clients, "auto" resolved."""

@@ -14,7 +14,8 @@ from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.labels import LabelOptions
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
@@ -31,14 +32,17 @@ SHARES = 10
 
 
 @dataclass(frozen=True)
-class TypedGraph(ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]):
+class TypedGraph(
+    LabelOptions, SplitOptions[shards.TypedGraph], ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]
+):
     """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
 
-    Source: none. Differs: nothing known.
-    Ids and classes are kept as text ("007" stays "007"); classes that are whole numbers are in their order. Edges are
-    undirected, listed one way or both. Only the nodes that are classified have features; where there are none, they are
-    made of what each client holds. A file is .csv or .parquet. At a site: `nodes` and `edges` of its own, each a table
-    of all types.
+    Source: none. Differs: target nodes are split by the hash of their ids, so that each keeps its split as the graph
+        grows; not by class, as published sets are. A node of a PyG object without ids has its position for one.
+    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges
+    are undirected, listed one way or both. Only the nodes that are classified have features; where there are none, they
+    are made of what each client holds. A file is .csv or .parquet. At a site: `nodes` and `edges` of its own, each a
+    table of all types.
 
     Args:
         nodes: {type: file or DataFrame}, one row per node; or one file or DataFrame of all nodes, whose column "type"
@@ -50,7 +54,8 @@ class TypedGraph(ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]):
         node: column of nodes, an id that is unique within its type over all clients.
         label: column of the target's nodes, the class, text or a whole number; empty where it is unknown.
         client: column of the target's nodes; where there is none, they are dealt to `clients`.
-        split: column of the target's nodes, "train", "validation", "test" or empty; where there is none, by the seed.
+        split: column of the target's nodes, "train", "validation", "test" or empty; where there is none, by
+            `split_seed`.
         features: numeric columns of the target's nodes; None (default) = all others that have numbers.
         ends: columns of edges: the id of a node of the first type, and of one of the second.
         metapaths: that the graph suggests, such as "paper-author-paper"; none (default) = the shortest.
@@ -88,6 +93,7 @@ class TypedGraph(ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]):
         require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
         self.check_scaling()
         self._dealing()
+        self.check_split()
         NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))
         check_roles("TypedGraph", [("ends", column) for column in self.ends])
         self._check_given("nodes", self.nodes)
@@ -120,7 +126,7 @@ class TypedGraph(ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]):
 
     def dealt(self, collection: Collection[shards.TypedGraph], seed: int) -> list[shards.TypedGraph]:
         """Return one shard per client of what was read, with features."""
-        parts = self._dealing().load(collection, seed, self.clients)
+        parts = self._dealing().load(collection, seed, self.clients, split_seed=self.split_seed_of(seed))
         return [with_features(part) for part in parts]
 
     def names(self, **renamed: Any) -> Names:
@@ -147,14 +153,14 @@ class TypedGraph(ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]):
 
     def read(self) -> Collection[shards.TypedGraph]:
         """Read the graph, before it is dealt to clients."""
+        form = self.unknowns, self.by_ids
         if is_object(self.nodes) or self.edges is None:
-            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes")
+            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes", *form)
             dealt = "masks leave"
         else:
-            names = self.names()
             columns = partial(self.read_columns, owner="TypedGraph")
-            known = self.target, names, self.metapaths, "TypedGraph"
-            collection = read_typed_graph(self.nodes, self.edges, *known, columns_of=columns)
+            known = self.target, self.names(), self.metapaths, "TypedGraph", (), columns
+            collection = read_typed_graph(self.nodes, self.edges, *known, *form)
             dealt = f"column {self.split!r} leaves"
         whole = collection.whole
         if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
@@ -198,8 +204,10 @@ class TypedGraph(ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]):
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> shards.TypedGraph:
         """Read one client's nodes of all types and the edges between them."""
         collection = self.encoded(self._own(task, tables, purpose))
+        tell(collection.notes)
         part = replace(collection.whole, name=purpose.name)
-        return with_features(self._dealing().split_site(part, collection.split, purpose, str(tables["nodes"])))
+        where = str(tables["nodes"])
+        return with_features(self._dealing().split_site(part, collection.split, self.splitting(purpose), where))
 
     def _own(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[shards.TypedGraph]:
         check_said(self.features, task.class_names)
@@ -207,9 +215,9 @@ class TypedGraph(ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]):
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
             )
-        known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
         columns = partial(self.read_columns, owner="data")
-        collection = read_typed_graph(tables["nodes"], tables["edges"], *known, columns)
+        known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
+        collection = read_typed_graph(tables["nodes"], tables["edges"], *known, columns, self.unknowns, self.by_ids)
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
         return collection
 

@@ -136,6 +136,10 @@ class Link(
         """Return a client's part of a graph with some of its edges held out; without a generator none is."""
         return whole(shard) if g is None else hold_out(shard, self.validation, self.test, g)
 
+    def derived_by_ids(self, shard: NodeShard, g: np.random.Generator, split_seed: int) -> LinkShard:
+        """Return a client's part with edges held out by the hash of their ends' ids; pairs without one are drawn."""
+        return hold_out(shard, self.validation, self.test, g, split_seed)
+
     def fitted(self, shards: Sequence[LinkShard]) -> Self:
         """With the width of features; raises where no client has an edge."""
         graph = shards[0].graph

@@ -30,6 +30,8 @@ class FeatureCosine(Yardstick[LinkShard]):
 
     def judged(self, shards: Sequence[LinkShard], labels: str) -> dict[str, float]:
         """Mean over all clients' edges of the measure of this name."""
-        return held_against(
-            shards, lambda shard: inner_products(scaled(shard.graph.features, 1.0), shard.pairs), labels
-        )
+        return held_against(shards, _scores, labels)
+
+
+def _scores(shard: LinkShard) -> Scores:
+    return inner_products(scaled(shard.graph.features, 1.0), shard.pairs)

@@ -33,9 +33,10 @@ from fedgraft.domains.examples import (
     check_features,
     stacked,
 )
+from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.notes import LOG
-from fedgraft.errors import InputError, require
+from fedgraft.errors import InputError, literal, require
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
 
@@ -79,6 +80,10 @@ class LabelledNodes(Examples):
         """int64 [nodes]: how many neighbours; of a client's, those elsewhere, too."""
         return np.diff(self.pointers)
 
+    def hashes(self) -> Hashes:
+        """Return a hash of each node's id, uint64 [nodes]."""
+        return named(self.ids)
+
 
 @dataclass(frozen=True, eq=False)
 class NodeShard(LabelledNodes):
@@ -95,7 +100,7 @@ class NodeShard(LabelledNodes):
     halo_place: Numbers
 
     def __post_init__(self) -> None:
-        what = f"NodeShard.{{}} of {self.name}"
+        what = f"NodeShard.{{}} of {literal(self.name)}"
         _check(self, what, self.own + self.halo)
         sound = self.halo_owner.shape == self.halo_place.shape == (self.halo,)
         require(sound, what.format("halo_place"), f"of shape {(self.halo,)}", self.halo_place.shape)
@@ -124,7 +129,7 @@ class WholeGraph(LabelledNodes):
     """A graph before it is cut; every edge both ways, no loops, no repeats, as `undirected` makes them."""
 
     def __post_init__(self) -> None:
-        what = f"WholeGraph.{{}} of {self.name}"
+        what = f"WholeGraph.{{}} of {literal(self.name)}"
         require(self.nodes >= 1, what.format("label"), "of at least one node", self.nodes)
         _check(self, what, self.nodes)
         stored = self.features if isinstance(self.features, np.ndarray) else self.features.data

@@ -1,6 +1,6 @@
 """From PyG `Data` objects to a whole graph: those that published data sets are read into, and a user's own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
 from fedgraft.domains.tables import pyg_objects as pyg
@@ -27,12 +28,14 @@ def collection_of(
     are_numbers: bool = False,
     labelled: bool = True,
     raw: bool = False,
+    unknown: Sequence[str] = (),
 ) -> Collection[WholeGraph]:
     """Return a PyG `Data` object with x, y, edge_index, and optionally `client` and the three masks, as one graph.
 
     `where` is what errors call it, and the name of the graph. `classes` are their names; none = the numbers of those
     that nodes have, ascending. y may be numbers (nan = unknown), not classes (-1 = unknown); unless it is `labelled`,
     neither y nor the masks are read. Where features are to be `raw`, they are `columns`, and the graph has none.
+    Labels `unknown` are as -1 or nan.
     """
     for key in ("x", "y", "edge_index") if labelled else ("x", "edge_index"):
         if getattr(data, key, None) is None:
@@ -46,12 +49,15 @@ def collection_of(
     if not labelled:
         label = np.full(nodes, -1, np.int64)
     elif are_numbers:
-        label = _numbers(pyg.numpy_of(data.y, f"{where}.y"), nodes, f"{where}.y")
+        label = _numbers(pyg.known_of(data.y, f"{where}.y", unknown, np.nan), nodes, f"{where}.y")
     else:
-        label, classes = _classes(pyg.classes_of(data.y, nodes, f"{where}.y", numbers_hint("node")), classes, where)
+        y = pyg.known_of(data.y, f"{where}.y", unknown, -1)
+        y = pyg.classes_of(y, nodes, f"{where}.y", numbers_hint("node"))
+        label, classes = _classes(y, classes, where)
     ends = pyg.ends_of(data.edge_index, f"{where}.edge_index")
     pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
     notes = (*notes, *(f"{where}.{key} is not read." for key in pyg.UNREAD if getattr(data, key, None) is not None))
+    notes = (*notes, *(class_notes(label, classes, where, unknown) if raw else ()))
     masks = {key: getattr(data, key, None) for key in pyg.MASKS} if labelled else {}
     split, is_split = pyg.split_of(masks, nodes, where)
     client, names = pyg.clients_of(getattr(data, "client", None), nodes, where)

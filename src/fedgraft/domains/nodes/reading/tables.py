@@ -18,16 +18,24 @@ from fedgraft.contracts.table_files import Given, columns_of, files_of, header, 
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
+from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.features import known_features
-from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split
+from fedgraft.domains.tables.labels import (
+    names_of_classes,
+    read_classes,
+    read_classes_among,
+    read_numbers,
+    read_split,
+)
 from fedgraft.domains.tables.reader import named_once, read
-from fedgraft.domains.tables.rows import Rows
+from fedgraft.domains.tables.rows import Rows, arranged
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client, form_of
-from fedgraft.errors import InputError, nearest, unknown
+from fedgraft.errors import InputError, nearest
+from fedgraft.errors import unknown as unlike
 from fedgraft.wire.layouts import Array
 
 NODES = Table(
@@ -66,12 +74,14 @@ def read_nodes(
     owner: str,
     are_numbers: bool = False,
     read_features: ColumnReader = read_columns,
+    unknown: Sequence[str] = (),
+    by_ids: bool = True,
 ) -> Collection[WholeGraph]:
-    """Return two tables as one graph.
+    """Return two tables as one graph, its nodes in the order of their ids, or of rows unless `by_ids`.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
-    ... Labels are numbers or classes. `read_features` reads columns of features.
+    ... Labels are numbers or classes, those `unknown` as empty. `read_features` reads columns of features.
     """
     rows = read(nodes, NODES, names, owner)
     if rows.files and "client" in rows:
@@ -81,7 +91,8 @@ def read_nodes(
     code, ids = rows["node"].codes()
     rows.check_once(code, ids, "node", f" of column {names['node']!r}")
     client, clients = rows.clients() or (np.zeros(len(rows), np.int64), np.array([], str))
-    label, classes = _labels(rows, are_numbers)
+    order, place = arranged(code, ids, by_ids)
+    label, classes = _labels(rows, are_numbers, unknown)
     split = read_split(rows, label) if names["label"] else np.full(len(rows), -1, np.int8)
     is_split = bool(names["label"]) and "split" in rows
     if is_split and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
@@ -89,28 +100,29 @@ def read_nodes(
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
     links = read(edges, EDGES, names, owner)
     ends = np.stack([links[role].among(ids, f"a node of {where}") for role in ("source", "target")])
-    pointers, senders, notes = undirected(np.argsort(code)[ends], len(ids), f"{owner}.edges, row")
+    pointers, senders, notes = undirected(place[ends], len(ids), f"{owner}.edges, row")
     whole = WholeGraph(
         name=where,
-        ids=ids[code].astype(object),
+        ids=ids[code[order]].astype(object),
         features=np.zeros((len(ids), 0), np.float32),
-        label=label,
+        label=label[order],
         classes=classes,
-        split=split,
+        split=split[order],
         pointers=pointers,
         senders=senders,
     )
-    columns, notes = read_features(rows, _features(rows, owner)), (*rows.notes, *notes, *links.notes)
-    return Collection(whole, client, tuple(clients.tolist()), is_split, notes, columns=columns)
+    columns = read_features(rows, _features(rows, owner)).take(order)
+    told = (*rows.notes, *notes, *links.notes, *class_notes(label, classes, where, unknown))
+    return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, columns=columns)
 
 
-def _labels(rows: Rows, are_numbers: bool) -> tuple[Array, tuple[str, ...]]:
+def _labels(rows: Rows, are_numbers: bool, unknown: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
     """(class or number of each row, names of classes), all of it none where no label is read."""
     if not rows.names["label"]:
         return np.full(len(rows), -1, np.int64), ()
     if are_numbers:
-        return read_numbers(rows["label"]), ()
-    return read_classes(rows["label"], numbers_hint("node"))
+        return read_numbers(rows["label"], unknown), ()
+    return read_classes(rows["label"], numbers_hint("node"), unknown)
 
 
 def _features(rows: Rows, owner: str) -> tuple[str, ...]:
@@ -183,12 +195,18 @@ def site_part(
     features: OwnFeatures,
     name: str,
     are_numbers: bool,
+    unknown: Sequence[str] = (),
+    by_ids: bool = True,
 ) -> tuple[NodeShard, bool]:
     """Return the own part, with its labels, of a client of that name, and whether the table names a split.
 
-    `classes` are those of the recipe's task, which all sites have in common.
+    Nodes are in the order of their ids, or of rows unless `by_ids`. `classes` are those of the recipe's task, which all sites have in common;
+    labels `unknown` are as empty.
     """
     rows = own_rows(nodes, names, "--data nodes")
+    code, ids = rows["node"].codes()
+    rows.check_once(code, ids, "node", noun="")
+    rows = rows.take(arranged(code, ids, by_ids)[0])
     shard = own_part(rows, edges, classes, features)
     if "client" in rows:
         check_one_client(rows["client"].codes()[1].tolist(), f"column {names['client']!r} of {rows.where}", name)
@@ -197,7 +215,10 @@ def site_part(
         return shard, False
     if "label" not in rows:
         raise InputError(f"{rows.where}: no column {names['label']!r} (data.label).{nearest(names['label'], rows)}")
-    label: Array = read_numbers(rows["label"]) if are_numbers else read_classes_among(rows["label"], classes)
+    cells = rows["label"]
+    label: Array = read_numbers(cells, unknown) if are_numbers else read_classes_among(cells, classes, unknown)
+    if classes:
+        tell(class_notes(label, classes, rows.where, unknown))
     return replace(shard, label=label, split=read_split(rows, label)), "split" in rows
 
 
@@ -229,11 +250,16 @@ def own_features(rows: Rows, others: Collection_[str], names: Sequence[str], is_
 
 
 def own_nodes(
-    task: Any, tables: Mapping[str, Given], names: Names, features: OwnFeatures, check: bool = False
+    task: Any,
+    tables: Mapping[str, Given],
+    names: Names,
+    features: OwnFeatures,
+    check: bool = False,
+    unknown: Sequence[str] = (),
 ) -> NodeShard:
     """Read one client's nodes and the edges between them from both of `OWN_TABLES`.
 
-    `check` says whether labels, which are not read, must be classes of the run.
+    `check` says whether labels, which are not read, must be classes of the run, or one of those `unknown`.
     """
     if OWN_EDGES not in tables:
         raise InputError(f"--{OWN_NODES} needs --{OWN_EDGES}, the edges of these nodes; a table without rows for none.")
@@ -244,7 +270,7 @@ def own_nodes(
             f"{task.classes} classes there, in ascending order."
         )
     if check and task.classes and "label" in rows:
-        _check_labels(rows, task.class_names)
+        _check_labels(rows, task.class_names, unknown)
     return own_part(rows, tables[OWN_EDGES], task.class_names, features)
 
 
@@ -282,9 +308,9 @@ def named_features(
     return features
 
 
-def _check_labels(rows: Rows, classes: Sequence[str]) -> None:
+def _check_labels(rows: Rows, classes: Sequence[str], unknown: Sequence[str]) -> None:
     """Raise `InputError` for a class that the run does not know: labels are not read, but it tells of a mistake."""
     cells = rows["label"]
-    for name in cells.take(cells.filled).codes()[1] if len(cells.filled) else ():
+    for name in names_of_classes(cells, unknown):
         if name not in classes:
-            raise unknown(f"class of the run, as column {cells.name!r} of {rows.where} has it,", name, classes)
+            raise unlike(f"class of the run, as column {cells.name!r} of {rows.where} has it,", name, classes)
