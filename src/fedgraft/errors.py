@@ -190,6 +190,11 @@ def nearest(got: object, names: Iterable[str]) -> str:
     return f" Did you mean {by_lower_case[near[0]]!r}?" if near else ""
 
 
+def literal(text: str) -> str:
+    """Return a text as a part of a format that says it."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 def printable(text: str) -> str:
     r"""A text in which control characters can be seen and do nothing; it is one line.
 

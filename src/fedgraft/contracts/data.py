@@ -169,6 +169,18 @@ class FittedData(Data[Shard]):
         Raises `InputError` for what no client can have published.
         """
 
+    @property
+    def void(self) -> Mapping[str, Any]:
+        """Return options of tasks without effect on these data, with the value that says so; none by default."""
+        return {}
+
+    def plain(self, task: Any, shard: Any) -> str:
+        """Return a Python module with a function `features(table)`, from a user's columns to what a model reads.
+
+        "" (default) where columns are read as they are. `shard` is the client's whose model it is; None = of all.
+        """
+        return ""
+
 
 class ClientTables(Data[Shard]):
     """Read one client's shard from tables of its own; the abilities that follow say which tables, and what for."""

@@ -5,16 +5,15 @@ What is written as CSV is text to a spreadsheet, never a formula.
 
 import csv
 import difflib
+import json
 import logging
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
@@ -148,13 +147,18 @@ def _records(path: Path) -> pd.DataFrame:
     text, _ = decoded(content(path), "", str(path))
     if not text.strip():
         raise pd.errors.EmptyDataError
-    lines = text.lstrip()[:1] != b"["
-    table = pd.read_json(BytesIO(text), orient="records", lines=lines, dtype=False, convert_dates=False)
-    for name in table.columns:
-        if len(nested := np.flatnonzero(table[name].map(lambda value: isinstance(value, dict)))):
-            where = f"{path}, row {nested[0] + 1}: {name!r}"
-            raise InputError(f"{where} holds an object; a table needs one value in each field.")
-    return table
+    if text.lstrip()[:1] == b"[":
+        records = json.loads(text)
+    else:
+        records = [json.loads(line) for line in text.splitlines() if line.strip()]
+    for row, record in enumerate(records):
+        if not isinstance(record, dict):
+            raise InputError(f"{path}, row {row + 1} must be an object of values by column; got {record!r:.40}.")
+        for name, value in record.items():
+            if isinstance(value, dict):
+                where = f"{path}, row {row + 1}: {name!r}"
+                raise InputError(f"{where} holds an object; a table needs one value in each field.")
+    return pd.DataFrame(records)
 
 
 def read_pipe(path: Path) -> pd.DataFrame:

@@ -108,7 +108,7 @@ def decoded(data: bytes, said: str, where: str) -> tuple[bytes, str]:
     how Latin-1 is read. Raises `InputError` for what is no text in that encoding.
     """
     encoding = said or _marked(data) or "utf-8"
-    if codecs.lookup(encoding).name in ("utf-8", "ascii"):
+    if codecs.lookup(encoding).name == "utf-8":
         data = data.removeprefix(codecs.BOM_UTF8)
         if data.isascii() or _is_utf8(data):
             if b"\0" not in data:
@@ -155,9 +155,9 @@ def found(lines: Sequence[str], form: TextForm, known: Collection[str], where: s
     comments = _comments(lines)
     head, lines = list(lines[:comments]), [line for line in lines[comments:] if line.strip()]
     separator = form.separator or _separator(lines, suffix, where)
-    if head and len(named := fields([head[-1].lstrip("#% ")], separator)[0]) > 1:
-        if lines and len(named) == len(fields(lines[:1], separator)[0]):  # the names stand in the last comment
-            lines, comments = [head.pop().lstrip("#% "), *lines], comments - 1
+    in_comment = head[-1].lstrip("#% ") if head else ""
+    if lines and 1 < len(*(fields([in_comment], separator) or [[]])) == len(fields(lines[:1], separator)[0]):
+        lines, comments = [in_comment, *lines], comments - 1  # the names stand in the last comment
     rows = [tuple(field.strip() for field in row) for row in fields(lines, separator)]
     first = rows[0] if rows else ()
     has_header = form.header if form.header is not None else _is_header(first, form, known)

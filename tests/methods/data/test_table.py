@@ -289,7 +289,9 @@ def test_a_split_and_a_time_that_are_none() -> None:
 
 
 @pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
-def test_another_separator_is_found_and_said(mark: str, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_separator_is_found_and_said(
+    mark: str, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     frame().drop(columns="shop").to_csv(tmp_path / "r.csv", index=False, sep=mark)
     (first, *_) = Table(tmp_path / "r.csv", low=1, high=5).load(seed=0)
     (same, *_) = Table(frame().drop(columns="shop"), low=1, high=5).load(seed=0)

@@ -1,4 +1,4 @@
-"""Reads the TU graph-classification sets from their text files, through PyG's parser, and keeps what it read.
+"""Reads sets of graphs in the layout of the TU collection from their text files, and keeps what it read.
 
 PyG's `parse_txt_array` reads every file, in blocks of lines. Not `read_tu_data` around it, which loses the last line of
 a file without a final newline, the names of labels and the number of repeated edges, widens labels to one-hot columns,
@@ -24,33 +24,38 @@ import torch
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, tidy_edges, with_degrees
-from fedgraft.domains.graphs.tu_sets import NUMBERED
+from fedgraft.domains.graphs.tu_sets import NUMBERED, SETS
 from fedgraft.domains.notes import LOG, tell
-from fedgraft.errors import InputError, require
+from fedgraft.errors import InputError, nearest, require
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array, Arrays
 
 ADDRESS = "https://www.chrsmrrs.com/graphkerneldatasets/{}.zip"
 FORMAT = 1
 """Of the stored arrays; another number makes every set be read again."""
+MOST_KINDS = 1 << 12
+"""Numbers from the lowest label of nodes to the highest, up to which each is a kind."""
 BLOCK = 1 << 18
 """Lines parsed at a time: Python objects for them take some 100 MB."""
 
 
-def read_set(root: Path, name: str, attributes: str = "auto", number: int = 0) -> GraphShard:
+def read_set(
+    root: Path, name: str, attributes: str = "auto", number: int = 0, are_numbers: bool | None = None
+) -> GraphShard:
     """A whole set, every graph of it for training, by its original name; what was left out goes to the log.
 
     The folder has NAME/raw/NAME_A.txt ... as PyG lays them out, or NAME/NAME_A.txt as the archives unpack. "auto" takes
-    a node's attributes only where it has no label; "always" and "never" say it. In sets of `NUMBERED`, `number` says
-    which of a graph's numbers, from 0, is its label. Where neither labels nor attributes are taken, a node's kind is
-    its degree.
+    a node's attributes only where it has no label; "always" and "never" say it. Where labels `are_numbers` (None = as
+    those of the sets `NUMBERED` are), `number` says which of a graph's is its label, from 0. Where neither labels nor
+    attributes are taken, a node's kind is its degree.
     """
-    arrays = _kept(name, *_find(root, name))
+    are_numbers = name in NUMBERED.values() if are_numbers is None else are_numbers
+    arrays = _kept(name, *_find(root, name, are_numbers))
     tell(arrays["notes"].tolist(), f"{name}: ")
     taken = attributes == "always" or (attributes == "auto" and len(arrays["kind_names"]) == 0)
     values = arrays["attributes"] if taken else arrays["attributes"][:, :0]
     label, classes = arrays["label"], tuple(arrays["classes"].tolist())
-    if name in NUMBERED.values():
+    if are_numbers:
         numbers = arrays["numbers"]
         require(number < numbers.shape[1], f"TU.number of {name}", f"below {numbers.shape[1]}", number)
         label, classes = np.ascontiguousarray(numbers[:, number]), ()
@@ -77,15 +82,31 @@ def read_set(root: Path, name: str, attributes: str = "auto", number: int = 0) -
     return shard if shard.kinds or (taken and values.shape[1]) else with_degrees(shard)
 
 
-def _find(root: Path, name: str) -> tuple[Callable[[list[Path], str], Arrays], list[Path]]:
+def sets_in(root: Path) -> list[str]:
+    """Return the names of the sets that a folder has."""
+    if not root.is_dir():
+        return []
+    return sorted(folder.name for folder in root.iterdir() if any(map(Path.is_file, _edge_files(root, folder.name))))
+
+
+def _edge_files(root: Path, name: str) -> list[Path]:
+    """Where the edges of a set may be."""
+    return [folder / f"{name}_A.txt" for folder in (root / name / "raw", root / name)]
+
+
+def _find(root: Path, name: str, are_numbers: bool) -> tuple[Callable[[list[Path], str], Arrays], list[Path]]:
     """Return how to read a set, and its files."""
-    for folder in (root / name / "raw", root / name):
-        if (folder / f"{name}_A.txt").is_file():
-            labels = "graph_attributes" if name in NUMBERED.values() else "graph_labels"
-            files = [folder / f"{name}_{part}.txt" for part in ("A", "graph_indicator", labels)]
+    for edges in _edge_files(root, name):
+        folder = edges.parent
+        if edges.is_file():
+            kinds = ("graph_labels", "graph_attributes")
+            files = [folder / f"{name}_{part}.txt" for part in ("A", "graph_indicator", kinds[are_numbers])]
             for path in files:
                 if not path.is_file():
-                    raise InputError(f"TU: no file {path}; {_hint(root, name)}")
+                    other = "classes" if are_numbers else "numbers"
+                    has_other = path == files[-1] and (folder / f"{name}_{kinds[not are_numbers]}.txt").is_file()
+                    hint = f"data.labels = {other!r} reads the {other} that it has." if has_other else _hint(root, name)
+                    raise InputError(f"TU: no file {path}; {hint}")
             more = [folder / f"{name}_{part}.txt" for part in ("node_labels", "node_attributes")]
             return _read_raw, files + [path for path in more if path.is_file()]
     packed = [root / "COLLAB.zip", root.parent / "COLLAB_txt" / "COLLAB.zip"] if name == "COLLAB" else []
@@ -96,6 +117,10 @@ def _find(root: Path, name: str) -> tuple[Callable[[list[Path], str], Arrays], l
 
 
 def _hint(root: Path, name: str) -> str:
+    if name not in {*SETS.values(), *NUMBERED.values()}:
+        there = sets_in(root)
+        listed = f"sets there: {', '.join(there[:20])}" if there else "no set in that layout is there"
+        return f"{listed}.{nearest(name, [*there, *SETS, *NUMBERED])}"
     return f"download {ADDRESS.format(name)} and unpack it in {root}."
 
 
@@ -159,6 +184,8 @@ def _arrays(
         # As in PyG, a column for each number from the lowest to the highest, whether or not it occurs.
         kind_names = range(int(node_labels.min()), int(node_labels.max()) + 1)
         kind = node_labels - kind_names.start
+        if len(kind_names) > MOST_KINDS:  # numbers that are no count: those alone that occur
+            kind_names, kind = np.unique(node_labels, return_inverse=True)
     return {
         "sizes": sizes,
         "degree": np.bincount(edges[0], minlength=nodes).astype(np.int32),

@@ -20,7 +20,7 @@ from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.keyed_split import Hashes, joined_either_way, named, split_by_hash
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.training.halo_setup import inside, without_edges
-from fedgraft.errors import require
+from fedgraft.errors import literal, require
 
 FEWEST: Final = 100
 """Pairs without an edge that a split has at least; of a small client's few, its score would be a draw of luck."""
@@ -45,7 +45,7 @@ class LinkShard(KnownRows):
     part: NDArray[np.int32]
 
     def __post_init__(self) -> None:
-        what, count = f"LinkShard.{{}} of {self.name}", len(self.split)
+        what, count = f"LinkShard.{{}} of {literal(self.name)}", len(self.split)
         for key, array, shape in (
             ("pairs", self.pairs, (2, count)),
             ("edge", self.edge, (count,)),

@@ -109,7 +109,10 @@ def text_features(texts: Sequence[str], width: int) -> Rows:
     if words.shape[1] == 1:  # nothing to reduce
         return _scaled(words.toarray())
     columns = min(width, *words.shape)
-    with threadpool_limits(1):  # so that sums are in one order
+    with (
+        threadpool_limits(1),
+        np.errstate(divide="ignore", invalid="ignore"),
+    ):  # so that sums are in one order; texts may be alike
         rows = TruncatedSVD(columns, algorithm="randomized", n_iter=7, random_state=0).fit_transform(words)
     return _scaled(rows)
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given, is_folder
 from fedgraft.domains.examples import NO_TIME, latest
-from fedgraft.domains.notes import LOG
+from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.ranking import item_features
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
+from fedgraft.domains.tables.features import feature
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
@@ -37,6 +38,7 @@ INTERACTIONS = Table(
 )
 ITEMS = Table("items", (Column("item"), Column("title", needed=False)), rest=True)
 """All other columns are features."""
+_MORE = " data.features and data.text name columns that are."
 USERS = Table("users", (Column("user"), Column("client")))
 """Questions."""
 
@@ -100,6 +102,9 @@ def _catalogue(
             made |= make({modality: of}, known)
         else:
             made[modality] = _standardised(rows, of, f"{OWNER}.features")
+    named = {column for of in sources.values() if not isinstance(of, str) for column in of} | {*texts}
+    unread = [name for name in others if name not in named]
+    tell([*rows.found, *([ITEMS.not_read(unread, rows.names, list(rows)) + _MORE] if unread else [])])
     titles = _text(rows["title"].values) if "title" in rows else []
     return Catalogue(known.ids, np.array(titles, dtype=np.str_), made, rows.where)
 
@@ -216,7 +221,7 @@ def _text(values: pd.Series) -> list[str]:
 def _standardised(rows: Rows, columns: Sequence[str], option: str) -> item_features.Rows:
     """Columns of numbers with mean 0 and variance 1 over the items; those that are all equal become 0."""
     _check_columns(rows, columns, option)
-    values: NDArray[np.float64] = np.stack([rows.column(column).numbers() for column in columns], axis=1)
+    values: NDArray[np.float64] = np.stack([feature(rows.column(column)) for column in columns], axis=1)
     centred, spread, most = values - values.mean(axis=0), values.std(axis=0), np.abs(values).max(axis=0)
     return item_features.on_grid(np.divide(centred, spread, out=np.zeros_like(values), where=spread > 1e-12 * most))
 

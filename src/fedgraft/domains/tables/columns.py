@@ -93,8 +93,12 @@ def _is_text(cells: Cells) -> bool:
 
 
 def _texts(cells: Cells) -> Texts:
+    if lists := cells.lists():
+        raise lists
     values = np.full(len(cells), None, object)
-    values[cells.filled] = cells.take(cells.filled).values.astype(str).to_numpy(object)
+    if len(cells.filled):
+        code, names = cells.take(cells.filled).codes()
+        values[cells.filled] = names.astype(object)[code]
     return values
 
 
@@ -114,10 +118,10 @@ def _parsed(cells: Cells) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         return values.to_numpy(np.float64, na_value=np.nan), known
     parsed = as_numbers(values)
     if len(unclear := np.flatnonzero(known & ~np.isfinite(parsed))) and not pd.api.types.is_numeric_dtype(values.dtype):
-        lower = values.iloc[unclear].astype(str).str.strip().str.lower()
-        known[unclear[lower.isin(MISSING).to_numpy()]] = False
+        lower = [str(value).strip().lower() for value in values.iloc[unclear]]
+        known[unclear[np.array([text in MISSING for text in lower], bool)]] = False
         if not np.isfinite(parsed[known]).any():
-            parsed[unclear] = lower.map(TRUTHS).to_numpy(np.float64, na_value=np.nan)
+            parsed[unclear] = [TRUTHS.get(text, np.nan) for text in lower]
     return parsed, known
 
 

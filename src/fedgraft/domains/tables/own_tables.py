@@ -108,7 +108,7 @@ class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
             check_names(columns, f"{owner}.columns")
 
     def names(self, **renamed: Any) -> Names:
-        """Return {role: name} of the columns of all tables, as options say, or as `renamed` does; how files are, too."""
+        """Return {role: name} of the columns of all tables, as options or `renamed` say, and how files are written."""
         names = {role: name for schema in self.schemas for role, name in schema.names(self, **renamed).items()}
         return {**names, FORMS: self.forms}
 

@@ -95,12 +95,28 @@ class Cells(Located):
         value = self.values.iloc[cell]
         return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
+    def lists(self) -> InputError | None:
+        """Return the error of a column whose cells hold several numbers each, which are no feature; else None."""
+        some = self.filled[:100]
+        if not len(some) or not all(_LIST.fullmatch(self.text(cell).strip()) for cell in some):
+            return None
+        hint = " Several numbers in one cell are no feature: give each a column of its own, such as emb_0, emb_1 ..."
+        return self.error(some[:1], "one number, as a feature", counted=False, hint=hint)
+
     def codes(self, number: re.Pattern[str] = _WHOLE_FLOAT) -> Coded:
         """Codes 0.. of ids or names, int64 [n], and the distinct ones as text in ascending order.
 
         Whole numbers that a program has written as floats, as it does where a column lacks some, are whole numbers: in
         a file of whose column all are whole. `number` says how a whole number may be written, its group 1 what it is.
         """
+        code, texts = self.distinct(number)
+        order = np.argsort(texts, kind="stable")
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return rank[code], texts[order]
+
+    def distinct(self, number: re.Pattern[str] = _WHOLE_FLOAT) -> Coded:
+        """Return what `codes` does, the distinct ones in any order, which takes no sorting."""
         values, whole = self.values, "text or whole numbers"
         if len(self.filled) < len(self):
             empty = np.flatnonzero(values.isna().to_numpy())
@@ -109,19 +125,16 @@ class Cells(Located):
             )
         if pd.api.types.is_float_dtype(values.dtype):
             floats = values.to_numpy(dtype=np.float64)
-            if len(broken := np.flatnonzero(~(np.abs(floats) < MOST) | (floats % 1 != 0))):
+            if len(broken := np.flatnonzero(~(np.abs(floats) < MOST) | (np.trunc(floats) != floats))):
                 raise self.error(broken, whole, repr(float(floats[broken[0]])), counted=False)
             values = pd.Series(floats.astype(np.int64))
         if pd.api.types.is_complex_dtype(values.dtype):
             raise self.error([0], whole, repr(complex(values.iloc[0])), counted=False)
         code, names = _distinct(values)
-        if not all(map(_is_text, names)):
+        if not all(map(str.isascii, names)) and not all(map(_is_text, names)):
             raise self.error([not _is_text(names[each]) for each in code], "text that can be written", counted=False)
         texts = np.array(names, dtype=str)
-        order = np.argsort(texts, kind="stable")
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        return self._whole(rank[code], texts[order], number)
+        return (code, texts) if pd.api.types.is_integer_dtype(values.dtype) else self._whole(code, texts, number)
 
     def _whole(self, codes: Indices, names: Array, number: re.Pattern[str]) -> Coded:
         """Return codes and names with whole numbers for floats, of each file of whose column all are whole."""
@@ -143,7 +156,7 @@ class Cells(Located):
         """Return ids as text, str [n]."""
         if not len(self):
             return np.zeros(0, np.str_)
-        code, names = self.codes()
+        code, names = self.distinct()
         return names[code]
 
     def among(self, names: Array, must: str = "") -> Indices:
@@ -153,7 +166,7 @@ class Cells(Located):
         """
         if not len(self):
             return np.zeros(0, np.int64)
-        code, own = self.codes()
+        code, own = self.distinct()
         found: Indices = places_of(names, own)[code]
         if len(lost := np.flatnonzero(found < 0)):  # of a version "1.0" among "1.1" no other column makes "1"
             found[lost] = places_of(names, self.values.iloc[lost].astype(str).to_numpy(dtype=object))
@@ -205,8 +218,8 @@ class Rows(Located):
     """Rows of a table, as the one reader returns them: the columns of `frame` were read, those of `unread` not.
 
     `names` are the user's of the columns. `places` are int64 [n], which rows of the source they are, and `file` int64
-    [n], of which file of a folder, and `files` their names without suffix; else none. `found` are notes on what was found out
-    about files.
+    [n], of which file of a folder, and `files` their names without suffix; else none. `found` are notes on what
+    was found out about files.
     """
 
     table: Table
@@ -313,7 +326,7 @@ def _distinct(values: pd.Series) -> tuple[Indices, list[str]]:
 
 
 def _is_text(name: str) -> bool:
-    return name.isascii() or not _HALVES.search(name)
+    return not _HALVES.search(name)
 
 
 _HALVES = re.compile("[\ud800-\udfff]")
@@ -332,7 +345,11 @@ def repeated(keys: Array) -> Indices:
 
 def places_of(names: Array, wanted: Array) -> Indices:
     """Return where each wanted name, in any shape, stands among names [n], all different, int64; -1 for none."""
-    places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
+    if names.dtype.kind == wanted.dtype.kind == "U":  # which pandas turns into objects twice
+        place = {name: number for number, name in enumerate(names.tolist())}
+        places = [place.get(name, -1) for name in wanted.ravel().tolist()]
+    else:
+        places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
     return np.asarray(places, np.int64).reshape(np.shape(wanted))
 
 

@@ -148,6 +148,19 @@ class ScaledTables(FittedData[Shard]):
     def dealt(self, collection: Collection[Any], seed: int) -> Sequence[Shard]:
         """Return one shard per client of what was read, with features."""
 
+    @property
+    def void(self) -> Mapping[str, Any]:
+        """Return the option that scales rows, where it has no effect."""
+        return {} if self.scale_rows else {"scale": 0.0}
+
+    @abstractmethod
+    def feature_columns(self, task: Any, shard: Any) -> Sequence[str]:
+        """Return the columns that features are made of, in order; arguments as of `plain`."""
+
+    def plain(self, task: Any, shard: Any) -> str:
+        """Return a Python module with a function `features(table)`, from the columns of these tables."""
+        return self.made.plain(self.feature_columns(task, shard)) if self.made.by_name else ""
+
     def features_of(self, columns: Columns, where: str) -> Features:
         """Return what is made of columns, float32 [rows, features]; notes, behind `where`, are of texts not known."""
         tell(self.made.unknown(columns), where)
@@ -184,6 +197,7 @@ class ScaledTables(FittedData[Shard]):
         given = table[present].notna().any(axis=1).to_numpy() | may_be_empty
         values = self.made.dense(columns)
         self._note_missing(columns.take(given), where)
+        tell(self.made.unknown(columns.take(given)), f"{where}: ")
         values[~given] = np.nan
         made = pd.DataFrame(values, columns=list(self.made.names(present)), index=table.index)
         return pd.concat([table.drop(columns=present), made], axis=1)

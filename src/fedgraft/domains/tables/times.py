@@ -175,6 +175,6 @@ def _day_first(
     raise wrong(
         unsure,
         _ONE_WAY,
-        f" It may be {day_first} or {month_first}: data.time_format = {formats[0]!r} says the first, {formats[1]!r} the "
-        "second.",
+        f" It may be {day_first} or {month_first}: data.time_format = {formats[0]!r} says the first, {formats[1]!r} "
+        "the second.",
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,40 @@ column of 0 and 1 each.
 def formed(numbers: Floats, unit: float | None) -> Floats:
     """Return numbers as they are, or their signed logarithm in a unit."""
     return numbers if unit is None else np.sign(numbers) * np.log1p(np.abs(numbers) / unit)
+
+
+_PLAIN: Final = '''"""Features that the model reads, from a table with the columns of the training data."""
+
+import numpy as np
+import pandas as pd
+
+COLUMNS = {{
+{columns}}}
+"""What is made of each column: "mean" taken off and divided by "spread", of sign(x) log(1 + |x| / unit) where there is
+a "unit"; a column of 0 and 1 for each of "values"; where "missing", one more that says which cells were empty."""
+NAMES = {names}
+"""Of the features, in order."""
+
+
+def features(table: pd.DataFrame) -> np.ndarray:
+    """Return float32 [rows, features]."""
+    parts = []
+    for name, column in COLUMNS.items():
+        empty = table[name].isna().to_numpy()
+        if "values" in column:
+            text = table[name].astype(str).to_numpy()
+            parts += [(text == value) & ~empty for value in column["values"]]
+        else:
+            x = pd.to_numeric(table[name]).to_numpy(np.float64, na_value=np.nan)
+            if "unit" in column:
+                x = np.sign(x) * np.log1p(np.abs(x) / column["unit"])
+            if "spread" in column:
+                x = (x - column["mean"]) / column["spread"]
+            parts.append(np.where(empty, 0.0 if "spread" in column else column.get("fill", 0.0), x))
+        if column.get("missing"):
+            parts.append(empty)
+    return np.stack(parts, axis=1).astype(np.float32)
+'''
 
 
 @dataclass(frozen=True)
@@ -97,6 +131,11 @@ class Transforms:
         parts = [np.asarray(values == value, np.float64) for value in transform["values"]]
         lost = np.array([value is None for value in values], np.float64)
         return [*parts, *([lost] if transform.get("missing") else [])]
+
+    def plain(self, columns: Sequence[str]) -> str:
+        """Return a Python module with a function `features(table)`, from a table with these columns."""
+        listed = "".join(f"    {name!r}: {dict(self.by_name.get(name, {}))!r},\n" for name in columns)
+        return _PLAIN.format(columns=listed, names=list(self.names(columns)))
 
     def unknown(self, columns: Columns) -> list[str]:
         """Return notes on texts that have no column of their own."""

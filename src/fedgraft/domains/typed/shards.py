@@ -20,7 +20,7 @@ from scipy import sparse
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.examples import LATER, Examples, Features, check_alike, check_below, check_features, stacked
 from fedgraft.domains.keyed_split import Hashes, named
-from fedgraft.errors import InputError, nearest, require, require_one_of, unknown
+from fedgraft.errors import InputError, literal, nearest, require, require_one_of, unknown
 
 JOIN = "-"
 """Joins names of types: "paper-author" are edges, "paper-author-paper" is a metapath."""
@@ -60,7 +60,7 @@ class TypedGraph(Examples):
     scale_rows: bool = field(default=True, metadata=LATER)
 
     def __post_init__(self) -> None:
-        what = f"TypedGraph.{{}} of {self.name}"
+        what = f"TypedGraph.{{}} of {literal(self.name)}"
         require_one_of(what.format("target"), self.target, tuple(self.ids))
         for key, shape, wanted in (
             ("features", self.features.shape, (self.targets, self.features.shape[-1])),

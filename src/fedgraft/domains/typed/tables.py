@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import Given
@@ -98,7 +99,9 @@ def read_typed_graph(
     split, client, clients = read_split(own, label), np.zeros(len(own), np.int64), np.array([], str)
     if "client" in own:
         # Of rows of other types nothing is read, whatever stands there: what is left may be of a simpler type.
-        client, clients = replace(own["client"], values=own["client"].values.infer_objects()).codes()
+        cells = own["client"]
+        simpler = pd.api.types.infer_dtype(cells.values) in ("integer", "floating", "mixed-integer-float")
+        client, clients = (replace(cells, values=cells.values.infer_objects()) if simpler else cells).codes()
     columns = columns_of(own, _features(own))
     whole = TypedGraph(
         name=own.where,
@@ -114,7 +117,7 @@ def read_typed_graph(
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
     named = tuple(clients.tolist())
-    told = (*notes, *class_notes(label, classes, own.where, unknown))
+    told = (*_not_read(kinds, target, columns.names), *notes, *class_notes(label, classes, own.where, unknown))
     collection = Collection(whole, client, named, "split" in own, told, columns.names, columns=columns)
     return in_order(collection, metapaths) if by_ids else collection
 
@@ -167,6 +170,19 @@ def _node_tables(nodes: Tables, target: str, names: Names, owner: str) -> tuple[
         wanted, _ = NODES.wanted(owner, names, only={*NODES.roles} - {"node", TYPE})
         check_there(list(kinds[target]), wanted, kinds[target].where)
     return kinds, ids
+
+
+def _not_read(kinds: Mapping[str, Rows], target: str, features: Sequence[str]) -> list[str]:
+    """Notes on what was found out about files of nodes, and on columns that are not read."""
+    notes = [note for rows in kinds.values() for note in rows.found]
+    for kind, rows in kinds.items():
+        roles = [rows.names[role] for role in NODES.roles if role != "features"]
+        own = {*roles, *features} if kind == target else {rows.names["node"], TYPE}
+        unread = [name for name in rows if name not in own and rows.frame[name].notna().any()]
+        why = "data.features would read one" if kind == target else f"those of type {target!r} alone are"
+        if unread:
+            notes.append(f"Columns of nodes of type {kind!r} that are not read: {', '.join(unread)}; {why}.")
+    return list(dict.fromkeys(notes))
 
 
 def _check_once(kind: str, ids: Texts, rows: Rows) -> None:
@@ -237,7 +253,7 @@ def _edges(
             pair, both = pair[::-1], both[::-1]
         ends.setdefault(pair, []).append(both)
         origins.setdefault(pair, []).append(rows.where)
-    links, notes = {}, []
+    links, notes = {}, [note for _, rows, _ in tables for note in rows.notes]
     for pair, some_ends in ends.items():
         listed = np.concatenate(some_ends, axis=1)
         links[pair] = once(listed, pair[0] == pair[1])
@@ -246,7 +262,7 @@ def _edges(
         counts = {"edges from a node to itself": loops, "repeated edges": repeated}
         where = f"{' and '.join(dict.fromkeys(origins[pair]))}: {JOIN.join(pair)}"
         notes += [f"{where}: {count:,} {what} left out." for what, count in counts.items() if count]
-    return links, tuple(notes)
+    return links, tuple(dict.fromkeys(notes))
 
 
 def _places(

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from textwrap import indent
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import torch
 
+from fedgraft.contracts.data import Data, FittedData
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainModel, PlainTask, Tensors
 from fedgraft.errors import InputError
@@ -18,7 +20,7 @@ from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.data_now import listed
 from fedgraft.experiment.storage.finished_run import SHOWN, FinishedRun, load_model
 
-SOURCE, WEIGHTS, README = "model.py", "model.safetensors", "README.md"
+SOURCE, WEIGHTS, README, FEATURES = "model.py", "model.safetensors", "README.md", "features.py"
 TABLES, NAMES = "client.safetensors", "client.json"
 _TEXT: Final = """# {title}
 
@@ -30,6 +32,9 @@ It needs torch, torch_geometric and safetensors{needs}. Inputs:
 {inputs}
 Outputs: {outputs}
 {notes}"""
+_READ: Final = """
+Features are made of the columns of the training data by `features(table)` of `features.py`, which needs pandas.
+"""
 _SMOOTHED: Final = """
 The run smoothed its answers over the graph after training; `fedgraft predict` does, this model alone does not.
 """
@@ -60,6 +65,9 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
         notes=_SMOOTHED if run.plan.smoothing else "",
     )
     contents = {SOURCE: plain.source.encode(), WEIGHTS: _bytes(plain.arrays), README: text.encode()}
+    if features := _features(run, client):
+        contents[FEATURES] = features.encode()
+        contents[README] += _READ.encode()
     if plain.client:
         names = json.dumps(plain.names, ensure_ascii=False)
         contents |= {TABLES: _bytes(plain.client), NAMES: names.encode()}
@@ -85,7 +93,7 @@ def exported(folder: Path) -> torch.nn.Module:
 
 def _plain(run: FinishedRun, client: str | None) -> PlainModel:
     """Return the model in PyG's words."""
-    task, name = run.plan.task, run.experiment.task_name
+    task, name = _as_read(run.plan.task, run.experiment.data), run.experiment.task_name
     if not isinstance(task, PlainTask):
         raise InputError(f"Models of task {name!r} cannot be exported; those of {_those('tasks', PlainTask)} can.")
     encoder = getattr(task, "encoder", None)
@@ -102,6 +110,18 @@ def _plain(run: FinishedRun, client: str | None) -> PlainModel:
         names = listed(run.names, SHOWN)
         raise InputError(f"Each client ended with a model of its own; say whose with --client, one of {names}.")
     return task.plain(load_model(run.run_folder), None, {})
+
+
+def _as_read(task: Any, data: Data[Any]) -> Any:
+    """Return the task without options that have no effect on how data are read."""
+    void = data.void if isinstance(data, FittedData) else {}
+    return replace(task, **{name: value for name, value in void.items() if hasattr(task, name)}) if void else task
+
+
+def _features(run: FinishedRun, client: str | None) -> str:
+    """Return a module that makes features of the user's columns; "" where there is nothing to make."""
+    data, shard = run.experiment.data, None if client is None else run.shards[run.number(client)]
+    return data.plain(run.plan.task, shard) if isinstance(data, FittedData) else ""
 
 
 def _bytes(tensors: Tensors) -> bytes:

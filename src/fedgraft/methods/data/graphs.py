@@ -197,6 +197,11 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         kind = {"are_numbers": numbers, "columns_of": columns, "unknown": self.unknowns, "by_ids": self.by_ids}
         return read_graphs(tables, names, "Graphs", **kind)
 
+    def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
+        """Return the columns of nodes that a client's attributes are made of, in order."""
+        made = {part: name for name in self.made.by_name for part in self.made.names([name])}
+        return tuple(dict.fromkeys(made.get(name, name) for name in shard.attribute_names))
+
     def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
         """Return the attributes of one client's nodes."""
         columns: Columns = self._own(tables, purpose).columns

@@ -14,6 +14,7 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
+from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns
@@ -47,8 +48,9 @@ class Nodes(
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
             client named after it. Or a PyG `Data` object (x, y with -1 for unknown, edge_index, and optionally `client`
             of each node, train_mask, val_mask and test_mask), or the path of a .pt file that `torch.save` wrote it to,
-            or {client: `Data` object}, without edges between clients.
-        edges: the same for edges, where a folder's files are read as one; not with a PyG object.
+            or {client: `Data` object}, without edges between clients. Or a file of a whole graph: .graphml, .gexf,
+            .gml, .net (Pajek), .edgelist or .adjlist, read by networkx.
+        edges: the same for edges, where a folder's files are read as one; not with a PyG object or a file of both.
         node: column of `nodes`, an id that is unique over all clients.
         label: column of `nodes`, the class, text or a whole number, or the number; empty where it is unknown. "" = none
             is read, for the task `link`; nor are a column "label", `split`, y and masks.
@@ -104,12 +106,17 @@ class Nodes(
                 )
             if self.edges is not None:
                 raise InputError("Nodes.edges must be left out where Nodes.nodes is a PyG object.")
+        elif is_graph_file(self.nodes):
+            if self.edges is not None:
+                raise InputError(f"Nodes.edges must be left out: {self.nodes} holds nodes and edges.")
         elif self.edges is None:
             raise InputError("Nodes.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
 
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:
-        """Take a PyG object with one row of x per label, or one for each client; or options with nodes."""
+        """Take a PyG object with one row of x per label, or one for each client; a graph's file; options with nodes."""
+        if is_graph_file(given):
+            return {"nodes": given}
         if isinstance(given, Mapping) and "nodes" in given and not {"graphs", "target"} & given.keys():
             return dict(given)
         objects = list(given.values()) if isinstance(given, Mapping) else [given]
@@ -134,10 +141,13 @@ class Nodes(
 
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
-        if self.edges is not None:
+        if self.edges is not None or is_graph_file(self.nodes):
             columns = partial(self.read_columns, owner="Nodes")
             form = self.names(), "Nodes", self._are_numbers, columns, self.unknowns, self.by_ids
-            return reading.read_nodes(self.nodes, self.edges, *form)
+            tables = (
+                (self.nodes, self.edges) if self.edges is not None else tables_of_file(Path(self.nodes), self.names())
+            )
+            return reading.read_nodes(*tables, *form)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):
             data, where = read_object(Path(data), where, "Data"), str(data)
@@ -159,6 +169,10 @@ class Nodes(
         if "nodes" in asked:
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
         return {**asked, "features": pd.DataFrame({"name": self.made.names(names)})}
+
+    def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
+        """Return the columns of nodes that features are made of, in order."""
+        return self._features(task, None)
 
     def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
         """Return the columns of features of one client's nodes."""
@@ -198,6 +212,9 @@ class Nodes(
     def _features(self, task: Any, own: Given | None) -> tuple[str, ...]:
         """Return columns of features; a PyG object has numbers alone."""
         names = self.names()
+        if is_graph_file(self.nodes) and Path(self.nodes).is_file():
+            nodes, _ = tables_of_file(Path(self.nodes), names)
+            return reading.named_features(task, nodes, names, own, self.made.names)
         if self.edges is None:
             return reading.numbered(task.features - self.made.added)
         return reading.named_features(task, self.nodes, names, own, self.made.names)

@@ -1,5 +1,6 @@
 """The TU sets of graphs, with a class or a number each: a client is a set of a group, or a share of one set."""
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,9 @@ import numpy as np
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
 from fedgraft.domains.graphs.shards import FEWEST, GraphShard, check_labels, deal, split_graphs, stratified
-from fedgraft.domains.graphs.tu_files import read_set
+from fedgraft.domains.graphs.tu_files import read_set, sets_in
 from fedgraft.domains.graphs.tu_sets import NUMBERED, SETS, SETTINGS
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, nearest, require, require_one_of
 
 SHARES = 10
 """Clients of a single set, unless given: those of CEFGL's tables for DD, NCI1 and IMDB-BINARY."""
@@ -20,7 +21,7 @@ SHARES = 10
 
 @dataclass(frozen=True)
 class TU(Data[GraphShard]):
-    """Graph classification on sixteen TU sets: a client is a whole set of a group, or a share of one set.
+    """Graph classification on TU sets, or own ones in their layout: a client is a whole set, or a share of one.
 
     Source: Morris et al., "TUDataset", GRL+ at ICML 2020 (chrsmrrs.com): free for research, citation asked, no licence
     stated, so fedgraft does not ship it; groups and settings of CEFGL, as its recipe's page says.
@@ -36,7 +37,8 @@ class TU(Data[GraphShard]):
         root: folder with one folder per set, as the archives unpack (NAME/NAME_A.txt) or as PyG lays them out
             (NAME/raw/NAME_A.txt). COLLAB may also be a COLLAB.zip with one block of lines per graph, there or in
             ../COLLAB_txt.
-        sets: a group, a setting or a set.
+        sets: a group, a setting or a set; or the name of a folder of `root`, any set of the collection or an own one in
+            its layout, such as "MYSET" for MYSET/MYSET_A.txt.
         clients: 0 (default) is one per set of a group, or 10 shares of a single set; else how many shares.
         partition: how a single set is dealt: "iid", at random in equal numbers, or "dirichlet".
         alpha: of the Dirichlet distribution over clients, drawn for each class, > 0; 0.5 is usual, smaller is more
@@ -46,7 +48,7 @@ class TU(Data[GraphShard]):
         max_graphs: most graphs per set, >= 3; 0 (default) takes all. For small machines: a random part, stratified by
             class, so results are not those of the set.
         labels: "classes", for the task `graph`; or "numbers", for `graph_regression`, which sets it, with one of the
-            three sets that have some.
+            three sets, or an own one, that has some.
         number: which of a graph's numbers is its label, counted from 0.
     """
 
@@ -65,7 +67,7 @@ class TU(Data[GraphShard]):
 
     def __post_init__(self) -> None:
         require_one_of("TU.labels", self.labels, ("classes", "numbers"))
-        require_one_of("TU.sets", self.sets, (*SETTINGS, *SETS) if self.labels == "classes" else tuple(NUMBERED))
+        self._check_sets()
         require(self.number >= 0, "TU.number", "at least 0", self.number)
         require_one_of("TU.partition", self.partition, ("iid", "dirichlet"))
         require_one_of("TU.attributes", self.attributes, ("auto", "always", "never"))
@@ -85,7 +87,7 @@ class TU(Data[GraphShard]):
         if self.sets in SETTINGS:
             shards = [self._set(name, seed, place) for place, name in enumerate(SETTINGS[self.sets])]
         else:
-            whole = self._set({**SETS, **NUMBERED}[self.sets], seed, 0)
+            whole = self._set({**SETS, **NUMBERED}.get(self.sets, self.sets), seed, 0)
             alpha = self.alpha if self.partition == "dirichlet" else None
             g = generator(seed, "partition")
             dealt = deal(whole.label, self.clients or SHARES, alpha, g, whole.name)
@@ -93,8 +95,21 @@ class TU(Data[GraphShard]):
         splits = [split_graphs(shard.label, generator(seed, "split", client=k)) for k, shard in enumerate(shards)]
         return [replace(shard, split=split) for shard, split in zip(shards, splits, strict=True)]
 
+    def _check_sets(self) -> None:
+        """Raise `InputError` for a name that is neither known nor that of a set in the folder, if that can be seen."""
+        known = (*SETTINGS, *SETS) if self.labels == "classes" else tuple(NUMBERED)
+        others = {*SETTINGS, *SETS, *NUMBERED}.difference(known)
+        there, name = sets_in(Path(self.root)), self.sets
+        if name in known or name in there:
+            return
+        near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8)
+        if name in others or Path(self.root).is_dir() or near:  # a folder that has moved is looked for later
+            own = f", or a set in {self.root}, {', '.join(map(repr, there[:20]))}" if there else ""
+            listed = ", ".join(map(repr, known))
+            raise InputError(f"TU.sets must be one of {listed}{own}; got {name!r}.{nearest(name, [*known, *there])}")
+
     def _set(self, name: str, seed: int, place: int) -> GraphShard:
-        whole = read_set(Path(self.root), name, self.attributes, self.number)
+        whole = read_set(Path(self.root), name, self.attributes, self.number, self.labels == "numbers")
         if not 0 < self.max_graphs < whole.graphs:
             return whole
         part = whole.take(stratified(whole.label, self.max_graphs, generator(seed, "subset", client=place)))

@@ -192,6 +192,10 @@ class TypedGraph(
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
         return {**asked, "features": pd.DataFrame({"name": list(self.made.names(names))}, dtype=object)}
 
+    def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
+        """Return the columns of target nodes that features are made of, in order."""
+        return self.feature_names
+
     def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
         """Return the columns of features of one client's target nodes."""
         columns: Columns = self._own(task, tables, purpose).columns

@@ -36,7 +36,7 @@ from fedgraft.domains.examples import (
 from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.notes import LOG
-from fedgraft.errors import InputError, require
+from fedgraft.errors import InputError, literal, require
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
 
@@ -100,7 +100,7 @@ class NodeShard(LabelledNodes):
     halo_place: Numbers
 
     def __post_init__(self) -> None:
-        what = f"NodeShard.{{}} of {self.name}"
+        what = f"NodeShard.{{}} of {literal(self.name)}"
         _check(self, what, self.own + self.halo)
         sound = self.halo_owner.shape == self.halo_place.shape == (self.halo,)
         require(sound, what.format("halo_place"), f"of shape {(self.halo,)}", self.halo_place.shape)
@@ -129,7 +129,7 @@ class WholeGraph(LabelledNodes):
     """A graph before it is cut; every edge both ways, no loops, no repeats, as `undirected` makes them."""
 
     def __post_init__(self) -> None:
-        what = f"WholeGraph.{{}} of {self.name}"
+        what = f"WholeGraph.{{}} of {literal(self.name)}"
         require(self.nodes >= 1, what.format("label"), "of at least one node", self.nodes)
         _check(self, what, self.nodes)
         stored = self.features if isinstance(self.features, np.ndarray) else self.features.data
