@@ -106,7 +106,7 @@ def _moments(numbers: Floats) -> Floats:
         mean = np.nanmean(values, axis=0)
         off = values - mean
         spread = np.sqrt(np.nanmean(off**2, axis=0))
-        parts += [mean, spread, np.nanmean(off**3, axis=0) / np.where(spread > 0, spread, 1.0) ** 3]
+        parts += [mean, spread, np.nanmean((off / np.where(spread > 0, spread, 1.0)) ** 3, axis=0)]
     return np.stack(parts, axis=1)
 
 
@@ -180,13 +180,14 @@ def _agreed_numbers(published: Sequence[Any], width: int, scaling: Scaling) -> l
     for place, each in enumerate(published):
         moments[place, kinds[place] == NUMBER] = each["moments"]
     counts[kinds != NUMBER] = 0.0
-    return [
+    transforms = [
         {
             **(_of_moments(moments[:, column], counts[:, column], scaling) if counts[:, column].any() else {}),
             **({"missing": True} if missing[column] else {}),
         }
         for column in range(width)
     ]
+    return [{} if each.keys() == {"fill"} else each for each in transforms]
 
 
 def _of_moments(moments: Floats, count: Floats, scaling: Scaling) -> dict[str, Any]:
@@ -210,8 +211,9 @@ def _merged(moments: Floats, count: Floats) -> tuple[float, float, float]:
     centre = float(share @ mean)
     off = mean - centre
     variance = float(share @ (spread**2 + off**2))
-    cubed = float(share @ (skewness * spread**3 + 3 * off * spread**2 + off**3))
-    return centre, variance**0.5, cubed / variance**1.5 if variance > 0 else 0.0
+    whole = variance**0.5 or 1.0
+    spread, off = spread / whole, off / whole
+    return centre, variance**0.5, float(share @ (skewness * spread**3 + 3 * off * spread**2 + off**3))
 
 
 def _agreed_texts(parts: Sequence[Any], name: str) -> dict[str, Any]:

@@ -197,6 +197,7 @@ class ScaledTables(FittedData[Shard]):
         given = table[present].notna().any(axis=1).to_numpy() | may_be_empty
         values = self.made.dense(columns)
         self._note_missing(columns.take(given), where)
+        tell(self.made.unknown(columns.take(given)), f"{where}: ")
         values[~given] = np.nan
         made = pd.DataFrame(values, columns=list(self.made.names(present)), index=table.index)
         return pd.concat([table.drop(columns=present), made], axis=1)

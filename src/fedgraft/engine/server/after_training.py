@@ -107,7 +107,7 @@ class AfterTraining:
             for client, sums in scoring.clients.items()
         }
         choice = self._plan.choice(scoring.sums["validation"])
-        state.best = {**state.best, **scores, "choice": choice, "sums": scoring.sums}
+        state.best = {**state.best, **scores, "choice": choice, "sums": scoring.sums, "scores": state.scores}
 
     def _clients(self, state: RunState) -> Sequence[int]:
         """Those who have told of their edges."""

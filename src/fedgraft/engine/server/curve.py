@@ -51,4 +51,4 @@ def _keep_best(plan: Plan, state: RunState, scoring: Scoring, groups: Iterable[i
     if improves(choice, best, plan.task.better) or best is None or math.isnan(best):
         models = {str(group): scored_model(plan, state.sharing, state.averages, group) for group in groups}
         known = {name: point[name] for name in ("round", *SCORED_SPLITS)}
-        state.best = {**known, "choice": choice, "sums": sums, "models": models}
+        state.best = {**known, "choice": choice, "sums": sums, "scores": state.scores, "models": models}

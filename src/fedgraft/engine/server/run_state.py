@@ -53,7 +53,8 @@ class RunState:
             "simulated_seconds"}; and "lacking", the number of clients that could not be scored, where there were any:
             then it has no score.
         best: the best point by validation (the last one, while none has a score): {"round", "choice", "validation",
-            "test", "sums": {split: sums}, "models": {group: parameters}}.
+            "test", "sums": {split: sums}, "scores": {client: {split: score}}, "models": {group: parameters}}. Earlier
+            versions stored no scores in it.
         finished: which limit ended the run; "" while it goes on.
         borders: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
         smoothed: {"choice", "before": {split: score}, "failed": {client: reason}} once they are; written by
@@ -115,6 +116,18 @@ class RunState:
         if len(models) == 1:
             return dict(next(iter(models.values())))
         return {f"{group}/{name}": array for group, model in models.items() for name, array in model.items()}
+
+    def kept_scores(self, personal: bool) -> dict[str, dict[str, float]]:
+        """Return {client: {split: score}} of the models that the run keeps.
+
+        That is the best by validation. Clients that have models of their own (`personal`) were scored with what they
+        keep: the last scores are theirs, unless it lacks somebody. States of earlier versions have the last scores
+        alone: none is returned where these are of another model.
+        """
+        last = self.curve[-1]
+        if personal and "lacking" not in last:
+            return self.scores
+        return dict(self.best.get("scores", self.scores if self.best["round"] == last["round"] else {}))
 
     def note_training(self, answered: Iterable[int], failed: Mapping[int, str], round: int) -> None:
         """Remember who answered a round, and whose last one failed.

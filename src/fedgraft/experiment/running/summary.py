@@ -1,5 +1,6 @@
 """The result of a run: what `summary.json` and `model.safetensors` hold, and the digest of all that was learnt."""
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from statistics import mean
@@ -18,6 +19,7 @@ from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.data_table import described
 from fedgraft.wire.layouts import Arrays, digest
 
+LOG = logging.getLogger("fedgraft.experiment.running.summary")
 CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")
 """What each point of a summary's curve holds, in order."""
 
@@ -30,20 +32,26 @@ def summarise(
     Where clients' data are not `here` but at nodes of a federation, `shards` tell their names alone.
 
     "scored" is the size of the sample of clients that scores are of, 0 where they are of all; "test_per_client" then
-    holds the clients of the sample, and yardsticks see their data alone.
+    holds the clients of the sample, and yardsticks see their data alone. It, "test_plain_mean" and "measures" are of
+    the models that the run keeps, as "test_at_best_validation" is; "validation" and "test" are of the last round.
     Where clients keep models of their own, the digest covers the fingerprints of what they remember as well. A score
     that lacks clients, and the test score of a client that could not be scored, are None. Raises
     `AllClientsFailedError` where no client ever trained: there is no result.
     """
     _check_answered(state)
-    last = state.curve[-1]
+    if state.scores and not state.kept_scores(experiment.plan.personal):
+        LOG.warning(
+            "An earlier version began this run and stored each client's score of the last round alone: test_per_client "
+            "is empty, as the model that the run keeps is of another round."
+        )
+    last, kept = state.curve[-1], state.kept_scores(experiment.plan.personal)
     names, scored = names_of(shards), experiment.evaluation.scored(state.joined, experiment.seed)
     sampled = len(scored) < len(state.joined)
     by_client = {
-        names[client]: _number(state.scores.get(str(client), {}).get("test"))
+        names[client]: _number(kept.get(str(client), {}).get("test"))
         for client in (scored if sampled else range(len(shards)))
     }
-    known = [] if "lacking" in last else [score for score in by_client.values() if score is not None]
+    known = [score for score in by_client.values() if score is not None] if state.best["sums"] else []
     measured = [shards[client] for client in scored] if sampled else shards
     yardsticks = baselines.scores(experiment, measured)
     raw_data, alone = None, None

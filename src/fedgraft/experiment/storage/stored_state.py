@@ -43,6 +43,7 @@ _BEST: Final[dict[str, Any]] = {
     "sums": dict[str, dict[str, float]],
     "models": dict[str, dict[str, Array]],
 }
+_SCORES = dict[str, dict[str, float]]
 _HALO: Final[dict[str, Any]] = {"nodes": int, "owner": Array, "place": Array}
 _BROADCAST: Final[dict[str, Any]] = {
     "version": int,
@@ -149,8 +150,8 @@ def check_state(state: RunState, plan: Plan, selector: Selector[Any], where: str
     All that the loop and the methods rely on must be there.
     """
     with _damaged(where):
-        _check_history(state, plan)
         _check_best(state, plan)
+        _check_history(state, plan)
         _check_halo_store(state, plan)
         _check_sharing(state, plan)
         _check_broadcast(state, plan)
@@ -180,14 +181,15 @@ def _check_history(state: RunState, plan: Plan) -> None:
     for number, point in enumerate(state.curve):
         _check_record(point, _POINT, f"state.curve[{number}]")
         _demand(point["round"] <= state.round, f"state.curve[{number}] is of round {point['round']} of {state.round}")
-    for client, scores in state.scores.items():
+    for client, scores in [*state.scores.items(), *state.best.get("scores", {}).items()]:
         _demand(scores.keys() >= {*SPLITS}, f"state.scores of client {client} are of {', '.join(scores) or 'nothing'}")
     for split, losses in state.losses.items():
         _demand(split in SPLITS and len(losses) == 2, f"state.losses of {split} are {len(losses)}")
 
 
 def _check_best(state: RunState, plan: Plan) -> None:
-    _check_record(state.best, _BEST, "state.best")
+    known = {"scores": _SCORES} if "scores" in state.best else {}  # earlier versions stored none
+    _check_record(state.best, _BEST | known, "state.best")
     _demand(len(state.best["models"]) > 0, "state.best has no model")
     for group, model in state.best["models"].items():
         with _within(f"state.best, model {group}"):
