@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Collection
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -100,7 +101,7 @@ def _whole_numbers(
     if (dialect.has_header and not first) or b'"' in first or not all(dialect.names):
         return None
     check_names(dialect.names, str(path))
-    options = {"header": 0 if dialect.has_header else None, "names": list(dialect.names)}
+    options: Any = {"header": 0 if dialect.has_header else None, "names": list(dialect.names)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
