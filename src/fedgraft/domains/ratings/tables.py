@@ -87,9 +87,7 @@ def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False) 
     client = rows.clients() if named else None
     split, time = rows.read("split"), rows.read("time")
     pair = user * len(item_ids) + item
-    kept, repeats = latest(
-        pair if client is None else pair * len(client[1]) + client[0], time if form.by_ids else None
-    )
+    kept, repeats = latest(pair if client is None else pair * len(client[1]) + client[0], time if form.by_ids else None)
     kept = kept if form.by_ids else np.sort(kept)
     if repeats:
         stands = f"the latest by {rows.names['time']!r} stands" if time is not None else NO_TIME
