@@ -59,9 +59,10 @@ def read_graphs(
     With `columns_of`, which reads columns of attributes, these are `columns`, and the graphs have none.
 
     They are "nodes"; "edges", listed one way or both; and "graphs", where every graph needs a label; graphs, and their
-    nodes, are then in the order of their ids, or of rows unless `by_ids`. If it needs none, labels, clients and splits are not read, and without
-    that table the graphs are those that the nodes name, in that order. Errors call the tables by `owner`: "Graphs" for
-    Graphs.nodes ... Labels are classes, or numbers; graphs whose labels are `unknown` are left out.
+    nodes, are then in the order of their ids, or of rows unless `by_ids`. If it needs none, labels, clients and splits
+    are not read, and without that table the graphs are those that the nodes name, in that order. Errors call the tables
+    by `owner`: "Graphs" for Graphs.nodes ... Labels are classes, or numbers; graphs whose labels are `unknown` are left
+    out.
     """
     GRAPHS.check(owner, names)
     NODES.check(owner, names, ("graph", "node"))

@@ -74,9 +74,10 @@ def read_typed_graph(
 ) -> Collection[TypedGraph]:
     """Read a graph of a row per node and a row per edge, listed one way or both.
 
-    Nodes are in the order of their ids, or of rows unless `by_ids`. Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
-    `owner` is what errors call the parameters: "TypedGraph" for TypedGraph.nodes ... The table may lack some of
-    `known_classes`; none = those that it has. `columns_of` reads columns of features; labels `unknown` are as empty.
+    Nodes are in the order of their ids, or of rows unless `by_ids`. Nodes of the type `target` are classified.
+    `metapaths` are those that the graph suggests; none = the shortest. `owner` is what errors call the parameters:
+    "TypedGraph" for TypedGraph.nodes ... The table may lack some of `known_classes`; none = those that it has.
+    `columns_of` reads columns of features; labels `unknown` are as empty.
     """
     kinds, ids = _node_tables(nodes, target, names, owner)
     require_one_of(f"{owner}.target", target, kinds)
