@@ -4,8 +4,9 @@ import bz2
 import gzip
 import lzma
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 import pyarrow as pa
 
@@ -74,8 +75,8 @@ def _opened(path: Path) -> BinaryIO:
         return cast(BinaryIO, zipfile.ZipFile(path).open(_member(path)))
     if packed == ".zst":
         return cast(BinaryIO, pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
-    opener = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(packed, open)
-    return cast(BinaryIO, opener(path, "rb"))
+    openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    return cast(BinaryIO, openers.get(packed, open)(path, "rb"))
 
 
 def _member(path: Path) -> str:

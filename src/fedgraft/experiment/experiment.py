@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from fedgraft import wire
 from fedgraft.contracts import Aggregation, Codec, PartsSharing, RuntimeOptions, Sampler, Selector, Sharing, Task
-from fedgraft.contracts.data import Data, FittedData, StayingData
+from fedgraft.contracts.data import Data, FittedData, GivenData, StayingData
 from fedgraft.contracts.encoder import Encoder, LayeredEncoder
+from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.task_abilities import FittedTask, HaloTask, PartsTask, PublishingTask, derived_shards
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.disconnections import Dropout
@@ -49,7 +50,7 @@ from fedgraft.experiment.recipes.sections import (
     as_section,
     plain,
 )
-from fedgraft.experiment.recipes.suiting import check_averaging, check_needs, fitted_sampler, fitted_sharing
+from fedgraft.experiment.recipes.suiting import check_averaging, check_needs, fitted_sampler, fitted_sharing, judged
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.experiment.seen_rows import untested
@@ -179,6 +180,10 @@ class Experiment:
             selector: Any = self.selector
             sections = {**self.sections, "selector": {**self.sections["selector"], "clients": len(shards)}}
             return replace(self, selector=replace(selector, clients=len(shards)), sections=sections).fitted(shards)
+        if isinstance(self.plan.task, JudgedTask):
+            judged = self.plan.task.judged_by(shards, isinstance(self.data, GivenData))
+            if judged != self.plan.task:
+                return self._with_task(judged).fitted(shards)
         if not isinstance(self.plan.task, FittedTask):
             return self
         task = self.plan.task.fitted(shards)
@@ -262,6 +267,7 @@ def build(recipe: str, content: Section) -> Experiment:
         for name, cls in SETTINGS.items()
     }
     check_averaging(sharing, settings["evaluation"].averaging)
+    task = judged(task, settings["evaluation"].metric, task_name)
     budget = settings.pop("budget")
     size = parse_bytes(budget.bytes, "budget.bytes")
     stopping = Stopping(rounds, size, budget.seconds, _integer(content, "patience", TopLevel.patience))

@@ -61,7 +61,13 @@ def read_all(form: Format, ratings: Given, trust: Given | None, named: bool) -> 
     unread = () if named and not is_folder(ratings) else ("client",)
     roles = [column.role for column in RATINGS.columns if column.role not in unread]
     rows = read(ratings, RATINGS, form.names, form.owner, only=roles)
-    return _ratings(form, rows, None if trust is None else read(trust, TRUST, form.names, form.owner), named)
+    found = _ratings(form, rows, None if trust is None else read(trust, TRUST, form.names, form.owner), named)
+    if len(found.rating) > 1 and (found.rating == found.rating[0]).all():
+        raise InputError(
+            f"{rows.where}: all {len(rows):,} ratings are {found.rating[0]:g}: there is nothing to tell apart, and an "
+            "error of 0 would mean nothing. What was only seen or bought is for the data set 'interactions'."
+        )
+    return found
 
 
 def read_clients(

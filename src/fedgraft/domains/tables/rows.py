@@ -347,10 +347,10 @@ def places_of(names: Array, wanted: Array) -> Indices:
     """Return where each wanted name, in any shape, stands among names [n], all different, int64; -1 for none."""
     if names.dtype.kind == wanted.dtype.kind == "U":  # which pandas turns into objects twice
         place = {name: number for number, name in enumerate(names.tolist())}
-        places = [place.get(name, -1) for name in wanted.ravel().tolist()]
+        places = np.array([place.get(name, -1) for name in wanted.ravel().tolist()], np.int64)
     else:
-        places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
-    return np.asarray(places, np.int64).reshape(np.shape(wanted))
+        places = np.asarray(pd.Index(names).get_indexer(pd.Index(np.ravel(wanted))), np.int64)
+    return places.reshape(np.shape(wanted))
 
 
 def ascending(names: Array) -> Indices:

@@ -143,17 +143,17 @@ class Nodes(
         """Read the graph, before it is dealt to clients."""
         if self.edges is not None or is_graph_file(self.nodes):
             columns = partial(self.read_columns, owner="Nodes")
+            nodes, edges = self.nodes, self.edges
+            if is_graph_file(nodes):
+                nodes, edges = tables_of_file(Path(nodes), self.names())
             form = self.names(), "Nodes", self._are_numbers, columns, self.unknowns, self.by_ids
-            tables = (
-                (self.nodes, self.edges) if self.edges is not None else tables_of_file(Path(self.nodes), self.names())
-            )
-            return reading.read_nodes(*tables, *form)
+            return reading.read_nodes(nodes, edges, *form)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):
             data, where = read_object(Path(data), where, "Data"), str(data)
         elif isinstance(data, Mapping):
             data = joined(data, where)
-        kind = {"are_numbers": self._are_numbers, "labelled": bool(self.label), "unknown": self.unknowns}
+        kind: Any = {"are_numbers": self._are_numbers, "labelled": bool(self.label), "unknown": self.unknowns}
         collection = collection_of(data, where, raw=True, **kind)
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
