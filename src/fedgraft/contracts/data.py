@@ -94,8 +94,8 @@ class StayingData(Data[Shard]):
     """Of the key of the hash; None = the experiment's."""
 
     @abstractmethod
-    def split_seed_of(self, seed: int) -> int:
-        """Return the seed of the split in an experiment with this one."""
+    def split_seed_of(self, seed: int) -> int | None:
+        """Return the seed of the key in an experiment with this one; None where the split is drawn row by row."""
 
 
 class QueriedData(Data[Shard]):
@@ -124,6 +124,7 @@ class Purpose:
         name: of the client.
         client: which one it is, 0, 1 ...
         seed: the experiment's, by which data are split that do not say how.
+        split_seed: of the key by whose hash their rows are split; None = the split is drawn.
         trains: whether they are to train on; else a trained model answers by them, and all of them are known.
     """
 
@@ -131,6 +132,7 @@ class Purpose:
     client: int = 0
     seed: int = 0
     trains: bool = False
+    split_seed: int | None = None
 
 
 ANSWER: Final = Purpose()

@@ -5,9 +5,9 @@ alike. Labels of examples are one array [examples] or, where an example has seve
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +121,22 @@ class Labels(ABC):
         """Return what a model is chosen by; the score by default."""
         return self.score(sums)
 
+    def scores(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, float]:
+        """Return the metric of each split; what it takes a choice for is chosen on `chosen`, or on validation."""
+        return {split: self.score(each) for split, each in sums.items()}
+
+    def measured(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, dict[str, float]]:
+        """Return the measures of each split; arguments as of `scores`."""
+        return {split: self.measures(each) for split, each in sums.items()}
+
+    def decision(self, sums: Mapping[str, Sums]) -> dict[str, Any]:
+        """Return how a class is answered, from the sums of splits: {} (default) for the likeliest.
+
+        Else {"class": name of the rarer, "share": of validation examples, "threshold": the probability from which on it
+        is answered, None for the likeliest, "curve": [(recall, precision, threshold)] of it on test}.
+        """
+        return {}
+
     @abstractmethod
     def answers(self, outputs: Tensor, unit: Unit) -> dict[str, Array]:
         """Return columns of answers, [n] each, in the user's unit and with the names of classes."""
@@ -131,7 +147,14 @@ class Labels(ABC):
 
     @abstractmethod
     def agreement(self, predicted: Array, label: Array) -> float:
-        """Return the metric of predicted labels, which have the shape of `label`; nan without examples."""
+        """Return the metric of predicted labels, which have the shape of `label`; nan without examples.
+
+        Of classes it may be the probabilities of each, [n, classes].
+        """
+
+    def agreements(self, parts: Mapping[str, tuple[Array, Array]]) -> dict[str, float]:
+        """Return the metric of each split, of (predicted, label) as of `agreement`."""
+        return {split: self.agreement(*each) for split, each in parts.items()}
 
 
 class LabelledTask(DetailedScores[Shard, Prepared]):
@@ -172,3 +195,37 @@ class LabelledTask(DetailedScores[Shard, Prepared]):
     def choice(self, sums: Sums) -> float:
         """Return what a model is chosen by."""
         return self.labels.choice(sums)
+
+    def scores(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, float]:
+        """Return the labels' metric of each split."""
+        return self.labels.scores(sums, chosen)
+
+    def measured(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, dict[str, float]]:
+        """Return the labels' measures of each split."""
+        return self.labels.measured(sums, chosen)
+
+
+class JudgedTask(DetailedScores[Shard, Prepared]):
+    """Ability: be judged by one of several measures, by which a model is then chosen and a run stopped.
+
+    Attributes:
+        judged: name of the measure; "" = the labels' usual one.
+    """
+
+    judged: str
+
+    @property
+    @abstractmethod
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the measures that there are."""
+
+    def judged_by(self, shards: Sequence[Shard], own: bool) -> Self:
+        """Return this task judged by what suits the data, unless it is said; `own` if they are a user's own tables.
+
+        Raises `InputError` where there is nothing to learn from them. By default nothing is looked at.
+        """
+        return self
+
+    def remarks(self, shard: Shard) -> list[str]:
+        """Return what a person at a client's site should know of its labels; nothing by default."""
+        return []

@@ -316,6 +316,14 @@ class DetailedScores(Task[Shard, Prepared]):
         """Return the mean loss, from added sums; nan by default, where it is not told."""
         return float("nan")
 
+    def scores(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, float]:
+        """Return the score of each split; what it takes a choice for is chosen on `chosen`, or on validation."""
+        return {split: self.score(each) for split, each in sums.items()}
+
+    def measured(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, dict[str, float]]:
+        """Return the measures of each split; arguments as of `scores`."""
+        return {split: self.measures(each) for split, each in sums.items()}
+
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return {name: measure} for every measure that the sums tell; the score alone by default."""
         return {self.metric: self.score(sums)}

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Generic
+from typing import Any, ClassVar, Generic
 
 from fedgraft.contracts.task import Shard
 
@@ -23,3 +23,10 @@ class Yardstick(ABC, Generic[Shard]):
 
         Further keys are names of other measures of the task, such as "ndcg_at_50", on test.
         """
+
+    def judged(self, shards: Sequence[Shard], labels: Any) -> dict[str, float]:
+        """Return the same in another metric than the usual one: that of a task's own kind of labels, a `Labels`.
+
+        Of a task without labels it is the metric's name. By default a yardstick knows one metric.
+        """
+        return self.score(shards)

@@ -96,15 +96,15 @@ class Dealing(ABC, Generic[Whole, Part]):
     ) -> list[Part]:
         """Return one part per client of a user's own data, dealt and split by seeds where these do not say how.
 
-        The split is by the hash of each example's id. The notes of the collection are logged. 0 `clients` are as many
-        as the data name; without a `split_seed` the split has the other seed.
+        With a `split_seed` the split is by the hash of each example's id, else it is drawn. The notes of the collection
+        are logged. 0 `clients` are as many as the data name.
         """
         tell(collection.notes)
         names, whole = collection.client_names, collection.whole
         self.check_free(collection.split, len(names), clients)
         if split and not collection.split:
             owner = collection.client if names else None
-            whole = self._split_of_all(whole, seed if split_seed is None else split_seed, owner)
+            whole = self.split(whole, seed) if split_seed is None else self._split_of_all(whole, split_seed, owner)
         if split and whole.classes:
             tell(untrained_notes(whole.label, whole.classes, whole.split, whole.name))
         if not names:
@@ -121,10 +121,13 @@ class Dealing(ABC, Generic[Whole, Part]):
             return collection.client, len(collection.client_names)
         return self.owner(collection.whole, generator(seed, "partition")), self.clients
 
-    def split_site(self, part: Part, is_split: bool, purpose: Purpose) -> Part:
-        """Return a client's own data, split by the purpose's seed, as among those of all, unless they are split."""
+    def split_site(self, part: Part, is_split: bool, purpose: Purpose, where: str) -> Part:
+        """Return a client's own data, split by the purpose's seeds unless they are; `where` errors call their table."""
         self.check_free(is_split)
-        return part if is_split else self._split_by_hash(part, purpose.seed)
+        if is_split or purpose.split_seed is not None:
+            return part if is_split else self._split_by_hash(part, purpose.split_seed or 0)
+        g = generator(purpose.seed, "split", client=purpose.client)
+        return replace(part, split=split_nodes(part.label, self.fold, g, where, self.shares))
 
     def _split_of_all(self, whole: Whole, seed: int, owner: Indices | None) -> Whole:
         """Return the examples of all clients, split by their ids; `owner` is whose each is, where the data say so."""

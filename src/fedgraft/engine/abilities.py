@@ -1,6 +1,6 @@
 """Which abilities the methods of a run have: each is a property here, None or empty for a method without it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -164,6 +164,18 @@ class Abilities:
     def choice(self, sums: Sums) -> float:
         """Return what a model is chosen by on validation."""
         return self.task.choice(sums) if isinstance(self.task, DetailedScores) else self.task.score(sums)
+
+    def scores(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, float]:
+        """Return the score of each split; what it takes a choice for is chosen on `chosen`, or on validation."""
+        if isinstance(self.task, DetailedScores):
+            return self.task.scores(sums, chosen)
+        return {split: self.task.score(each) for split, each in sums.items()}
+
+    def measured(self, sums: Mapping[str, Sums]) -> dict[str, dict[str, float]]:
+        """Return {split: {name: measure}} for every measure that the task tells."""
+        if isinstance(self.task, DetailedScores):
+            return self.task.measured(sums)
+        return {split: {self.task.metric: self.task.score(each)} for split, each in sums.items()}
 
     def mean_loss(self, sums: Sums) -> float:
         """Return the mean loss; nan where the task does not tell."""

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from fedgraft import wire
 from fedgraft.contracts import Aggregation, Codec, PartsSharing, RuntimeOptions, Sampler, Selector, Sharing, Task
-from fedgraft.contracts.data import Data, FittedData, StayingData
+from fedgraft.contracts.data import Data, FittedData, GivenData, StayingData
 from fedgraft.contracts.encoder import Encoder, LayeredEncoder
+from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.task_abilities import FittedTask, HaloTask, PartsTask, PublishingTask, derived_shards
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.disconnections import Dropout
@@ -49,7 +50,7 @@ from fedgraft.experiment.recipes.sections import (
     as_section,
     plain,
 )
-from fedgraft.experiment.recipes.suiting import check_averaging, check_needs, fitted_sampler, fitted_sharing
+from fedgraft.experiment.recipes.suiting import check_averaging, check_needs, fitted_sampler, fitted_sharing, judged
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.experiment.seen_rows import untested
@@ -132,7 +133,8 @@ class Experiment:
 
     def split_by(self, seed: int) -> "Experiment":
         """Return the experiment with rows split by a seed, where they are split by a key."""
-        return self._reading(replace(self.data, split_seed=seed)) if self.split_seed is not None else self  # type: ignore[type-var]
+        data: Any = self.data
+        return self if self.split_seed is None else self._reading(replace(data, split_seed=seed))
 
     def _reading(self, data: Data[Any]) -> "Experiment":
         section = as_section(self.sections["data"]["name"], data)
@@ -178,6 +180,10 @@ class Experiment:
             selector: Any = self.selector
             sections = {**self.sections, "selector": {**self.sections["selector"], "clients": len(shards)}}
             return replace(self, selector=replace(selector, clients=len(shards)), sections=sections).fitted(shards)
+        if isinstance(self.plan.task, JudgedTask):
+            judged = self.plan.task.judged_by(shards, isinstance(self.data, GivenData))
+            if judged != self.plan.task:
+                return self._with_task(judged).fitted(shards)
         if not isinstance(self.plan.task, FittedTask):
             return self
         task = self.plan.task.fitted(shards)
@@ -261,6 +267,7 @@ def build(recipe: str, content: Section) -> Experiment:
         for name, cls in SETTINGS.items()
     }
     check_averaging(sharing, settings["evaluation"].averaging)
+    task = judged(task, settings["evaluation"].metric, task_name)
     budget = settings.pop("budget")
     size = parse_bytes(budget.bytes, "budget.bytes")
     stopping = Stopping(rounds, size, budget.seconds, _integer(content, "patience", TopLevel.patience))

@@ -127,6 +127,7 @@ class Run(Represented):
         client: str | None = None,
         k: int | None = None,
         probabilities: bool = False,
+        threshold: float | None = None,
         allow_changed_data: bool = False,
         data_root: str | Path | None = None,
         **tables: Given | None,
@@ -145,6 +146,8 @@ class Run(Represented):
                 task and to a column "k".
             probabilities: whether a column for each class, "probability_CLASS", tells its probability, for tasks that
                 tell classes; nan where a client does not know the class.
+            threshold: the probability from which on the rarer of two classes is answered, in [0, 1]; None = as the run
+                has chosen on validation, or the likeliest class where it has not.
             allow_changed_data: answer from the run's data as they are now, though they are others than the run began
                 with; a note says which. A client that was not there gets the shared model.
             data_root: where the run's data are now; None = where they were.
@@ -156,7 +159,8 @@ class Run(Represented):
         by_name, own_by_name = self._question_tables(questions, tables)
         with python_words():
             run = load_run(self._stored.run_folder, None if data_root is None else Path(data_root), allow_changed_data)
-            return predict(run, by_name, client, own, *more_own, count=k, probabilities=probabilities, **own_by_name)
+            asked: dict[str, Any] = {"count": k, "probabilities": probabilities, "threshold": threshold}
+            return predict(run, by_name, client, own, *more_own, **asked, **own_by_name)
 
     def embeddings(
         self,

@@ -12,7 +12,7 @@ import pandas as pd
 
 from fedgraft.errors import FedgraftError, InputError, require, unknown
 
-MEMBERS = ("tables", "client", "count")
+MEMBERS = ("tables", "client", "count", "threshold")
 """Of a request."""
 MAX_REQUEST, MAX_ROWS = "10MB", 100_000
 """Limits by default: size of a request, rows of a table and answers to a request."""
@@ -30,11 +30,15 @@ class RefusedError(FedgraftError):
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Questions of one request: tables by name, who answers all, how many answers to each; None leaves it to a task."""
+    """Questions of one request: tables by name, who answers all, how many answers to each, a threshold.
+
+    None leaves it to the task, or to the run.
+    """
 
     tables: Mapping[str, pd.DataFrame]
     client: str | None
     count: int | None
+    threshold: float | None = None
 
 
 def read_request(body: bytes, most_rows: int) -> Request:
@@ -52,16 +56,18 @@ def read_request(body: bytes, most_rows: int) -> Request:
     for name in request:
         if name not in MEMBERS:
             raise unknown("member of a request", name, MEMBERS)
-    rows_of, client, count = (request.get(name) for name in MEMBERS)
+    rows_of, client, count, threshold = (request.get(name) for name in MEMBERS)
     _check(isinstance(rows_of, dict), "tables", "an object {NAME: [ROW, ...]}", rows_of)
     _check(client is None or isinstance(client, str), "client", "a text, the name of a client", client)
     _check(count is None or type(count) is int, "count", "a whole number", count)
     require(count is None or count >= 1, "count", ">= 1", count)
+    number = threshold is None or (isinstance(threshold, int | float) and not isinstance(threshold, bool))
+    _check(number, "threshold", "a number, a probability", threshold)
     tables: dict[str, pd.DataFrame] = {}
     for name, table in rows_of.items():
         taken = sum(other.size for other in tables.values())
         tables[name] = _table(name, table, most_rows, MOST_CELLS - taken)
-    return Request(tables, client, count)
+    return Request(tables, client, count, threshold)
 
 
 def rendered(answers: pd.DataFrame) -> bytes:

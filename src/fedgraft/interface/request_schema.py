@@ -3,6 +3,7 @@
 import inspect
 from typing import Any
 
+from fedgraft.experiment.predicting.thresholds import threshold_of
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.interface.json_tables import MEMBERS
 
@@ -16,7 +17,7 @@ def request_schema(run: FinishedRun, most_rows: int, own_needed: bool) -> dict[s
     Columns are in the descriptions, in the words of task and data set, which know no types of them. `own_needed` says
     that the run's data are not there, so that every request has one client's own tables.
     """
-    tables, client, count = MEMBERS
+    tables, client, count, threshold = MEMBERS
     asks, counted = run.task.asks, run.task.count_column
     own = run.own_data.own_tables if run.own_data else ()
     every = {name: _table(f"Asked, by name {name!r}.", most_rows, {}) for name in asks}
@@ -36,6 +37,9 @@ def request_schema(run: FinishedRun, most_rows: int, own_needed: bool) -> dict[s
         },
         client: {"type": ["string", "null"], "description": "Who answers all questions, by name."},
     }
+    if threshold_of(run, None) is not None:
+        said = "Probability from which on the rarer class is answered, in place of the run's."
+        properties[threshold] = {"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": said}
     if counted:
         properties[count] = {**whole_number, "description": f"Answers to each question, in place of {counted!r}."}
     return {

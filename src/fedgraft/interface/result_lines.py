@@ -18,6 +18,7 @@ def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
         f"  {metric}: validation {shown_score(summary['validation'])}, test {shown_score(summary['test'])}",
         f"  {metric} on test at best validation: {shown_score(summary['test_at_best_validation'])}",
         *_measures(summary),
+        *_decision(summary),
         *_smoothed(summary),
         f"  bytes: {human_bytes(total['total'])} ({human_bytes(total['down'])} down, {human_bytes(total['up'])} up)",
         *([f"  sending all data once would take {human_bytes(raw)}"] if raw is not None else []),
@@ -25,6 +26,7 @@ def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
         *([f"  clients: {clients_text(summary)}"] if summary["scored"] else []),
         *([f"  {failed}"] if (failed := failures_text(summary["failures"])) else []),
         f"  {outcome([summary], [summary['recipe']])}",
+        *(f"  note: {remark}" for remark in summary.get("remarks", [])),
         f"  digest {summary['digest']}, in {folder}",
     ]
 
@@ -34,6 +36,17 @@ def _measures(summary: Mapping[str, Any]) -> list[str]:
     measures = {name: value for name, value in summary["measures"].get("test", {}).items() if name != summary["metric"]}
     texts = [f"{METRIC_NAMES.get(name, name)} {shown_score(value)}" for name, value in measures.items()]
     return [f"  on test at best validation, too: {', '.join(texts)}"] if texts else []
+
+
+def _decision(summary: Mapping[str, Any]) -> list[str]:
+    """Return the line that says which class is the rarer, and from which probability on it is answered."""
+    if (decision := summary.get("decision")) is None:
+        return []
+    least, line = decision["threshold"], f"  the rarer class is {decision['class']!r}"
+    line += f", {decision['share']:.2%} of validation"
+    if least is None:
+        return [line]
+    return [f"{line}; it is answered from a probability of {least:.4f} on, which has the largest F1 there"]
 
 
 def _smoothed(summary: Mapping[str, Any]) -> list[str]:

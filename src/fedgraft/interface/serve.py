@@ -115,7 +115,7 @@ class Predictor:
         try:
             request = read_request(body, self._max_rows)
             self._check(request)
-            return 200, rendered(predict(self._run, request.tables, request.client, count=request.count))
+            return 200, rendered(self._predicted(request))
         except RefusedError as error:
             return error.status, _said(str(error))
         except InputError as error:
@@ -123,6 +123,10 @@ class Predictor:
         except Exception as error:
             LOG.exception("A prediction failed.")
             return 500, _said("The server is out of memory." if memory_shortage(error) else "The prediction failed.")
+
+    def _predicted(self, request: Request) -> pd.DataFrame:
+        asked: dict[str, Any] = {"count": request.count, "threshold": request.threshold}
+        return predict(self._run, request.tables, request.client, **asked)
 
     def _check(self, request: Request) -> None:
         """Raise for what the run cannot answer here, and for more answers than there may be."""

@@ -40,7 +40,7 @@ def relu_back(output: Tensor, gradient: Tensor) -> Tensor:
 
 
 def cross_entropies(
-    logits: Tensor, label: Tensor, spread: Tensor | None = None
+    logits: Tensor, label: Tensor, spread: Tensor | None = None, focal: float = 0.0
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return the cross-entropy of each row, and a function from its gradient to that of the logits.
 
@@ -49,6 +49,8 @@ def cross_entropies(
         label: int64 [rows].
         spread: float32 [classes], what every class has of every label, less than 1 in all, or None for nothing; the
             label's own class has the rest.
+        focal: the exponent of 1 - p by which a loss shrinks, p being the probability of the label's class; not with
+            `spread`. 0 = off.
     """
     logs = torch.log_softmax(logits, 1)
     losses, weight = _NLL(logs, label, None, 0, _NO_LABEL)
@@ -56,7 +58,15 @@ def cross_entropies(
     if spread is not None:
         losses = losses * rest - logs @ spread
 
+    slope = None
+    if focal:
+        share = (-losses).exp()
+        rest_of = (1.0 - share).clamp(min=_TINY)
+        slope = rest_of**focal + focal * share * rest_of ** (focal - 1.0) * losses * (share < 1.0 - _TINY)
+        losses = losses * rest_of**focal
+
     def back(gradient: Tensor) -> Tensor:
+        gradient = gradient if slope is None else gradient * slope
         to_nll = gradient if spread is None else gradient * rest
         to_logs = _NLL_BACK(to_nll, logs, label, None, 0, _NO_LABEL, weight)
         if spread is not None:
@@ -71,5 +81,7 @@ _NLL = torch.ops.aten.nll_loss_forward.default
 _NLL_BACK = torch.ops.aten.nll_loss_backward.default
 _LOG_SOFTMAX_BACK = torch.ops.aten._log_softmax_backward_data.default
 _RELU_BACK = torch.ops.aten.threshold_backward.default
+_TINY = 1e-6
+"""The least that 1 - p is taken for, of which a power is taken."""
 _NO_LABEL = -100
 """What torch takes for no label; no node has it."""

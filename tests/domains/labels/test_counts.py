@@ -59,8 +59,8 @@ def test_nothing_to_score():
 
 
 def test_what_is_sure_and_wrong_costs_much_but_not_infinitely_much():
-    sums = sums_of(np.array([[1.0, 0.0]], np.float32), np.array([1]))
-    assert 80 < sums["loss"] < 100
+    sums = sums_of(np.array([[1.0, 0.0], [0.0, 1.0]], np.float32), np.array([1, 0]))
+    assert 160 < sums["loss"] < 200
     assert measures(sums)["auc"] == 0.0
     assert measures(sums_of(np.array([[1.0, 0.0]], np.float32), np.array([0])))["auc"] == 1.0
 

@@ -53,8 +53,14 @@ def test_the_paper_s_eight_devices():
     assert np.array_equal(devices.down, devices.up)
     assert (devices.examples_per_second / devices.examples_per_second[-1]).tolist() == [4, 4, 4, 4, 1, 1, 1, 1]
     assert not devices.latency_seconds.any()
-    with pytest.raises(InputError, match=r"a device for each of the 5 clients; got 'edge_cloud', which has 8 devices"):
-        Clock("edge_cloud").of(5, seed=1)
+
+
+def test_the_paper_s_eight_devices_are_for_any_number_of_clients():
+    links = {clients: (Clock("edge_cloud").of(clients, seed=1).down / 125_000).tolist() for clients in (1, 2, 4, 11)}
+    assert links[1] == [1600]
+    assert links[2] == [1600, 6], "fast and slow ones"
+    assert links[4] == [1600, 100, 6, 2]
+    assert links[11] == [1600, 1600, 100, 100, 6, 6, 2, 2, 1600, 1600, 100]
 
 
 def test_own_devices_are_a_table_or_a_file(tmp_path):

@@ -21,6 +21,7 @@ from fedgraft.domains.graphs.shards import GraphShard, merge_shards
 from fedgraft.domains.graphs.structural_encodings import places
 from fedgraft.domains.graphs.subtree_counts import subtree_counts
 from fedgraft.domains.graphs.tables import split_graphs
+from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.errors import require, require_one_of
 from fedgraft.nn.layers import device_of
@@ -35,7 +36,8 @@ class GraphData:
     """A client's own graphs, ready to train on; those that are held out are batches, by split.
 
     `train` is int64 [examples], `label` [graphs], what the shard says of each. On `variant` depend the shapes of the
-    client's own parameters. Labels that are numbers are learnt in `unit`.
+    client's own parameters. Labels that are numbers are learnt in `unit`; losses count as often as
+    `weights` of classes say.
     """
 
     collator: Collator
@@ -44,6 +46,7 @@ class GraphData:
     label: Array
     variant: Variant
     unit: Unit
+    weights: Tensor | None = None
     moved: dict[tuple[str, str], list[Batch]] = field(default_factory=dict)
 
     def on(self, device: torch.device, split: str) -> list[Batch]:
@@ -164,7 +167,8 @@ class GraphTask(
         """Return the loss of each graph of the draw, and the head's hidden layer."""
         batch = data.collator.batch(data.train[draw.examples]).to(device_of(model))
         hidden = model.represent(batch)  # type: ignore[operator]
-        return Losses(model.losses(hidden, batch), hidden=hidden)  # type: ignore[operator]
+        losses = weighted(model.losses(hidden, batch), batch.label, data.weights)  # type: ignore[operator]
+        return Losses(losses, hidden=hidden)
 
     def evaluate(self, model: nn.Module, data: GraphData) -> dict[str, Sums]:
         """Return the labels' sums."""

@@ -52,15 +52,17 @@ def read_graphs(
     are_numbers: bool = False,
     columns_of: ColumnReader | None = None,
     unknown: Sequence[str] = (),
+    by_ids: bool = True,
 ) -> Collection[GraphShard]:
     """Three tables as one collection; an attribute is nan at nodes of clients that do not have it.
 
     With `columns_of`, which reads columns of attributes, these are `columns`, and the graphs have none.
 
     They are "nodes"; "edges", listed one way or both; and "graphs", where every graph needs a label; graphs, and their
-    nodes, are then in the order of their ids. If it needs none, labels, clients and splits are not read, and without
-    that table the graphs are those that the nodes name, in that order. Errors call the tables by `owner`: "Graphs" for
-    Graphs.nodes ... Labels are classes, or numbers; graphs whose labels are `unknown` are left out.
+    nodes, are then in the order of their ids, or of rows unless `by_ids`. If it needs none, labels, clients and splits
+    are not read, and without that table the graphs are those that the nodes name, in that order. Errors call the tables
+    by `owner`: "Graphs" for Graphs.nodes ... Labels are classes, or numbers; graphs whose labels are `unknown` are left
+    out.
     """
     GRAPHS.check(owner, names)
     NODES.check(owner, names, ("graph", "node"))
@@ -80,7 +82,8 @@ def read_graphs(
     keys = graph * len(node_names) + node
     nodes.check_once(keys, node_names, "node", f" of its graph (column {names['node']!r})")
     _, place = arranged(np.arange(len(node_names)), node_names)
-    sizes, order = np.bincount(graph, minlength=len(ids)), np.lexsort((place[node], graph))
+    rank = place[node] if by_ids else np.arange(len(node))
+    sizes, order = np.bincount(graph, minlength=len(ids)), np.lexsort((rank, graph))
     if (empty := sizes == 0).any():
         what = f"graph {str(ids[empty.argmax()])!r} has no nodes in {nodes.where}; every graph needs one"
         raise graphs.error(empty, what, noun="graphs")
@@ -106,12 +109,13 @@ def read_graphs(
     )
     notes = (*nodes.notes, *notes, *edges.notes)
     collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, notes, columns=columns)
-    return _by_ids(_with_labels(collection, graphs, are_numbers, unknown)) if labelled else collection
+    return _arranged(_with_labels(collection, graphs, are_numbers, unknown), by_ids) if labelled else collection
 
 
-def _by_ids(collection: Collection[GraphShard]) -> Collection[GraphShard]:
-    """The graphs in the order of their ids; those without a label are left out, with a note."""
-    whole, order = collection.whole, ascending(collection.whole.ids)
+def _arranged(collection: Collection[GraphShard], by_ids: bool) -> Collection[GraphShard]:
+    """The graphs in the order of their ids, or of rows; those without a label are left out, with a note."""
+    whole = collection.whole
+    order = ascending(whole.ids) if by_ids else np.arange(whole.graphs)
     kept = order[is_known(whole.label)[order]]
     lost = whole.graphs - len(kept)
     notes = (*collection.notes, *([f"{lost:,} graphs of unknown label left out."] if lost else []))

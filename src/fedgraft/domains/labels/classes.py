@@ -15,6 +15,8 @@ from fedgraft.contracts.values import Indices, Sums
 from fedgraft.domains.labels import counts
 from fedgraft.wire.layouts import Array
 
+TINY: Final = 1e-6
+"""The least that 1 - p is taken for, of which a power is taken."""
 PARTS: Final = 5
 """Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
 PROFILE: Final = frozenset(f"label_{k}" for k in range(PARTS))
@@ -28,6 +30,8 @@ class Classes(Labels):
     Args:
         names: of the classes; () where each client has its own.
         count: how many there are where they have no names.
+        focal: the exponent of 1 - p by which a loss shrinks as the probability p of the own class grows, >= 0 (Lin et
+            al., "Focal Loss", ICCV 2017); 0 = off.
     """
 
     better: ClassVar[str] = "higher"
@@ -36,6 +40,7 @@ class Classes(Labels):
 
     names: tuple[str, ...] = ()
     count: int = 0
+    focal: float = 0.0
 
     @property
     def width(self) -> int:
@@ -57,7 +62,8 @@ class Classes(Labels):
 
     def losses(self, outputs: Tensor, label: Tensor) -> Tensor:
         """Return cross-entropies, float32 [n], of logits [n, classes]."""
-        return nn.functional.cross_entropy(outputs, label, reduction="none")
+        losses = nn.functional.cross_entropy(outputs, label, reduction="none")
+        return losses * (1 - (-losses).exp()).clamp(min=TINY) ** self.focal if self.focal else losses
 
     def together(self, outputs: Sequence[Tensor]) -> Tensor:
         """Return the logarithm of the mean of probabilities, float32 [n, classes]."""
@@ -100,7 +106,9 @@ class Classes(Labels):
         return np.asarray(np.bincount(label, minlength=1).argmax())
 
     def agreement(self, predicted: Array, label: Array) -> float:
-        """Return the share of right classes."""
+        """Return the share of right classes; of probabilities [n, classes] the largest one counts."""
+        if predicted.ndim > label.ndim:
+            predicted = predicted.argmax(1)
         return float((predicted == label).mean()) if len(label) else math.nan
 
 
@@ -118,6 +126,10 @@ class CountedClasses(Classes):
         parts = [(logits.softmax(1).numpy(force=True), label.numpy(force=True)) for logits, label in batches]
         nothing = (np.zeros((0, self.width), np.float32), np.zeros(0, np.int64))
         shares, label = (np.concatenate(each) for each in zip(nothing, *parts, strict=True))
+        return self.sums_by(shares, label)
+
+    def sums_by(self, shares: Array, label: Indices) -> Sums:
+        """Return the sums by probabilities, float32 [n, classes]."""
         return counts.sums_of(shares, label)
 
     def measures(self, sums: Sums) -> dict[str, float]:

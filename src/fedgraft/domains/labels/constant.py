@@ -36,7 +36,11 @@ class Constant(Yardstick[Shard]):
 
     def score(self, shards: Sequence[Shard]) -> dict[str, float]:
         """Return the labels' metric over all clients' validation and test examples."""
-        labels, views = self.kind(shards), self.views(shards)
+        return self.judged(shards, self.kind(shards))
+
+    def judged(self, shards: Sequence[Shard], labels: Labels) -> dict[str, float]:
+        """Return the metric of a kind of labels."""
+        views = self.views(shards)
         train = [view.label[view.split == 0] for view in views]
         own = self.own and all(map(len, train))
         every = np.zeros(0) if own else labels.constant(np.concatenate(train))
@@ -54,8 +58,11 @@ class Constant(Yardstick[Shard]):
 
 
 def agreement(labels: Labels, views: Sequence[View], predicted: Sequence[Array]) -> dict[str, float]:
-    """Return {"validation": metric, "test": metric} over all clients' examples, of what is predicted of each."""
+    """Return {"validation": metric, "test": metric} over all clients' examples, of what is predicted of each.
+
+    Of classes it may be probabilities, [examples, classes].
+    """
     guess, label = np.concatenate(predicted), np.concatenate([view.label for view in views])
     split = np.concatenate([view.split for view in views])
     parts = {name: split == SPLITS.index(name) for name in SCORED_SPLITS}
-    return {name: labels.agreement(guess[part], label[part]) for name, part in parts.items()}
+    return labels.agreements({name: (guess[part], label[part]) for name, part in parts.items()})

@@ -20,7 +20,8 @@ FAR: Final = 108.0
 @lru_cache
 def names(classes: int) -> tuple[str, ...]:
     """Return the names of the sums: right answers, examples, cross-entropy; per class true, claimed, right ones;
-    and per bin of probability the classes that were an example's own and those that were not."""  # noqa: D205, D209
+    and per bin of probability the classes that were an example's own and those that were not: all of them, or of two
+    the second one alone."""  # noqa: D205, D209
     by_class = tuple(f"{what}_{k}" for what in ("true", "claimed", "hit") for k in range(classes))
     by_bin = tuple(f"{what}_{k}" for what in ("own", "other") for k in range(BINS))
     return ("correct", "count", "loss", *by_class, *by_bin)
@@ -33,6 +34,8 @@ def sums_of(probabilities: Array, label: Indices) -> Sums:
     own = np.zeros((count, classes), bool)
     own[np.arange(count), label] = True
     bins = _bins(probabilities)
+    if classes == 2:  # one class against the other, once
+        own, bins = own[:, 1:], bins[:, 1:]
     likely = np.maximum(probabilities[np.arange(count), label].astype(np.float64), np.finfo(np.float32).tiny)
     values = np.concatenate(
         [
@@ -48,8 +51,8 @@ def sums_of(probabilities: Array, label: Indices) -> Sums:
 
 
 def measures(sums: Sums) -> dict[str, float]:
-    """Accuracy; macro-F1, the mean over classes that there are or that were claimed; AUC, one class against the rest,
-    all classes pooled."""  # noqa: D205, D209
+    """Accuracy; macro-F1, the mean over classes that there are or that were claimed; AUC, of two classes that of
+    either, of more one class against the rest, all classes pooled."""  # noqa: D205, D209
     count = sums.get("count", 0.0)
     if not count:
         return dict.fromkeys(("accuracy", "macro_f1", "auc"), float("nan"))

@@ -14,6 +14,8 @@ from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.values import Sums
 from fedgraft.wire.layouts import Array
 
+METRICS: Final = ("rmse", "mae", "r2")
+"""Measures that a model that tells numbers can be chosen by."""
 SUMS: Final = ("squared_error", "count", "absolute_error", "squared_deviation")
 """Of a split: of errors, and of deviations from the mean of the client's training examples."""
 
@@ -27,15 +29,25 @@ class Numbers(Labels):
 
     Args:
         huber: error in training's unit above which a loss is linear and no longer squared, >= 0; 0 = none.
+        judged: one of `METRICS`, the score.
     """
 
-    better: ClassVar[str] = "lower"
-    metric: ClassVar[str] = "rmse"
     width: ClassVar[int] = 1
     numbers: ClassVar[tuple[int, ...]] = ()
     sums: ClassVar[tuple[str, ...]] = SUMS
 
     huber: float = 0.0
+    judged: str = "rmse"
+
+    @property
+    def metric(self) -> str:
+        """As said."""
+        return self.judged
+
+    @property
+    def better(self) -> str:
+        """Lower but for R2."""
+        return "higher" if self.judged == "r2" else "lower"
 
     def unit(self, label: Array) -> Unit:
         """Return the unit in which these have mean 0 and, unless all are equal, variance 1; the user's for none."""
@@ -68,8 +80,8 @@ class Numbers(Labels):
         return dict(zip(SUMS, map(float, sums), strict=True))
 
     def score(self, sums: Sums) -> float:
-        """Return the RMSE."""
-        return root_mean_square(sums.get("squared_error", 0.0), sums.get("count", 0.0))
+        """Return the metric."""
+        return self.measures(sums)[self.judged]
 
     def mean_loss(self, sums: Sums) -> float:
         """Return the mean squared error."""
@@ -80,7 +92,7 @@ class Numbers(Labels):
         count, spread = sums.get("count", 0.0), sums.get("squared_deviation", 0.0)
         absolute = sums["absolute_error"] / count if count else math.nan
         share = 1 - sums["squared_error"] / spread if spread else math.nan
-        return {self.metric: self.score(sums), "mae": absolute, "r2": share}
+        return {"rmse": root_mean_square(sums.get("squared_error", 0.0), count), "mae": absolute, "r2": share}
 
     def answers(self, outputs: Tensor, unit: Unit) -> dict[str, Array]:
         """Return the number in the user's unit."""
@@ -91,5 +103,10 @@ class Numbers(Labels):
         return np.asarray(label.mean() if len(label) else math.nan, np.float64)
 
     def agreement(self, predicted: Array, label: Array) -> float:
-        """Return the RMSE."""
-        return root_mean_square(float(np.square(predicted - label).sum()), len(label))
+        """Return the metric; R2 by deviations from the mean of these examples."""
+        if not len(label):
+            return math.nan
+        errors = predicted - label
+        deviation = float(np.square(label - label.mean()).sum())
+        values = (np.square(errors).sum(), len(label), np.abs(errors).sum(), deviation)
+        return self.score(dict(zip(SUMS, map(float, values), strict=True)))

@@ -13,6 +13,8 @@ from fedgraft.domains.links.shards import LinkShard
 Scores = NDArray[np.floating]
 SUMS: Final = ("edges", "auc", "precision", "hits")
 """Edges held out; and over these, sums of what their clients' rankings reach."""
+HITS_AT: Final = "hits_at_"
+"""What the name of that measure begins with, before how many such pairs it looks at."""
 HITS: Final = 10
 """Pairs without an edge that hits@k looks at, unless a task says otherwise."""
 
@@ -69,16 +71,19 @@ def loss_of(shard: LinkShard, odds: Scores, split: str) -> float:
 
 def measures(sums: Sums, k: int = HITS) -> dict[str, float]:
     """Return means over edges; nan without any."""
-    names = {"auc": "auc", "average_precision": "precision", f"hits_at_{k}": "hits"}
+    names = {"auc": "auc", "average_precision": "precision", f"{HITS_AT}{k}": "hits"}
     return {name: sums[of] / sums["edges"] if sums.get("edges") else float("nan") for name, of in names.items()}
 
 
-def held_against(shards: Sequence[LinkShard], score: Callable[[LinkShard], Scores]) -> dict[str, float]:
-    """Return what a yardstick returns: AUC of validation and test, other measures of test.
+def held_against(
+    shards: Sequence[LinkShard], score: Callable[[LinkShard], Scores], metric: str = "auc"
+) -> dict[str, float]:
+    """Return what a yardstick returns: the metric of validation and test, other measures of test.
 
     `score` returns scores of one client's pairs, float [n].
     """
-    sums = [sums_of(shard, score(shard)) for shard in shards]
-    values = {split: measures(add(each[split] for each in sums)) for split in SCORED_SPLITS}
-    others = {name: value for name, value in values["test"].items() if name != "auc"}
-    return {**{split: values[split]["auc"] for split in SCORED_SPLITS}, **others}
+    k = int(metric.removeprefix(HITS_AT)) if metric.startswith(HITS_AT) else HITS
+    sums = [sums_of(shard, score(shard), k) for shard in shards]
+    values = {split: measures(add(each[split] for each in sums), k) for split in SCORED_SPLITS}
+    others = {name: value for name, value in values["test"].items() if name != metric}
+    return {**{split: values[split][metric] for split in SCORED_SPLITS}, **others}

@@ -40,7 +40,9 @@ class Format:
     """How tables of ratings and of trust links are read; errors call the options by `owner`: "Table" for Table.user ...
 
     The lowest and highest rating there can be (`low`, `high`) are, where None, those in the data, with a note. A link
-    with an end that has no rating is an "error", or is left out with a note ("drop").
+    with an end that has no rating is an "error", or is left out with a note ("drop"). Ratings to train on are in the
+    order of their ids if `by_ids`, and of repeated ones the latest stands; else all are in that of rows, and the last
+    one does.
     """
 
     owner: str
@@ -48,6 +50,7 @@ class Format:
     low: float | None = None
     high: float | None = None
     unknown_trust: str = "drop"
+    by_ids: bool = True
 
 
 def read_all(form: Format, ratings: Given, trust: Given | None, named: bool) -> Ratings:
@@ -58,7 +61,13 @@ def read_all(form: Format, ratings: Given, trust: Given | None, named: bool) -> 
     unread = () if named and not is_folder(ratings) else ("client",)
     roles = [column.role for column in RATINGS.columns if column.role not in unread]
     rows = read(ratings, RATINGS, form.names, form.owner, only=roles)
-    return _ratings(form, rows, None if trust is None else read(trust, TRUST, form.names, form.owner), named, True)
+    found = _ratings(form, rows, None if trust is None else read(trust, TRUST, form.names, form.owner), named)
+    if len(found.rating) > 1 and (found.rating == found.rating[0]).all():
+        raise InputError(
+            f"{rows.where}: all {len(rows):,} ratings are {found.rating[0]:g}: there is nothing to tell apart, and an "
+            "error of 0 would mean nothing. What was only seen or bought is for the data set 'interactions'."
+        )
+    return found
 
 
 def read_clients(
@@ -69,14 +78,15 @@ def read_clients(
     Where it `trains`, a column says the split, as in a table of all clients.
     """
     needed = ("user", "item", "rating")
-    table, more = replace(RATINGS, folder=""), ("category", "time", *(["split"] if trains else []))
+    table, more = replace(RATINGS, folder=""), ("category", *(("time",) if form.by_ids else ()))
+    more = (*more, "split") if trains and form.by_ids else more
     rows = read(ratings, table, form.names, form.owner, called[0], needed, (*needed, *more))
     links = None if trust is None else read(trust, TRUST, form.names, form.owner, called[1])
-    return _ratings(form, rows, links, by_ids=trains)
+    return _ratings(form, rows, links, ordered=trains)
 
 
-def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False, by_ids: bool = False) -> Ratings:
-    """Return the whole set, from rows of ratings and of trust links, each once; `by_ids`: in the order of their ids."""
+def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False, ordered: bool = True) -> Ratings:
+    """Return the whole set, from rows of ratings and of trust links, each once; `ordered` by their ids, if at all."""
     (user, user_ids), (item, item_ids) = rows.read("user"), rows.read("item")
     category, category_names = rows.read("category") or (np.zeros(len(rows), np.int64), np.array(["all"]))
     rating: Array = rows.read("rating")
@@ -85,8 +95,9 @@ def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False, 
     client = rows.clients() if named else None
     split, time = rows.read("split"), rows.read("time")
     pair = user * len(item_ids) + item
-    kept, repeats = latest(pair if client is None else pair * len(client[1]) + client[0], time)
-    kept = kept if by_ids else np.sort(kept)
+    kept, repeats = latest(pair if client is None else pair * len(client[1]) + client[0], time if form.by_ids else None)
+    ordered = ordered and form.by_ids
+    kept = kept if ordered else np.sort(kept)
     if repeats:
         stands = f"the latest by {rows.names['time']!r} stands" if time is not None else NO_TIME
         dropped = [f"{repeats:,} repeated ratings of one item by one user left out; {stands}.", *dropped]
@@ -95,7 +106,7 @@ def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False, 
         item=item[kept],
         category=category[kept],
         rating=rating[kept].astype(np.float32),
-        trust=links[:, np.lexsort(links[::-1])] if by_ids else links,
+        trust=links[:, np.lexsort(links[::-1])] if ordered else links,
         users=len(user_ids),
         items=len(item_ids),
         categories=len(category_names),
@@ -180,7 +191,7 @@ def client_ratings(
     for name in COMMON_TABLES:
         if name in tables:
             ratings = _numbered(ratings, form, tables[name], name)
-    return whole_shard(ratings, purpose, by_hash=purpose.trains)
+    return whole_shard(ratings, purpose, by_hash=purpose.trains and purpose.split_seed is not None)
 
 
 def _check_common(form: Format, tables: Mapping[str, Given], task: Any) -> None:

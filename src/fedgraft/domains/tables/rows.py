@@ -365,8 +365,13 @@ def ascending(names: Array) -> Indices:
     return np.asarray(order, np.int64)
 
 
-def arranged(code: Indices, names: Array) -> tuple[Indices, Indices]:
-    """Return the order of rows by their ids, and the place of each name in it, int64 [n] both; each has one row."""
+def arranged(code: Indices, names: Array, by_ids: bool = True) -> tuple[Indices, Indices]:
+    """Return the order of rows by their ids, and the place of each name in it, int64 [n] both; each has one row.
+
+    Rows stay in their own order unless it is to be `by_ids`.
+    """
+    if not by_ids:
+        return np.arange(len(code)), np.argsort(code)
     order = ascending(names)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))

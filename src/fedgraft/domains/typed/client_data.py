@@ -28,6 +28,7 @@ class TypedData:
         graphs: one for each metapath, as the encoder reads it.
         label: int64 [targets].
         rows: {split: int64 [nodes], target nodes}.
+        weights: float32 [classes], by which losses of training nodes are multiplied; None for 1.
     """
 
     part: TypedGraph
@@ -35,6 +36,7 @@ class TypedData:
     graphs: Sequence[Any]
     label: Tensor
     rows: dict[str, Indices]
+    weights: Tensor | None = None
     moved: dict[str, "TypedData"] = field(default_factory=dict)
 
     def on(self, device: torch.device) -> "TypedData":

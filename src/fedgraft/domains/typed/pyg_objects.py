@@ -28,7 +28,7 @@ from fedgraft.domains.typed.shards import (
     once,
     shortest_metapaths,
 )
-from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE, by_ids
+from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE, in_order
 from fedgraft.errors import InputError, require_one_of
 
 IDS = ("node_id", "n_id")
@@ -44,12 +44,18 @@ def is_object(source: object) -> bool:
 
 
 def collection_of(
-    source: Any, target: str, metapaths: Sequence[str], where: str, unknown: Sequence[str] = ()
+    source: Any,
+    target: str,
+    metapaths: Sequence[str],
+    where: str,
+    unknown: Sequence[str] = (),
+    by_ids: bool = True,
 ) -> Collection[TypedGraph]:
     """Return an object, or that of a file, as one graph; of a folder each file is a client, named after it.
 
     Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
-    `where` is what errors call it. Labels `unknown` are as -1.
+    `where` is what errors call it. Labels `unknown` are as -1. Nodes are in the order of ids, or as they come
+    unless `by_ids`.
     """
     if isinstance(source, str | Path) and Path(source).is_dir():
         return _of_folder(Path(source), target, metapaths, where, unknown)
@@ -58,7 +64,9 @@ def collection_of(
     graph, (client, names), split, notes = _graph(source, target, metapaths, where, unknown)
     columns = of_matrix(graph.features, f"{where}[{target!r}]")
     notes = (*notes, *class_notes(graph.label, graph.classes, where, unknown))
-    return by_ids(Collection(graph, client, tuple(names.tolist()), split, notes, columns.names, columns=columns))
+    named = tuple(names.tolist())
+    collection = Collection(graph, client, named, split, notes, columns.names, columns=columns)
+    return in_order(collection, metapaths) if by_ids else collection
 
 
 def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:
@@ -190,7 +198,7 @@ def _graph(
         classes=classes,
         split=split,
         edges={pair: once(places, pair[0] == pair[1]) for pair, places in ends.items()},
-        metapaths=tuple(metapaths) or shortest_metapaths(target, sorted(ends)),
+        metapaths=tuple(metapaths) or shortest_metapaths(target, list(ends)),
     )
     if not client:
         for metapath in graph.metapaths:

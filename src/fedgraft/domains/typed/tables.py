@@ -70,12 +70,14 @@ def read_typed_graph(
     known_classes: tuple[str, ...] = (),
     columns_of: ColumnReader = read_columns,
     unknown: Sequence[str] = (),
+    by_ids: bool = True,
 ) -> Collection[TypedGraph]:
-    """Read a graph of a row per node and a row per edge, listed one way or both; nodes are in the order of their ids.
+    """Read a graph of a row per node and a row per edge, listed one way or both.
 
-    Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
-    `owner` is what errors call the parameters: "TypedGraph" for TypedGraph.nodes ... The table may lack some of
-    `known_classes`; none = those that it has. `columns_of` reads columns of features; labels `unknown` are as empty.
+    Nodes are in the order of their ids, or of rows unless `by_ids`. Nodes of the type `target` are classified.
+    `metapaths` are those that the graph suggests; none = the shortest. `owner` is what errors call the parameters:
+    "TypedGraph" for TypedGraph.nodes ... The table may lack some of `known_classes`; none = those that it has.
+    `columns_of` reads columns of features; labels `unknown` are as empty.
     """
     kinds, ids = _node_tables(nodes, target, names, owner)
     require_one_of(f"{owner}.target", target, kinds)
@@ -111,21 +113,27 @@ def read_typed_graph(
         classes=classes,
         split=split,
         edges=links,
-        metapaths=tuple(metapaths) or shortest_metapaths(target, sorted(links)),
+        metapaths=tuple(metapaths) or shortest_metapaths(target, list(links)),
     )
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
     named = tuple(clients.tolist())
     told = (*_not_read(kinds, target, columns.names), *notes, *class_notes(label, classes, own.where, unknown))
-    return by_ids(Collection(whole, client, named, "split" in own, told, columns.names, columns=columns))
+    collection = Collection(whole, client, named, "split" in own, told, columns.names, columns=columns)
+    return in_order(collection, metapaths) if by_ids else collection
 
 
-def by_ids(collection: Collection[TypedGraph]) -> Collection[TypedGraph]:
-    """Return a graph whose types are in the order of their names, and nodes and edges in that of ids, not of rows."""
+def in_order(collection: Collection[TypedGraph], metapaths: Sequence[str]) -> Collection[TypedGraph]:
+    """Return a graph whose types are in the order of their names, and nodes and edges in that of ids, not of rows.
+
+    `metapaths` are those that it suggests; none = the shortest.
+    """
     whole = collection.whole
     orders = {kind: ascending(whole.ids[kind]) for kind in sorted(whole.ids)}
     ids = {kind: whole.ids[kind] for kind in orders}
-    arranged = replace(whole, ids=ids, edges={pair: whole.edges[pair] for pair in sorted(whole.edges)})
+    suggested = tuple(metapaths) or shortest_metapaths(whole.target, sorted(whole.edges))
+    by_name = {pair: whole.edges[pair] for pair in sorted(whole.edges)}
+    arranged = replace(whole, ids=ids, edges=by_name, metapaths=suggested)
     if any((order[1:] < order[:-1]).any() for order in orders.values()):
         arranged = arranged.induced(whole.name, orders)
     edges = {pair: once(ends, pair[0] == pair[1]) for pair, ends in arranged.edges.items()}

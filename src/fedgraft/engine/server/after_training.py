@@ -94,19 +94,20 @@ class AfterTraining:
 
     def _note(self, state: RunState, scoring: Scoring) -> None:
         """Extend the curve; where all were scored, this is the best."""
-        task, last = self._plan.task, state.curve[-1]
+        plan, last = self._plan, state.curve[-1]
         state.failures["scoring"] += len(scoring.failed)
-        scores = {split: math.nan if scoring.failed else task.score(scoring.sums[split]) for split in scoring.sums}
+        scores = plan.scores(scoring.sums)
+        if scoring.failed:
+            scores = dict.fromkeys(scores, math.nan)
         point = {**last, **scores, "bytes": self._ledger.total}
         point.pop("lacking", None)
         state.curve.append(point | ({"lacking": len(scoring.failed)} if scoring.failed else {}))
         if scoring.failed:
             return
         state.scores = {
-            str(client): {split: task.score(sums[split]) for split in scoring.sums}
-            for client, sums in scoring.clients.items()
+            str(client): plan.scores(sums, scoring.sums["validation"]) for client, sums in scoring.clients.items()
         }
-        choice = self._plan.choice(scoring.sums["validation"])
+        choice = plan.choice(scoring.sums["validation"])
         state.best = {**state.best, **scores, "choice": choice, "sums": scoring.sums, "scores": state.scores}
 
     def _clients(self, state: RunState) -> Sequence[int]:

@@ -22,10 +22,10 @@ def note_scores(plan: Plan, state: RunState, scoring: Scoring, bytes: int, group
     """
     state.failures["scoring"] += len(scoring.failed)
     state.scores = {
-        str(client): {split: plan.task.score(sums[split]) for split in SCORED_SPLITS}
+        str(client): plan.scores({split: sums[split] for split in SCORED_SPLITS}, scoring.sums["validation"])
         for client, sums in scoring.clients.items()
     }
-    scores = {} if scoring.failed else {split: plan.task.score(scoring.sums[split]) for split in SCORED_SPLITS}
+    scores = {} if scoring.failed else plan.scores({split: scoring.sums[split] for split in SCORED_SPLITS})
     for split in scores:
         mean = plan.mean_loss(scoring.sums[split])
         if math.isfinite(mean):

@@ -112,6 +112,12 @@ def phones(clients: int, seed: int) -> Rows:
     return [dict(zip(names, PHONES[kind][1], strict=True)) for kind in kinds]
 
 
+def edge_cloud(clients: int) -> Rows:
+    """Return the eight devices of Liu et al. for eight clients; fewer are spread over them, more have them in turn."""
+    known = len(EDGE_CLOUD)
+    return [EDGE_CLOUD[number % known if clients >= known else number * known // clients] for number in range(clients)]
+
+
 def of_rows(rows: Sequence[Mapping[str, Any]]) -> Devices:
     """Return the devices of a table that `checked` has let pass."""
     columns = {name: np.array([float(row[name]) for row in rows]) for name in (*REQUIRED, *OPTIONAL)}

@@ -34,9 +34,9 @@ class Clock:
 
     Args:
         devices: a profile's name: "lognormal", drawn from the next four options; "edge_cloud", the eight devices of Liu
-            et al.; "phones", drawn from three kinds. Or own devices, a row per client: the path of a .csv or .parquet
-            file or a table, with columns examples_per_second, mbit_down, mbit_up and perhaps latency_seconds (0),
-            availability (1) and name.
+            et al., of which fewer clients have some and more have them in turn; "phones", drawn from three kinds. Or
+            own devices, a row per client: the path of a .csv or .parquet file or a table, with columns
+            examples_per_second, mbit_down, mbit_up and perhaps latency_seconds (0), availability (1) and name.
         mbit_per_second: "lognormal": the median link, both directions, > 0 (10: a metered line of a small shop).
         examples_per_second: "lognormal": the median device's training speed, > 0.
         latency_seconds: "lognormal": per client and request, >= 0.
@@ -75,10 +75,11 @@ class Clock:
             )
         if self.devices == "phones":
             return tables.of_rows(tables.phones(clients, seed))
-        named = self.devices == "edge_cloud"
-        rows: Any = tables.EDGE_CLOUD if named else self.devices
+        if self.devices == "edge_cloud":
+            return tables.of_rows(tables.edge_cloud(clients))
+        rows: Any = self.devices
         if len(rows) != clients:
-            what = "'edge_cloud', which has 8 devices" if named else f"a table of {len(rows)} devices"
+            what = f"a table of {len(rows)} devices"
             raise InputError(f"clock.devices must have a device for each of the {clients} clients; got {what}.")
         return tables.of_rows(rows)
 

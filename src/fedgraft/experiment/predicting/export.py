@@ -15,6 +15,7 @@ from fedgraft.contracts.data import Data, FittedData
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainModel, PlainTask, Tensors
 from fedgraft.errors import InputError
+from fedgraft.experiment.predicting.thresholds import threshold_of
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.data_now import listed
@@ -34,6 +35,10 @@ Outputs: {outputs}
 {notes}"""
 _READ: Final = """
 Features are made of the columns of the training data by `features(table)` of `features.py`, which needs pandas.
+"""
+_DECIDED: Final = """
+The class {rare!r} is answered where its probability, by softmax of the outputs, is at least {least:.6g}: the threshold
+with the largest F1 on validation.
 """
 _SMOOTHED: Final = """
 The run smoothed its answers over the graph after training; `fedgraft predict` does, this model alone does not.
@@ -62,7 +67,7 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
         usage=indent(plain.usage, "    "),
         inputs=plain.inputs,
         outputs=plain.outputs,
-        notes=_SMOOTHED if run.plan.smoothing else "",
+        notes=(_SMOOTHED if run.plan.smoothing else "") + _decided(run),
     )
     contents = {SOURCE: plain.source.encode(), WEIGHTS: _bytes(plain.arrays), README: text.encode()}
     if features := _features(run, client):
@@ -74,6 +79,12 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
     with disk.written(f"--out {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         disk.replace(folder, contents)
+
+
+def _decided(run: FinishedRun) -> str:
+    """Return which class is answered where it is not the likeliest."""
+    threshold = threshold_of(run, None)
+    return _DECIDED.format(rare=threshold[0], least=threshold[1]) if threshold else ""
 
 
 def exported(folder: Path) -> torch.nn.Module:

@@ -14,6 +14,7 @@ from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm, table_of
 from fedgraft.contracts.task_abilities import SHARE, DerivingTask, EmbeddingTask, PredictingTask
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.predicting.site_run import SiteRun, open_run
+from fedgraft.experiment.predicting.thresholds import decided, threshold_of
 from fedgraft.experiment.storage.finished_run import FinishedRun, client_model
 from fedgraft.wire.layouts import Array
 
@@ -25,6 +26,7 @@ def predict(
     *own: Given | None,
     count: int | None = None,
     probabilities: bool = False,
+    threshold: float | None = None,
     **own_by_name: Given | None,
 ) -> pd.DataFrame:
     """Answer questions with the run's model, the one that was best on validation.
@@ -39,6 +41,8 @@ def predict(
         count: answers to each question, for a task that gives several; None leaves it to the task and to its column.
         probabilities: whether a column for each class, "probability_CLASS", tells its probability; nan where a client
             does not know the class.
+        threshold: the probability from which on the rarer of two classes is answered, in [0, 1]; None = as the run has
+            chosen on validation, or the likeliest class where it has not.
         own_by_name: the same as `own`, the first, and `own_X`, "X" or "FIRST-X".
 
     Returns:
@@ -46,10 +50,10 @@ def predict(
         each answer, the client that answered, and the task's answers.
     """
     run = run if isinstance(run, FinishedRun) else open_run(run)
-    name, task = run.experiment.task_name, run.task
+    name, task, least = run.experiment.task_name, run.task, threshold_of(run, threshold)
 
     def answer(module: Module, shard: Any, remembered: Mapping[str, Any], questions: Any) -> dict[str, Array]:
-        columns = task.predict(module, shard, remembered, questions)
+        columns = decided(task.predict(module, shard, remembered, questions), least)
         if probabilities and not any(column.startswith(SHARE) for column in columns):
             raise InputError(f"Task {name!r} tells no probabilities of classes; leave --probabilities out.")
         return columns if probabilities else {key: each for key, each in columns.items() if not key.startswith(SHARE)}

@@ -1,5 +1,7 @@
 """Fit methods to the task that they serve, and check that they suit it and each other."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from fedgraft.contracts import (
@@ -13,9 +15,10 @@ from fedgraft.contracts import (
     SilentSharing,
     Task,
 )
+from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTask, ProfiledTask
 from fedgraft.engine.plan import REPORTED, SCORE
-from fedgraft.errors import InputError, require
+from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
 
 
@@ -63,3 +66,16 @@ def check_averaging(sharing: Sharing[Any], decay: float) -> None:
     if isinstance(sharing, SilentSharing):  # a mean is nobody's model there
         allowed = f"0 with sharing {type(sharing).__name__}, whose clients are scored with the model that they keep"
         require(decay == 0, "evaluation.averaging", allowed, decay)
+
+
+def judged(task: Task[Any, Any], metric: str, name: str) -> Task[Any, Any]:
+    """Return the task, judged by the metric that is asked for; "" leaves it. `name` is the task's, for errors."""
+    if not metric:
+        return task
+    metrics: Sequence[str] = task.metrics if isinstance(task, JudgedTask) else (task.metric,)
+    if metric not in metrics:
+        raise InputError(
+            f"evaluation.metric must be one of {', '.join(metrics)} for the task {name!r}; got {metric!r}."
+            f"{nearest(metric, metrics)}"
+        )
+    return replace(task, judged=metric) if isinstance(task, JudgedTask) else task  # type: ignore[type-var]

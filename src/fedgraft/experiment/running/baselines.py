@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedgraft.contracts import RuntimeOptions, Sums
+from fedgraft.contracts.labels import JudgedTask, LabelledTask
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.task_abilities import HaloTask, PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -120,7 +121,10 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
             if name in TRAINED_YARDSTICKS:
                 return _train(experiment, shards, name)
             with threadpool_limits(1, "blas"):  # whose products are small: more threads wait for each other
-                scored: Scores = find("yardsticks", name)().score(shards)
+                yardstick, task = find("yardsticks", name)(), experiment.plan.task
+                judged = isinstance(task, JudgedTask) and task.judged
+                by = task.labels if isinstance(task, LabelledTask) else task.metric
+                scored: Scores = yardstick.judged(shards, by) if judged else yardstick.score(shards)
                 return scored
         except FedgraftError as error:
             raise FedgraftError(f"The yardstick {name!r} could not be computed. {error}") from error
@@ -135,9 +139,9 @@ def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
     groups = [[task.alone(shard)] for shard in shards] if name == LOCAL_ONLY else [[task.pooled(shards)]]
     sums = [_sums(experiment, group) for group in groups]
     added = {split: add(part[split] for part in sums) for split in SCORED_SPLITS}
-    measures = experiment.plan.measures(added["test"])
+    measures = experiment.plan.measured(added)["test"]
     return {
-        **{split: task.score(added[split]) for split in SCORED_SPLITS},
+        **experiment.plan.scores(added),
         **{name: value for name, value in measures.items() if name != task.metric},
     }
 
@@ -190,5 +194,9 @@ def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
         used = ("task", "model", "sampler", "sharing", "training", "rounds", "seed")
         state.update(f"averaging {experiment.evaluation.averaging};".encode())
         state.update(json.dumps({key: experiment.sections.get(key) for key in used}, sort_keys=True).encode())
+    task = experiment.plan.task
+    if isinstance(task, JudgedTask) and task.judged:
+        by = task.labels if isinstance(task, LabelledTask) else task.metric
+        state.update(f"judged {by!r};".encode())
     state.update(digest_of(shards).encode())
     return state.hexdigest()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft.contracts.data import names_of
+from fedgraft.contracts.labels import LabelledTask
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.loop import DISCONNECTED
@@ -17,6 +18,7 @@ from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.data_table import described
+from fedgraft.experiment.running.remarks import remarks
 from fedgraft.wire.layouts import Arrays, digest
 
 LOG = logging.getLogger("fedgraft.experiment.running.summary")
@@ -71,6 +73,8 @@ def summarise(
         "test": _number(last["test"]),
         "test_at_best_validation": _number(state.best.get("test")),
         "measures": _measures(experiment.plan, state),
+        **_decision(experiment.plan, state),
+        "remarks": remarks(experiment.plan, state, yardsticks),
         "test_per_client": by_client,
         "test_plain_mean": mean(known) if known else None,
         "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
@@ -88,6 +92,13 @@ def summarise(
         "raw_data_bytes": raw_data,
         "client_alone": None if alone is None else _numbers(alone),
     }
+
+
+def _decision(plan: Plan, state: RunState) -> dict[str, Any]:
+    """How the model that was best on validation tells one of two classes, if it is not the likeliest."""
+    task, sums = plan.task, state.best.get("sums", {})
+    decision = task.labels.decision(sums) if isinstance(task, LabelledTask) and sums else {}
+    return {"decision": decision} if decision else {}
 
 
 def _smoothing(smoothed: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +119,7 @@ def _check_answered(state: RunState) -> None:
 def _measures(plan: Plan, state: RunState) -> dict[str, dict[str, float | None]]:
     """Every measure of the model that was best on validation, by split."""
     sums = state.best.get("sums", {})
-    return {split: _numbers(plan.measures(sums[split])) for split in sums}
+    return {split: _numbers(measures) for split, measures in plan.measured(sums).items()}
 
 
 def _digest(plan: Plan, state: RunState, fingerprints: Mapping[int, bytes]) -> str:

@@ -19,9 +19,11 @@ from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.contracts.data import Data, FittedData, Purpose, SiteData
+from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.table_files import ALLOWED, is_address, is_table
 from fedgraft.contracts.task_abilities import FittedTask, derived_shard
+from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, WireError, require_one_of
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.storage import disk
@@ -137,6 +139,8 @@ def client_at(experiment: Experiment, data: Sequence[str], number: int, name: st
             task.check_shard(shard)
         except InputError as error:
             raise InputError(f"{', '.join(map(str, data))} does not fit the recipe: {error}") from error
+    if isinstance(task, JudgedTask):
+        tell(task.remarks(shard))
     return shard, digest
 
 

@@ -36,6 +36,10 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="A column 'probability_CLASS' for each class, beside the likeliest.")
     ] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Probability from which on the rarer of two classes is answered. Default: the run's."),
+    ] = None,
     allow_changed_data: options.AllowChangedData = False,
     data_root: options.DataRoot = None,
     as_json: options.AsJson = False,
@@ -50,7 +54,8 @@ def predict(
     """
     write = _writer(out)
     run = open_run(folder, data_root, allow_changed_data)
-    answers = predict_from(run, named_tables(table or []), client, count=count, probabilities=probabilities)
+    asked = {"count": count, "probabilities": probabilities, "threshold": threshold}
+    answers = predict_from(run, named_tables(table or []), client, **asked)
     with disk.written(f"--out {out}"):
         out.parent.mkdir(parents=True, exist_ok=True)
         write(answers)

@@ -15,7 +15,16 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.graphs.pyg_objects import tables_of
-from fedgraft.domains.graphs.shards import FEWEST, HELD_OUT, GraphShard, check_graphs, check_labels, deal, with_degrees
+from fedgraft.domains.graphs.shards import (
+    FEWEST,
+    HELD_OUT,
+    GraphShard,
+    check_graphs,
+    check_labels,
+    deal,
+    split_graphs,
+    with_degrees,
+)
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
 from fedgraft.domains.keyed_split import split_by_hash
 from fedgraft.domains.labels.class_notes import untrained_notes
@@ -121,9 +130,9 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         names = collection.client_names or tuple(f"client {k}" for k in range(clients))
         collection = self._with_attributes(collection, client)
         degrees = int(collection.whole.degree.max(initial=0)) + 1 if self.vocabulary == "all" else None
-        seed, rows = self.split_seed_of(seed), [np.flatnonzero(client == k) for k in range(len(names))]
+        rows = [np.flatnonzero(client == k) for k in range(len(names))]
         shards = [
-            self._shard(collection, rows[k], Purpose(name, k, seed, trains=True), degrees)
+            self._shard(collection, rows[k], self.splitting(Purpose(name, k, seed, trains=True)), degrees)
             for k, name in enumerate(names)
         ]
         whole, split = collection.whole, np.full(len(client), -1)
@@ -185,7 +194,7 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         else:
             tables, names = {name: getattr(self, name) for name in self.site_tables}, self.names()
         columns = partial(self.read_columns, owner="Graphs")
-        kind = {"are_numbers": numbers, "columns_of": columns, "unknown": self.unknowns}
+        kind = {"are_numbers": numbers, "columns_of": columns, "unknown": self.unknowns, "by_ids": self.by_ids}
         return read_graphs(tables, names, "Graphs", **kind)
 
     def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
@@ -202,9 +211,8 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         """Read one client's graphs, nodes and edges."""
         collection = self._own(tables, purpose)
         tell(collection.notes)
-        purpose = replace(purpose, seed=self.split_seed_of(purpose.seed))
         collection = self._with_attributes(collection, np.zeros(collection.whole.graphs, np.int64))
-        return self._shard(collection, np.arange(collection.whole.graphs), purpose, None)
+        return self._shard(collection, np.arange(collection.whole.graphs), self.splitting(purpose), None)
 
     def _own(self, tables: Mapping[str, Given], purpose: Purpose) -> Collection[GraphShard]:
         if self.vocabulary != "client":
@@ -225,9 +233,12 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         """
         own = replace(collection.whole.take(rows), name=purpose.name)
         shard = self._with_vocabulary(own, collection.whole.name, degrees)
+        if not collection.split and purpose.split_seed is None:
+            g = generator(purpose.seed, "split", client=purpose.client)
+            return replace(shard, split=split_graphs(shard.label, g))
         if not collection.split:
             held = (HELD_OUT, HELD_OUT)
-            return replace(shard, split=split_by_hash(shard.hashes(), purpose.seed, held, few=FEWEST))
+            return replace(shard, split=split_by_hash(shard.hashes(), purpose.split_seed or 0, held, few=FEWEST))
         if not (shard.split == 0).any():
             raise InputError(f"{shard.name}: column {self.split!r} leaves no graph for training; one is needed.")
         return shard

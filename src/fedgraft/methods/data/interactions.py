@@ -111,7 +111,7 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
         """Read the whole set, before it is dealt to clients."""
         named = self.partition == "given"
         rows = reading.read_taken(self.names(), self.interactions, named)
-        return reading.read_interactions(rows, self._catalogue(rows.read("item")[1]), named)
+        return reading.read_interactions(rows, self._catalogue(rows.read("item")[1]), named, self.by_ids)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RankingShard:
         """Read one client's interactions, with the columns of the run's tables and the items that all know."""
@@ -124,14 +124,13 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
         here = replace(self, partition=PARTITIONS[0], **dict[str, Any](tables))
         if here.items is None:
             raise InputError("--data items=FILE is missing: a table of all items, the same file at every site.")
-        return site_shard(here.read(), replace(purpose, seed=self.split_seed_of(purpose.seed)))
+        return site_shard(here.read(), self.splitting(purpose))
 
     def _catalogue(self, taken: Array) -> reading.Catalogue:
         sources = None if self.features == "all" else self._sources()
         make = partial(make_features, "Interactions", images=self.images, width=self.width)
-        return reading.read_catalogue(
-            self.items, {**reading.ITEMS.names(self), FORMS: self.forms}, taken, sources, self.text, make
-        )
+        names = {**reading.ITEMS.names(self), FORMS: self.forms}
+        return reading.read_catalogue(self.items, names, taken, sources, self.text, make, self.by_ids)
 
     def _sources(self) -> dict[str, Any]:
         """{modality: source, or columns}; {} for "all", which depends on the table."""

@@ -124,8 +124,8 @@ class Nodes(
 
     def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[NodeShard]:
         """Return one shard per client of what was read, with features."""
-        split = bool(self.label)
-        return self._dealing().load(collection, seed, self.clients, split=split, split_seed=self.split_seed)
+        seeds = {"seed": seed, "split_seed": self.split_seed_of(seed)}
+        return self._dealing().load(collection, clients=self.clients, split=bool(self.label), **seeds)
 
     def owners(self, collection: Collection[WholeGraph], seed: int) -> tuple[Array, int]:
         """Return the number of each node's client, [nodes], and how many clients there are."""
@@ -146,7 +146,8 @@ class Nodes(
             nodes, edges = self.nodes, self.edges
             if is_graph_file(nodes):
                 nodes, edges = tables_of_file(Path(nodes), self.names())
-            return reading.read_nodes(nodes, edges, self.names(), "Nodes", self._are_numbers, columns, self.unknowns)
+            form = self.names(), "Nodes", self._are_numbers, columns, self.unknowns, self.by_ids
+            return reading.read_nodes(nodes, edges, *form)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):
             data, where = read_object(Path(data), where, "Data"), str(data)
@@ -195,13 +196,14 @@ class Nodes(
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        own, form = (tables["nodes"], tables["edges"], self.names()), (purpose.name, self._are_numbers, self.unknowns)
+        own = tables["nodes"], tables["edges"], self.names()
+        form = purpose.name, self._are_numbers, self.unknowns, self.by_ids
         features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
         shard, is_split = reading.site_part(*own, task.class_names, features, *form)
         shard = replace(shard, scale_rows=self.scale_rows)
         if not self.label:
             return shard
-        return self._dealing().split_site(shard, is_split, replace(purpose, seed=self.split_seed_of(purpose.seed)))
+        return self._dealing().split_site(shard, is_split, self.splitting(purpose), str(tables["nodes"]))
 
     @property
     def _are_numbers(self) -> bool:

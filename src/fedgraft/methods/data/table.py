@@ -1,7 +1,7 @@
 """Your own ratings, from CSV or Parquet files or DataFrames."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -109,14 +109,14 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
                 f"Table.ratings = {str(self.ratings)!r} is a folder, where each file is a client: "
                 f"Table.partition must be 'given'; got {self.partition!r}."
             )
-        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust)
+        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust, self.by_ids)
         return reading.read_all(form, self.ratings, self.trust, named)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RatingShard:
         """Read one client's ratings, with the columns and the scale of the run's table; clients are not read."""
         scale = (self.low, self.high) if purpose.trains else self._scale()
-        form = reading.Format("Table" if purpose.trains else "data", self.names(), *scale)
-        return reading.client_ratings(form, tables, replace(purpose, seed=self.split_seed_of(purpose.seed)), task)
+        form = reading.Format("Table" if purpose.trains else "data", self.names(), *scale, by_ids=self.by_ids)
+        return reading.client_ratings(form, tables, self.splitting(purpose), task)
 
     def _partition(self) -> str:
         """Return how ratings get to clients, "auto" resolved."""

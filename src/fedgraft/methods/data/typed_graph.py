@@ -126,7 +126,7 @@ class TypedGraph(
 
     def dealt(self, collection: Collection[shards.TypedGraph], seed: int) -> list[shards.TypedGraph]:
         """Return one shard per client of what was read, with features."""
-        parts = self._dealing().load(collection, seed, self.clients, split_seed=self.split_seed)
+        parts = self._dealing().load(collection, seed, self.clients, split_seed=self.split_seed_of(seed))
         return [with_features(part) for part in parts]
 
     def names(self, **renamed: Any) -> Names:
@@ -153,13 +153,14 @@ class TypedGraph(
 
     def read(self) -> Collection[shards.TypedGraph]:
         """Read the graph, before it is dealt to clients."""
+        form = self.unknowns, self.by_ids
         if is_object(self.nodes) or self.edges is None:
-            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes", self.unknowns)
+            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes", *form)
             dealt = "masks leave"
         else:
             columns = partial(self.read_columns, owner="TypedGraph")
-            form = self.target, self.names(), self.metapaths, "TypedGraph", (), columns, self.unknowns
-            collection = read_typed_graph(self.nodes, self.edges, *form)
+            known = self.target, self.names(), self.metapaths, "TypedGraph", (), columns
+            collection = read_typed_graph(self.nodes, self.edges, *known, *form)
             dealt = f"column {self.split!r} leaves"
         whole = collection.whole
         if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
@@ -205,8 +206,8 @@ class TypedGraph(
         collection = self.encoded(self._own(task, tables, purpose))
         tell(collection.notes)
         part = replace(collection.whole, name=purpose.name)
-        purpose = replace(purpose, seed=self.split_seed_of(purpose.seed))
-        return with_features(self._dealing().split_site(part, collection.split, purpose))
+        where = str(tables["nodes"])
+        return with_features(self._dealing().split_site(part, collection.split, self.splitting(purpose), where))
 
     def _own(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[shards.TypedGraph]:
         check_said(self.features, task.class_names)
@@ -216,7 +217,7 @@ class TypedGraph(
             )
         columns = partial(self.read_columns, owner="data")
         known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
-        collection = read_typed_graph(tables["nodes"], tables["edges"], *known, columns, self.unknowns)
+        collection = read_typed_graph(tables["nodes"], tables["edges"], *known, columns, self.unknowns, self.by_ids)
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
         return collection
 

@@ -1,7 +1,8 @@
 """Graph: tell the class of a whole graph."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from types import UnionType
 from typing import Any, ClassVar, cast
 
@@ -19,7 +20,11 @@ from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.model import GraphModel, width_of
 from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard
+from fedgraft.domains.labels import class_weights
+from fedgraft.domains.labels.class_weights import own_weights
 from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
+from fedgraft.domains.labels.judged import JudgedClasses
+from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.errors import require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
@@ -27,6 +32,7 @@ from fedgraft.wire.layouts import Array, Arrays
 
 @dataclass(frozen=True)
 class Graph(
+    JudgedByData[GraphShard, GraphData],
     GraphTask,
     ClassifyingTask[GraphShard, GraphData],
     EmbeddingTask[GraphShard, GraphData],
@@ -58,6 +64,14 @@ class Graph(
             no features; sharing methods that need one set it.
         walks: longest random walk that places are told by, >= 1 (FedStar: 16).
         degrees: largest degree that places are told by, >= 1 (FedStar: 16).
+        judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
+        rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
+        class_weights: what the loss of an example of each class is multiplied by: "" for 1, "balanced" so that all
+            classes of a client count alike (its graphs / (classes x graphs of the class)), or a table {class = weight},
+            others having 1.
+        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
+            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
+        class_names: names of the classes where all clients have the same; taken from the data.
         wl: steps of Weisfeiler-Lehman colours whose counts the model sees beside the convolutions, >= 0; 0 = none.
         wl_width: buckets that colours are hashed into, >= 1.
         wl_root: whether counts are replaced by their square roots.
@@ -71,11 +85,31 @@ class Graph(
 
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
-    labels: ClassVar[Labels] = Classes()
+    judged: str = ""
+    rare: str = ""
+    class_weights: str | dict[str, float] = ""
+    focal: float = 0.0
+    class_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        class_weights.check_options("Graph", self.class_weights, self.focal)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """One class of several, the client's own."""
+        if self.judged and self.class_names:
+            return JudgedClasses(self.class_names, focal=self.focal, judged=self.judged, rare=self.rare)
+        return Classes(focal=self.focal)
 
     def labels_of(self, shard: GraphShard) -> Labels:
         """Return the client's own classes."""
         return Classes(shard.classes)
+
+    def prepare(self, shard: GraphShard, shared: Arrays) -> GraphData:
+        """Held-out graphs as batches, training graphs to be put together; weights of classes."""
+        data = super().prepare(shard, shared)
+        return replace(data, weights=own_weights(self.class_weights, shard, shard.classes, len(shard.classes)))
 
     def describe(self, data: GraphData) -> dict[str, float]:
         """Shares of training graphs in consecutive parts of the list of classes."""
@@ -118,10 +152,10 @@ class Graph(
     ) -> Classified:
         """The likeliest classes of the test graphs."""
         with torch.no_grad():
-            pairs = [(batch.label, model(batch).argmax(1)) for batch in data.on(device_of(model), "test")]
-        none = (torch.zeros(0, dtype=torch.int64),) * 2
-        label, answer = (torch.cat(parts).numpy(force=True) for parts in zip(none, *pairs, strict=True))
-        return Classified(shard.classes, label, answer)
+            pairs = [(batch.label, model(batch).softmax(1)) for batch in data.on(device_of(model), "test")]
+        none = torch.zeros(0, dtype=torch.int64), torch.zeros(0, len(shard.classes))
+        label, shares = (torch.cat(parts).numpy(force=True) for parts in zip(none, *pairs, strict=True))
+        return Classified(shard.classes, label, shares.argmax(1), shares)
 
     def embed(
         self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard | None

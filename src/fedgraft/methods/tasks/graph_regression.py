@@ -4,13 +4,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fedgraft.contracts.labels import Labels
-from fedgraft.domains.graphs.graph_task import GraphTask
+from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
+from fedgraft.domains.graphs.shards import GraphShard
+from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.errors import require
 
 
 @dataclass(frozen=True)
-class GraphRegression(GraphTask):
+class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask):
     """Graph regression: tell a number of a whole graph.
 
     The model is that of the task `graph`, with one output in place of classes. Clients learn in a unit of their own, in
@@ -26,6 +28,7 @@ class GraphRegression(GraphTask):
     Args:
         encoder: the convolutions; the recipe's [model].
         huber: error, in standard deviations, above which a loss is linear and no longer squared, >= 0; 0 = none.
+        judged: what a model is chosen by and told as, "rmse", "mae" or "r2"; taken from evaluation.metric.
         normalise: "batch" or "nothing", behind every convolution.
         dropout: share of the perceptron's inputs dropped in training, in [0, 1).
         places: whether the first layer sees nodes' places beside their features.
@@ -42,6 +45,7 @@ class GraphRegression(GraphTask):
     """
 
     huber: float = 0.0
+    judged: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,4 +54,9 @@ class GraphRegression(GraphTask):
     @cached_property
     def labels(self) -> Labels:
         """One number."""
-        return Numbers(self.huber)
+        return Numbers(self.huber, self.judged or "rmse")
+
+    @property
+    def tells_classes(self) -> bool:
+        """False."""
+        return False

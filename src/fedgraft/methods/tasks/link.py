@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.links import metrics
 from fedgraft.domains.links.client_links import LinkData
@@ -29,7 +30,7 @@ from fedgraft.wire.layouts import Array, Arrays
 @dataclass(frozen=True)
 class Link(
     abilities.DerivingTask[LinkShard, LinkData],
-    abilities.DetailedScores[LinkShard, LinkData],
+    JudgedTask[LinkShard, LinkData],
     abilities.FittedTask[LinkShard, LinkData],
     abilities.NeighbourSamplingTask[LinkShard, LinkData],
     abilities.PooledTask[LinkShard, LinkData],
@@ -71,13 +72,14 @@ class Link(
         k: pairs without an edge that hits@k looks at, >= 1.
         features: width of features; 0 = as the data have.
         sparse: whether features are sparse; taken from the data where `features` is 0.
+        judged: what a model is chosen by and told as, "auc" (default), "average_precision" or "hits_at_k" with the
+            number k in place of "k"; taken from evaluation.metric.
     """
 
     sums: ClassVar[tuple[str, ...]] = (*metrics.SUMS, "loss")
     """Edges held out, and sums over them of AUC, average precision, hits@k and losses."""
     classes: ClassVar[int] = 0  # none are read of one client's own tables
     class_names: ClassVar[tuple[str, ...]] = ()
-    metric: ClassVar[str] = "auc"
     better: ClassVar[str] = "higher"
     reads: ClassVar[str] = "node"
     asks: ClassVar[tuple[str, ...]] = ("pairs", "nodes", "edges")
@@ -95,6 +97,7 @@ class Link(
     k: int = metrics.HITS
     features: int = 0
     sparse: bool = False
+    judged: str = ""
 
     def __post_init__(self) -> None:
         require_options(self, "Link", width=">= 1", negatives=">= 1", k=">= 1", neighbours=">= 0", features=">= 0")
@@ -103,6 +106,16 @@ class Link(
         require(together < 1, "Link.validation + Link.test", "below 1, so that edges are left to train on", together)
         require(0 <= self.dropout < 1, "Link.dropout", "in [0, 1)", self.dropout)
         require(self.scale >= 0, "Link.scale", ">= 0 (0 = as they are)", self.scale)
+
+    @property
+    def metric(self) -> str:
+        """The AUC, unless another one is asked for."""
+        return self.judged or "auc"
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those of rankings."""
+        return tuple(metrics.measures({}, self.k))
 
     @property
     def stochastic(self) -> bool:
@@ -173,8 +186,8 @@ class Link(
         return sums
 
     def score(self, sums: Sums) -> float:
-        """Return the mean over edges of the AUC that their clients reach; nan without edges."""
-        return metrics.measures(sums, self.k)["auc"]
+        """Return the mean over edges of the metric that their clients reach; nan without edges."""
+        return metrics.measures(sums, self.k)[self.metric]
 
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return AUC, average precision and hits@k."""

@@ -12,9 +12,12 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.domains.labels import class_weights
+from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
+from fedgraft.domains.labels.judged import JudgedClasses
+from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
@@ -42,6 +45,8 @@ from fedgraft.wire.layouts import Array, Arrays
 
 @dataclass(frozen=True)
 class Node(
+    BalancedClasses[NodeShard, NodeData],
+    JudgedByData[NodeShard, NodeData],
     AnsweredNodes,
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
@@ -92,6 +97,13 @@ class Node(
             ICML 2022): a client whose classes are uneven does not teach the model that they are so everywhere.
         label_smoothing: share of a label spread in training over classes as the client has them, in [0, 1) (Pereyra et
             al., 2017; Szegedy et al., CVPR 2016: 0.1, over all alike).
+        judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
+        rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
+        class_weights: what the loss of an example of each class is multiplied by: "" for 1, "balanced" so that all
+            classes of all clients count alike (examples / (classes x examples of the class)), for which each client
+            publishes how many it has, or a table {class = weight}, others having 1.
+        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
+            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         classes: how many there are; 0 = as the data have.
@@ -111,6 +123,10 @@ class Node(
     elsewhere: int = 64
     logit_adjustment: float = 0.0
     label_smoothing: float = 0.0
+    judged: str = ""
+    rare: str = ""
+    class_weights: str | dict[str, float] = ""
+    focal: float = 0.0
     classes: int = 0
     class_names: tuple[str, ...] = ()
     smoothing: int = 0
@@ -119,11 +135,16 @@ class Node(
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self)
+        class_weights.check_options("Node", self.class_weights, self.focal)
+        require(not (self.focal and self.label_smoothing), "Node.focal", "0 with label_smoothing", self.focal)
 
     @cached_property
-    def labels(self) -> Labels:
+    def labels(self) -> CountedClasses | JudgedClasses:
         """One class, with counts for macro-F1 and AUC."""
-        return CountedClasses(self.class_names, self.classes)
+        names, count = self.class_names, self.classes
+        if self.judged:
+            return JudgedClasses(names, count, judged=self.judged, rare=self.rare)
+        return CountedClasses(names, count)
 
     @property
     def draws_neighbours(self) -> bool:
@@ -165,7 +186,8 @@ class Node(
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet; what neighbours are generated from."""
-        data = super().prepare(shard, shared)
+        data = super().prepare(shard, {name: array for name, array in shared.items() if name != WEIGHTS})
+        data.weights = self.weights_of(shard, shared)
         if self.smoothing:
             data.neighbours = Neighbours(shard)
         if self._mending is not None:
@@ -256,4 +278,4 @@ class Node(
     def _step(self, model: nn.Module, data: NodeData, draw: Draw) -> tuple[NodeData, Computed, Objective]:
         """The client's part of the graph, mended where it is, what a draw is computed from, and its losses."""
         data = data.mended(model, self._mending)
-        return data, self._computed(data, draw), objective_of(self.logit_adjustment, self.label_smoothing)
+        return data, self._computed(data, draw), objective_of(self.logit_adjustment, self.label_smoothing, self.focal)

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from fedgraft.contracts.labels import Labels
+from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.labels.shared_unit import UNIT, SharedUnit
 from fedgraft.domains.nodes.base.shards import NodeShard
@@ -15,7 +16,7 @@ from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
-class NodeRegression(SharedUnit[NodeShard, NodeData], NodeTask):
+class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, NodeData], NodeTask):
     """Node regression: tell a number of a node of one graph that is cut over clients.
 
     The model and what clients tell each other are those of the task `node`, with one output in place of classes. Before
@@ -31,6 +32,7 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], NodeTask):
     Args:
         encoder: the convolutions; the recipe's [model].
         huber: error, in standard deviations, above which a loss is linear and no longer squared, >= 0; 0 = none.
+        judged: what a model is chosen by and told as, "rmse", "mae" or "r2"; taken from evaluation.metric.
         head: "linear", a linear layer behind the encoder's convolutions, or "convolution", one more of these.
         neighbours: most neighbours of a node that take part in training, per layer, drawn anew for every batch; 0 =
             all.
@@ -50,6 +52,7 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], NodeTask):
     class_names: ClassVar[tuple[str, ...]] = ()
 
     huber: float = 0.0
+    judged: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,7 +61,12 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], NodeTask):
     @cached_property
     def labels(self) -> Labels:
         """One number."""
-        return Numbers(self.huber)
+        return Numbers(self.huber, self.judged or "rmse")
+
+    @property
+    def tells_classes(self) -> bool:
+        """False."""
+        return False
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """As of the task `node`, with numbers in the common unit; in the client's own where nothing is known of it."""

@@ -15,7 +15,11 @@ from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import MetapathEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
+from fedgraft.domains.labels import class_weights
+from fedgraft.domains.labels.class_weights import BalancedClasses, weighted
 from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
+from fedgraft.domains.labels.judged import JudgedClasses
+from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.typed.client_data import TypedData, feature_states
 from fedgraft.domains.typed.metapath_graphs import metapath_matrix
 from fedgraft.domains.typed.model import TypedModel
@@ -28,6 +32,8 @@ from fedgraft.wire.layouts import Array, Arrays
 
 @dataclass(frozen=True)
 class TypedNode(
+    BalancedClasses[TypedGraph, TypedData],
+    JudgedByData[TypedGraph, TypedData],
     LabelledTask[TypedGraph, TypedData],
     ClassifyingTask[TypedGraph, TypedData],
     abilities.FittedTask[TypedGraph, TypedData],
@@ -56,6 +62,13 @@ class TypedNode(
             alone stands for a node by itself. () = as the data suggest.
         neighbours: most nodes that a metapath joins to a node, those that most paths lead to; 0 = all.
         dropout: share of the embedding dropped in training, in [0, 1).
+        judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
+        rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
+        class_weights: what the loss of an example of each class is multiplied by: "" for 1, "balanced" so that all
+            classes of all clients count alike (examples / (classes x examples of the class)), for which each client
+            publishes how many it has, or a table {class = weight}, others having 1.
+        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
+            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
         scale: root mean square of every node's features once they are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         classes: how many there are; 0 = as the data have.
@@ -71,6 +84,10 @@ class TypedNode(
     neighbours: int = 0
     dropout: float = 0.0
     scale: float = 0.0
+    judged: str = ""
+    rare: str = ""
+    class_weights: str | dict[str, float] = ""
+    focal: float = 0.0
     features: int = 0
     classes: int = 0
     class_names: tuple[str, ...] = ()
@@ -78,13 +95,16 @@ class TypedNode(
     def __post_init__(self) -> None:
         require_options(self, "TypedNode", neighbours=">= 0", dropout="in [0, 1)", scale=">= 0", features=">= 0")
         require_options(self, "TypedNode", classes=">= 0")
+        class_weights.check_options("TypedNode", self.class_weights, self.focal)
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
             raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
 
     @cached_property
     def labels(self) -> Labels:
         """One class."""
-        return Classes(self.class_names, self.classes)
+        if self.judged:
+            return JudgedClasses(self.class_names, self.classes, self.focal, self.judged, self.rare)
+        return Classes(self.class_names, self.classes, self.focal)
 
     @property
     def stochastic(self) -> bool:
@@ -117,7 +137,8 @@ class TypedNode(
         graphs = [self.encoder.graph(metapath_matrix(shard, metapath, self.neighbours)) for metapath in self.metapaths]
         rows = {split: shard.rows(split) for split in SPLITS}
         features = feature_states(shard.features, self.scale if shard.scale_rows else 0.0)
-        return TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows)
+        data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows)
+        return replace(data, weights=self.weights_of(shard, shared))
 
     def examples(self, data: TypedData) -> int:
         """Return how many training nodes the client has."""
@@ -142,7 +163,8 @@ class TypedNode(
         nodes = torch.from_numpy(data.rows["train"][draw.examples]).to(data.label.device)
         hidden = model.represent(data.features, data.graphs)[nodes]  # type: ignore[operator]
         logits = model.classify(hidden)  # type: ignore[operator]
-        return Losses(self.labels.losses(logits, data.label[nodes]), hidden=hidden)
+        label = data.label[nodes]
+        return Losses(weighted(self.labels.losses(logits, label), label, data.weights), hidden=hidden)
 
     def observe(self, model: nn.Module, data: TypedData) -> Observations:
         """What the model makes of all training nodes, and their PageRank."""
@@ -189,9 +211,8 @@ class TypedNode(
     ) -> Classified:
         """The likeliest classes of the test nodes."""
         with torch.no_grad():
-            answer = self._logits(model, data).argmax(1).numpy()
-        test = data.rows["test"]
-        return Classified(shard.classes, shard.label[test], answer[test])
+            shares = self._logits(model, data)[data.rows["test"]].softmax(1).numpy()
+        return Classified(shard.classes, shard.label[data.rows["test"]], shares.argmax(1), shares)
 
     def embed(
         self, model: nn.Module, shard: TypedGraph, remembered: Mapping[str, Any], asked: Asked | None

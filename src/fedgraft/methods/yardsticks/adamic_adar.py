@@ -29,7 +29,11 @@ class AdamicAdar(Yardstick[LinkShard]):
 
     def score(self, shards: Sequence[LinkShard]) -> dict[str, float]:
         """Mean AUC over all clients' edges."""
-        return held_against(shards, _scores)
+        return self.judged(shards, "auc")
+
+    def judged(self, shards: Sequence[LinkShard], labels: str) -> dict[str, float]:
+        """Mean over all clients' edges of the measure of this name."""
+        return held_against(shards, _scores, labels)
 
 
 def _scores(shard: LinkShard) -> Scores:

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.nodes.base.shards import NodeShard, judges, likeliest, pooled
-from fedgraft.domains.nodes.training.perceptron import Perceptron
+from fedgraft.domains.nodes.training.perceptron import Perceptron, rated
 from fedgraft.errors import require_options
 
 Floats = NDArray[np.float64]
@@ -52,20 +53,29 @@ class CorrectAndSmooth(Yardstick[NodeShard]):
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""
+        return self.judged(shards, Classes())
+
+    def judged(self, shards: Sequence[NodeShard], labels: Labels) -> dict[str, float]:
+        """Return the metric of a kind of labels."""
         graph = pooled(shards)
-        return agreement(Classes(), [graph], [self.predict(graph)])
+        return agreement(labels, [graph], [self.answers(graph, labels)])
 
     def predict(self, graph: NodeShard) -> Indices:
-        """Return the predicted class of every node, int64 [nodes]; of equally good settings the first."""
-        probabilities, chosen_on = Perceptron().probabilities(graph), judges(graph)
-        best, best_right = likeliest(probabilities), int((likeliest(probabilities) == graph.label)[chosen_on].sum())
+        """Return the predicted class of every node, int64 [nodes]."""
+        return likeliest(self.answers(graph, Classes()))
+
+    def answers(self, graph: NodeShard, labels: Labels) -> Floats:
+        """Return shares of classes, [nodes, classes]; of equally good settings by the metric the first."""
+        probabilities, chosen_on = Perceptron().probabilities(graph, labels), judges(graph)
+        best, best_right = probabilities, rated(labels, probabilities[chosen_on], graph.label[chosen_on])
         for correct in self.alphas:
             errors = self._spread(graph, _errors(graph, probabilities), correct)
             for scale, smooth in product(self.scales, self.alphas):
                 smoothed = self._spread(graph, _labelled(graph, probabilities + scale * errors), smooth)
-                right = int((likeliest(smoothed) == graph.label)[chosen_on].sum())
+                shares = _shares(smoothed) if labels.metric != "accuracy" else smoothed
+                right = rated(labels, shares[chosen_on], graph.label[chosen_on])
                 if right > best_right:
-                    best, best_right = likeliest(smoothed), right
+                    best, best_right = shares, right
         return best
 
     def _spread(self, graph: NodeShard, start: Floats, alpha: float) -> Floats:
@@ -75,6 +85,12 @@ class CorrectAndSmooth(Yardstick[NodeShard]):
             for _ in range(self.steps):
                 values = matrix @ values + (1 - alpha) * start
         return values
+
+
+def _shares(answers: Floats) -> Floats:
+    """Answers as shares: positive, and 1 in sum."""
+    positive = np.maximum(answers, 1e-9)
+    return positive / positive.sum(axis=1, keepdims=True)
 
 
 def _normalised(graph: NodeShard) -> sparse.csr_matrix:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.examples import scaled
-from fedgraft.domains.links.metrics import held_against
+from fedgraft.domains.links.metrics import Scores, held_against
 from fedgraft.domains.links.shards import LinkShard
 from fedgraft.domains.nodes.base.features import inner_products
 
@@ -26,4 +26,12 @@ class FeatureCosine(Yardstick[LinkShard]):
 
     def score(self, shards: Sequence[LinkShard]) -> dict[str, float]:
         """Mean AUC over all clients' edges."""
-        return held_against(shards, lambda shard: inner_products(scaled(shard.graph.features, 1.0), shard.pairs))
+        return self.judged(shards, "auc")
+
+    def judged(self, shards: Sequence[LinkShard], labels: str) -> dict[str, float]:
+        """Mean over all clients' edges of the measure of this name."""
+        return held_against(shards, _scores, labels)
+
+
+def _scores(shard: LinkShard) -> Scores:
+    return inner_products(scaled(shard.graph.features, 1.0), shard.pairs)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from fedgraft.contracts.labels import Floats
+from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.graphs.subtree_counts import subtree_counts
@@ -49,7 +49,11 @@ class GraphRidge(Yardstick[GraphShard]):
 
     def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test graphs."""
-        return agreement(Numbers(), shards, [self.predict(shard) for shard in shards])
+        return self.judged(shards, Numbers())
+
+    def judged(self, shards: Sequence[GraphShard], labels: Labels) -> dict[str, float]:
+        """Return the metric of a kind of labels; tuned for squared errors."""
+        return agreement(labels, shards, [self.predict(shard) for shard in shards])
 
     def predict(self, shard: GraphShard) -> Floats:
         """Return the predicted number of every graph of a client, float64 [graphs]."""

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.labels.classes import Classes
@@ -51,8 +52,12 @@ class Mlp(Perceptron, Yardstick[NodeShard]):
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""
+        return self.judged(shards, Classes())
+
+    def judged(self, shards: Sequence[NodeShard], labels: Labels) -> dict[str, float]:
+        """Return the metric of a kind of labels."""
         graph = pooled(shards)
-        return agreement(Classes(), [graph], [self.predict(graph)])
+        return agreement(labels, [graph], [self.probabilities(graph, labels)])
 
     def predict(self, graph: NodeShard) -> Indices:
         """Return the predicted class of every node, int64 [nodes]."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from fedgraft.contracts.labels import Floats
+from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.labels.numbers import Numbers
@@ -44,8 +44,12 @@ class NodeRidge(Yardstick[NodeShard]):
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test nodes."""
+        return self.judged(shards, Numbers())
+
+    def judged(self, shards: Sequence[NodeShard], labels: Labels) -> dict[str, float]:
+        """Return the metric of a kind of labels; tuned for squared errors."""
         graph = pooled(shards)
-        return agreement(Numbers(), [graph], [self.predict(graph)])
+        return agreement(labels, [graph], [self.predict(graph)])
 
     def predict(self, graph: NodeShard) -> Floats:
         """Return the predicted number of every node, float64 [nodes]."""

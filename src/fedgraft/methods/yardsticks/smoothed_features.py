@@ -7,13 +7,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse
+from scipy.special import softmax
 
+from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
-from fedgraft.domains.nodes.base.shards import NodeShard, judges, pooled
+from fedgraft.domains.nodes.base.shards import NodeShard, judges, likeliest, pooled
+from fedgraft.domains.nodes.training.perceptron import rated, widened
 from fedgraft.errors import require_options
 
 Floats = NDArray[np.float64]
@@ -56,18 +59,26 @@ class SmoothedFeatures(Yardstick[NodeShard]):
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""
+        return self.judged(shards, Classes())
+
+    def judged(self, shards: Sequence[NodeShard], labels: Labels) -> dict[str, float]:
+        """Return the metric of a kind of labels."""
         graph = pooled(shards)
-        return agreement(Classes(), [graph], [self.predict(graph)])
+        return agreement(labels, [graph], [self.answers(graph, labels)])
 
     def predict(self, graph: NodeShard) -> Indices:
-        """The predicted class of every node, int64 [nodes]; of equally good penalties the strongest."""
+        """The predicted class of every node, int64 [nodes]."""
+        return likeliest(self.answers(graph, Classes()))
+
+    def answers(self, graph: NodeShard, labels: Labels) -> Singles:
+        """Return probabilities, [nodes, classes]; of equally good penalties by the metric the strongest."""
         fit, chosen_on = _Fit(graph, self.hops), judges(graph)
-        best, best_right = np.zeros(graph.own, np.int64), -1
+        best, best_right = np.zeros((graph.own, len(graph.classes)), np.float32), -np.inf
         weights = np.zeros(fit.size)
         for penalty in sorted(self.penalties):
             weights = fit.minimise(weights, penalty, self.iterations)
-            predicted = fit.classes[fit.scores(weights).argmax(axis=1)]
-            right = int((predicted[chosen_on] == graph.label[chosen_on]).sum())
+            predicted = widened(softmax(fit.scores(weights), axis=1), fit.classes, len(graph.classes))
+            right = rated(labels, predicted[chosen_on], graph.label[chosen_on])
             if right > best_right:
                 best, best_right = predicted, right
         return best

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
@@ -57,27 +58,53 @@ class WLKernel(Yardstick[GraphShard]):
 
     def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test graphs."""
-        return agreement(Classes(), shards, [self.predict(shard) for shard in shards])
+        return self.judged(shards, Classes())
+
+    def judged(self, shards: Sequence[GraphShard], labels: Labels) -> dict[str, float]:
+        """Return the metric of a kind of labels; of two classes by how far graphs are from the border between them."""
+        by_class = labels.metric == "accuracy" or labels.width != 2
+        answers: list[Array] = [self.predict(each) if by_class else self.shares(each, labels) for each in shards]
+        return agreement(labels, shards, answers)
+
+    def shares(self, shard: GraphShard, labels: Labels) -> NDArray[np.float64]:
+        """Return shares of two classes, [graphs, 2]: distances from the border, through a logistic function."""
+        validation = shard.rows("validation")
+        best = np.eye(2)[np.full(shard.graphs, np.bincount(shard.label[shard.rows("train")]).argmax())]
+        rating = -np.inf
+        for _, _, decision in self._machines(shard):
+            one = 1 / (1 + np.exp(-decision))
+            shares = np.stack([1 - one, one], axis=1)
+            own = labels.agreement(shares[validation], shard.label[validation])
+            own = -own if labels.better == "lower" else own
+            if own > rating:
+                best, rating = shares, own
+        return best
 
     def predict(self, shard: GraphShard) -> Indices:
         """The predicted class of every graph of a client, int64 [graphs]."""
+        validation = shard.rows("validation")
+        best, best_right = np.full(shard.graphs, np.bincount(shard.label[shard.rows("train")]).argmax()), -1
+        for machine, kernel, _ in self._machines(shard, distances=False):
+            predicted = machine.predict(kernel)
+            right = int((predicted[validation] == shard.label[validation]).sum())
+            if right > best_right:
+                best, best_right = predicted, right
+        return best
+
+    def _machines(self, shard: GraphShard, distances: bool = True) -> Iterator[tuple[Any, NDArray[np.float64], Any]]:
+        """Yield each fitted machine, the kernel it reads, and distances [graphs]; none where there is one class."""
         from sklearn.svm import SVC  # takes a second, which only those who want it should wait for
 
-        train, validation = shard.rows("train"), shard.rows("validation")
+        train = shard.rows("train")
         if len(train) > self.most:
             train = train[stratified(shard.label[train], self.most, generator(0, "wl_kernel"))]
         label = shard.label[train]
-        best, best_right = np.full(shard.graphs, np.bincount(label).argmax()), -1
         if len(np.unique(label)) < 2:
-            return best
+            return
         for kernel in self.kernels(shard, train):
             for penalty in self.penalties:
                 machine = SVC(C=penalty, kernel="precomputed").fit(kernel[train], label)
-                predicted = machine.predict(kernel)
-                right = int((predicted[validation] == shard.label[validation]).sum())
-                if right > best_right:
-                    best, best_right = predicted, right
-        return best
+                yield machine, kernel, machine.decision_function(kernel) if distances else None
 
     def kernels(self, shard: GraphShard, train: Indices) -> Iterator[NDArray[np.float64]]:
         """The normalised kernel [graphs, training graphs] after 0, 1 ... rounds; the same array each time."""

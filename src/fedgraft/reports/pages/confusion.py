@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.site_run import load_run
+from fedgraft.experiment.predicting.thresholds import threshold_of
 from fedgraft.experiment.storage.run_folder import RunFolder
 
 Counts = NDArray[np.int64]
@@ -95,9 +96,10 @@ def confusion_of(
     task = run.plan.task
     if not isinstance(task, ClassifyingTask):
         return None
-    parts = []
+    parts, threshold = [], threshold_of(run, None)
     for client, shard in enumerate(run.shards):
         answers = task.classified(run.client_model(client), shard, run.prepared(client), run.memory(client))
+        answers = answers.decided(*threshold) if threshold else answers
         counts = np.zeros((len(answers.classes), len(answers.classes)), np.int64)
         np.add.at(counts, (answers.label, answers.answer), 1)
         parts.append(Confusion(tuple(map(str, answers.classes)), counts))

@@ -34,7 +34,15 @@ COSTS = {
 TARGET_SLACK = 1.002
 """How far the default target is from the best score: near enough to be a result, far enough not to be luck."""
 
-METRIC_NAMES = {"rmse": "RMSE", "auc": "AUC", "macro_f1": "macro-F1"}
+METRIC_NAMES = {
+    "rmse": "RMSE",
+    "auc": "AUC",
+    "macro_f1": "macro-F1",
+    "f1": "F1",
+    "balanced_accuracy": "balanced accuracy",
+    "average_precision": "average precision",
+    **{f"{what}_at_{k}": f"{what} at {k} %" for what in ("precision", "recall") for k in (1, 5, 10)},
+}
 """Measures whose names people write otherwise."""
 ALONE = "each client alone"
 """What the model reaches where each client trains by itself, as a yardstick's name."""

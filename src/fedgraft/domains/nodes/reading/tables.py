@@ -75,8 +75,9 @@ def read_nodes(
     are_numbers: bool = False,
     read_features: ColumnReader = read_columns,
     unknown: Sequence[str] = (),
+    by_ids: bool = True,
 ) -> Collection[WholeGraph]:
-    """Return two tables as one graph, its nodes in the order of their ids, whatever that of the rows is.
+    """Return two tables as one graph, its nodes in the order of their ids, or of rows unless `by_ids`.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
@@ -90,7 +91,7 @@ def read_nodes(
     code, ids = rows["node"].codes()
     rows.check_once(code, ids, "node", f" of column {names['node']!r}")
     client, clients = rows.clients() or (np.zeros(len(rows), np.int64), np.array([], str))
-    order, place = arranged(code, ids)
+    order, place = arranged(code, ids, by_ids)
     label, classes = _labels(rows, are_numbers, unknown)
     split = read_split(rows, label) if names["label"] else np.full(len(rows), -1, np.int8)
     is_split = bool(names["label"]) and "split" in rows
@@ -195,16 +196,17 @@ def site_part(
     name: str,
     are_numbers: bool,
     unknown: Sequence[str] = (),
+    by_ids: bool = True,
 ) -> tuple[NodeShard, bool]:
     """Return the own part, with its labels, of a client of that name, and whether the table names a split.
 
-    Nodes are in the order of their ids. `classes` are those of the recipe's task, which all sites have in common;
-    labels `unknown` are as empty.
+    Nodes are in the order of their ids, or of rows unless `by_ids`. `classes` are those of the recipe's task, which all
+    sites have in common; labels `unknown` are as empty.
     """
     rows = own_rows(nodes, names, "--data nodes")
     code, ids = rows["node"].codes()
     rows.check_once(code, ids, "node", noun="")
-    rows = rows.take(arranged(code, ids)[0])
+    rows = rows.take(arranged(code, ids, by_ids)[0])
     shard = own_part(rows, edges, classes, features)
     if "client" in rows:
         check_one_client(rows["client"].codes()[1].tolist(), f"column {names['client']!r} of {rows.where}", name)

@@ -46,4 +46,4 @@ class AnsweredNodes(
         with torch.no_grad():
             shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
         test = data.rows["test"]
-        return Classified(shard.classes, data.label[test], shares[test].argmax(1))
+        return Classified(shard.classes, data.label[test], shares[test].argmax(1), shares[test])

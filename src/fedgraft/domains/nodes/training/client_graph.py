@@ -55,6 +55,7 @@ class NodeData:
         neighbours: all edges, where answers are smoothed over them; else None.
         part: what neighbours are generated from, where they are; else None.
         unit: in which labels are that are numbers.
+        weights: float32 [classes], by which losses of training nodes are multiplied; None for 1.
     """
 
     features: FeatureRows
@@ -74,6 +75,7 @@ class NodeData:
     neighbours: Neighbours | None = None
     part: Part | None = None
     unit: Unit = field(default_factory=Unit)
+    weights: Tensor | None = None
     kept: dict[str, tuple[list[bytes], "Computed"]] = field(default_factory=dict)
     latest: dict[tuple[int, ...], tuple[Indices, "Computed"]] = field(default_factory=dict)
     relayed: list[Tensor] = field(default_factory=list)

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.task_abilities import LossesAndBackward
+from fedgraft.domains.labels.class_weights import weighted
+from fedgraft.domains.labels.classes import TINY
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.training.mended_graph import Part
 from fedgraft.domains.nodes.training.neighgen import generator_of
@@ -20,11 +22,13 @@ class Objective:
     """In what the losses of training differ from cross-entropies.
 
     Logits are raised by `adjustment` times the log shares of the client's classes; the share `smoothing` of each label
-    is spread over the client's classes as they share its nodes.
+    is spread over the client's classes as they share its nodes. A loss shrinks by 1 - p to the power `focal`, p being
+    the probability of the label's class. Each is multiplied by the weight of its class where the data have these.
     """
 
     adjustment: float
     smoothing: float
+    focal: float = 0.0
 
     def raised(self, logits: Tensor, data: NodeData) -> Tensor:
         """Logits as the losses see them, float32 [nodes, classes]."""
@@ -48,8 +52,13 @@ def losses_of(model: Any, data: NodeData, computed: Computed, objective: Objecti
     """Losses [nodes] of a `NodeModel` on what the nodes are computed from; in training, fresh states are remembered."""
     logits = objective.raised(data.logits(model, computed, model.training), data)
     logs, spread = torch.log_softmax(logits, 1), objective.spread(data, logits.device)
-    losses = nn.functional.nll_loss(logs, computed.label.to(logits.device), reduction="none")
-    return losses if spread is None else losses * (1.0 - float(spread.sum())) - logs @ spread
+    label = computed.label.to(logits.device)
+    losses = nn.functional.nll_loss(logs, label, reduction="none")
+    if objective.focal:
+        losses = losses * (1 - (-losses).exp()).clamp(min=TINY) ** objective.focal
+    if spread is not None:
+        losses = losses * (1.0 - float(spread.sum())) - logs @ spread
+    return weighted(losses, label, data.weights)
 
 
 def by_hand(model: Any, data: NodeData) -> bool:
@@ -63,5 +72,9 @@ def losses_with_back(model: Any, data: NodeData, computed: Computed, objective: 
     computed = computed.on(device_of(model))
     logits, back = model.with_back(computed.inputs, computed.hops, data.stored, note)
     spread = objective.spread(data, logits.device)
-    losses, to_logits = cross_entropies(objective.raised(logits, data), computed.label, spread)
-    return losses, lambda gradient: back(to_logits(gradient))
+    raised = objective.raised(logits, data)
+    losses, to_logits = cross_entropies(raised, computed.label, spread, objective.focal)
+    if data.weights is None:
+        return losses, lambda gradient: back(to_logits(gradient))
+    weights = data.weights.to(losses.device)[computed.label]
+    return losses * weights, lambda gradient: back(to_logits(gradient * weights))

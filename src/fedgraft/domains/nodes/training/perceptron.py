@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from fedgraft.contracts.labels import Labels
 from fedgraft.domains.examples import Features, scaled
+from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.nodes.base.shards import NodeShard, judges
 
 Floats: TypeAlias = NDArray[Any]
@@ -19,6 +21,26 @@ BETAS: Final = (0.9, 0.999)
 """Of Adam: decay of the means of gradients, and of their squares."""
 EPSILON: Final = 1e-8
 """Of Adam."""
+
+
+ACCURACY: Final = Classes()
+"""What is tuned for by default."""
+
+
+def rated(labels: Labels, shares: NDArray[Any], wanted: NDArray[np.int64]) -> float:
+    """Return how good answers [n, classes] are, more is better; right ones are counted where that is the metric."""
+    if labels.metric == "accuracy":
+        return float((shares.argmax(axis=1) == wanted).sum())
+    return labels.agreement(shares, wanted) * (-1 if labels.better == "lower" else 1)
+
+
+def widened(shares: NDArray[Any], classes: NDArray[np.int64], count: int) -> NDArray[Any]:
+    """Return answers for all classes, [n, count], of those for some of them; the others have 0."""
+    if len(classes) == count:
+        return shares
+    every = np.zeros((len(shares), count), shares.dtype)
+    every[:, classes] = shares
+    return every
 
 
 @dataclass(frozen=True)
@@ -40,8 +62,8 @@ class Perceptron:
     learning_rate: float = 0.001
     seed: int = 0
 
-    def probabilities(self, graph: NodeShard) -> NDArray[np.float64]:
-        """Return those of every node, [nodes, classes]; of equally good settings the first."""
+    def probabilities(self, graph: NodeShard, labels: Labels = ACCURACY) -> NDArray[np.float64]:
+        """Return those of every node, [nodes, classes]; of equally good settings by their metric the first."""
         train, chosen_on = graph.rows("train"), judges(graph)
         classes, places = np.unique(graph.label[train], return_inverse=True)
         wanted = graph.label[chosen_on]
@@ -56,14 +78,14 @@ class Perceptron:
         g = np.random.RandomState(self.seed)
         drawn = _drawn((inputs.shape[1], *self.hidden, target.shape[1]), inputs.dtype, g)
         first, others = (self._batches(inputs, target, each) for each in (g, np.random.RandomState(self.seed)))
-        chosen, most_right = _Network(drawn, 0.0, self.learning_rate), -1
+        chosen, most_right = _Network(drawn, 0.0, self.learning_rate), -np.inf
         for alpha in self.alphas:
             model = _Network(drawn, alpha, self.learning_rate)
-            own_most, best_epoch = -1, 0
+            own_most, best_epoch = -np.inf, 0
             for epoch in range(self.epochs):
                 for batch in others if epoch else first:
                     model.step(*batch)
-                right = int((classes[model.probabilities(judged).argmax(axis=1)] == wanted).sum())
+                right = rated(labels, widened(model.probabilities(judged), classes, len(graph.classes)), wanted)
                 if right > own_most:
                     own_most, best_epoch = right, epoch
                 if right > most_right:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.smoothing import Border, Means, SmoothingTask, means_in
 from fedgraft.contracts.values import SCORED_SPLITS, Sums
-from fedgraft.domains.labels import counts
+from fedgraft.domains.labels.classes import CountedClasses
+from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.smoothing import Neighbours, Singles, Smoothing
@@ -30,6 +31,11 @@ class SmoothedAnswers(SmoothingTask[NodeShard, NodeData]):
     smoothing: int
     share_labels: bool
     classes: int
+
+    @property
+    @abstractmethod
+    def labels(self) -> CountedClasses | JudgedClasses:
+        """The kind, which sums probabilities."""
 
     @property
     def hops(self) -> int:
@@ -59,8 +65,18 @@ class SmoothedAnswers(SmoothingTask[NodeShard, NodeData]):
         return self._smoothing.rows(_neighbours(data), answers, means)
 
     def tallies(self, data: NodeData, answers: Singles, means: Sequence[Means]) -> NDArray[np.uint32]:
-        """Return how many validation nodes each choice answers rightly, [choices]."""
-        return self._smoothing.right(_neighbours(data), answers, means)
+        """Return how many validation nodes each choice answers rightly, [choices].
+
+        Judged by another measure than accuracy it is that measure, in [0, 1], times the client's nodes; to leave
+        answers alone counts half a standard error more.
+        """
+        if self.labels.metric == "accuracy" or self.labels.better == "lower":
+            return self._smoothing.right(_neighbours(data), answers, means)
+        label, every = self._smoothing.validated(_neighbours(data), answers, means)
+        scores = np.clip(np.nan_to_num([self.labels.agreement(each, label) for each in every]), 0, 1)
+        fewest = max(1, int(np.bincount(label, minlength=self.labels.width).min()))
+        scores[0] += np.sqrt(scores[0] * (1 - scores[0]) / fewest) / 2  # what luck alone may bring
+        return np.asarray((np.minimum(scores, 1) * data.own).astype(np.uint32))
 
     def evaluate_smoothed(
         self, data: NodeData, answers: Singles, means: Sequence[Means], choice: int
@@ -72,7 +88,7 @@ class SmoothedAnswers(SmoothingTask[NodeShard, NodeData]):
     def sums_of(self, data: NodeData, shares: Singles) -> dict[str, Sums]:
         """Return sums by the probabilities of all own nodes, float32 [own, classes]."""
         rows = {split: data.rows[split] for split in SCORED_SPLITS}
-        return {split: counts.sums_of(shares[of], data.label[of]) for split, of in rows.items()}
+        return {split: self.labels.sums_by(shares[of], data.label[of]) for split, of in rows.items()}
 
     @abstractmethod
     def scored(self, model: torch.nn.Module, data: NodeData) -> Singles:

@@ -6,7 +6,7 @@ become
     sum_k w_k(a) M^k P + g sum_k w_k(b) M^k E,      w_k(a) = a (1 - a)^k for k < hops, w_hops(a) = (1 - a)^hops.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.smoothing import Border, Means
+from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
 
 Singles = NDArray[np.float32]
@@ -141,11 +142,16 @@ class Smoothing:
 
     def right(self, graph: Neighbours, answers: Singles, means: Sequence[Means]) -> NDArray[np.uint32]:
         """Return how many validation nodes each choice answers rightly, [choices]."""
+        label, every = self.validated(graph, answers, means)
+        return np.array([int((each.argmax(1) == label).sum()) for each in every], np.uint32)
+
+    def validated(
+        self, graph: Neighbours, answers: Singles, means: Sequence[Means]
+    ) -> tuple[Indices, Iterator[Singles]]:
+        """Return labels of validation nodes, int64 [n], and each choice's answers to them, [n, classes]."""
         rows = graph.shard.rows("validation")
         hops = [Hop(*(each[rows] for each in hop)) for hop in self._after(graph, answers, self._all(means))]
-        label = graph.shard.label[rows]
-        counts = [int((_answered(hops, choice).argmax(1) == label).sum()) for choice in self.choices]
-        return np.array(counts, np.uint32)
+        return graph.shard.label[rows], (_answered(hops, choice) for choice in self.choices)
 
     def _all(self, means: Sequence[Means]) -> Sequence[Means | None]:
         """The means of every hop; None for those that nobody has told."""

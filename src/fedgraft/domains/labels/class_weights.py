@@ -1,0 +1,132 @@
+"""How much an example of each class counts in training: by a table, or so that all classes count alike."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedgraft.contracts.labels import Floats
+from fedgraft.contracts.task import Prepared, Shard
+from fedgraft.contracts.task_abilities import PublishingTask
+from fedgraft.contracts.values import Indices
+from fedgraft.errors import InputError, WireError, nearest, require
+from fedgraft.wire.layouts import Arrays, Layout, Spec
+from fedgraft.wire.lazy import Made
+
+BALANCED = "balanced"
+COUNTS, WEIGHTS = "class_counts", "class_weights"
+"""float64 [classes], what a client publishes, how many training examples it has; what all get back."""
+ClassWeights = str | dict[str, float]
+
+
+class BalancedClasses(PublishingTask[Shard, Prepared]):
+    """Weigh training examples by their class; a task that inherits it before others publishes what these do, too.
+
+    Attributes:
+        class_weights: "" for none, "balanced", or {class: weight}; others have weight 1.
+        classes: how many there are.
+        class_names: theirs.
+    """
+
+    class_weights: ClassWeights
+    classes: int
+    class_names: tuple[str, ...]
+
+    @property
+    def statistics_layout(self) -> Layout:
+        """How many training examples each class has, behind what is published anyway."""
+        return self._with(super().statistics_layout, COUNTS)
+
+    def statistics(self, shard: Shard) -> Arrays:
+        """Return what a client publishes."""
+        published = super().statistics(shard)
+        if self.class_weights != BALANCED:
+            return published
+        return {**published, COUNTS: counts_of(shard, self.classes).astype(np.float64)}
+
+    def check(self, statistics: Arrays) -> None:
+        """Whole numbers, none negative; the rest as without."""
+        super().check(statistics)
+        if self.class_weights == BALANCED:
+            counts = statistics[COUNTS]
+            if not ((counts >= 0) & (counts < 2**53) & (counts == np.floor(counts))).all():
+                raise WireError(f"{counts.tolist()} training examples of the classes")
+
+    @property
+    def combined_layout(self) -> Layout:
+        """What clients are told anyway, and a weight for each class."""
+        return self._with(super().combined_layout, WEIGHTS)
+
+    def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
+        """Return what clients are told anyway, and the weights by which all classes count alike."""
+        combined = super().combine(statistics)
+        if self.class_weights != BALANCED:
+            return combined
+        weights = balanced(np.sum([each[COUNTS] for each in statistics.values()], axis=0))
+        return Made(statistics, lambda client: {**(combined[client] if combined else {}), WEIGHTS: weights})
+
+    def weights_of(self, shard: Shard, shared: Arrays) -> Tensor | None:
+        """Return float32 [classes]; by the client's own examples where nothing is known of others. None for none."""
+        if self.class_weights == BALANCED and WEIGHTS in shared:
+            return torch.from_numpy(shared[WEIGHTS].astype(np.float32))
+        return own_weights(self.class_weights, shard, self.class_names, self.classes)
+
+    def _with(self, layout: Layout, name: str) -> Layout:
+        return Layout((*layout.specs, Spec(name, "float64", (self.classes,)))) if self._publishes else layout
+
+    @property
+    def _publishes(self) -> bool:
+        return self.class_weights == BALANCED
+
+
+def own_weights(said: ClassWeights, shard: Any, names: tuple[str, ...], classes: int) -> Tensor | None:
+    """Return weights of classes, float32 [classes], by what is said and one client's own examples; None for none."""
+    if not said:
+        return None
+    if isinstance(said, str):
+        return torch.from_numpy(balanced(counts_of(shard, classes)).astype(np.float32))
+    return torch.tensor([float(said.get(name, 1.0)) for name in names], dtype=torch.float32)
+
+
+def balanced(counts: Indices | Floats) -> Floats:
+    """Return float64 [classes], examples / (classes x those of the class): all classes count alike, a mean one is 1.
+
+    A class without an example has the weight of one with a single one; no weight is infinite.
+    """
+    weights: Floats = counts.sum() / (len(counts) * np.maximum(counts, 1.0))
+    return weights if counts.sum() else np.ones(len(counts))
+
+
+def counts_of(shard: Any, classes: int) -> Indices:
+    """Return how many training examples each class has, int64 [classes]."""
+    return np.bincount(shard.label[shard.rows("train")], minlength=classes)
+
+
+def weighted(losses: Tensor, label: Tensor, weights: Tensor | None) -> Tensor:
+    """Return losses, float32 [n], each times the weight of its class."""
+    return losses if weights is None else losses * weights.to(losses.device)[label.to(losses.device)]
+
+
+def check_options(name: str, class_weights: ClassWeights, focal: float) -> None:
+    """Raise `InputError` for weights and an exponent that there cannot be."""
+    if isinstance(class_weights, str):
+        wanted = "'' (none), 'balanced' or a table {class = weight}"
+        sound = class_weights in ("", BALANCED)
+        hint = "" if sound else nearest(class_weights, [BALANCED])
+        if not sound:
+            raise InputError(f"{name}.class_weights must be {wanted}; got {class_weights!r}.{hint}")
+    else:
+        for each, weight in class_weights.items():
+            sound = isinstance(weight, int | float) and np.isfinite(weight) and weight >= 0
+            require(bool(sound), f"{name}.class_weights.{each}", "a number >= 0", weight)
+    require(0 <= focal < np.inf, f"{name}.focal", ">= 0 (0 = off)", focal)
+
+
+def check_names(name: str, class_weights: ClassWeights, names: tuple[str, ...]) -> None:
+    """Raise `InputError` for weights of classes that the data do not have."""
+    for each in [] if isinstance(class_weights, str) or not names else class_weights:
+        if each not in names:
+            listed = ", ".join(map(repr, names[:10]))
+            raise InputError(f"{name}.class_weights: the data have no class {each!r}; {listed}.{nearest(each, names)}")

@@ -1,0 +1,136 @@
+"""What tasks that tell labels do to be judged by a measure that is asked for, or by one that suits the data."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, Final, Self
+
+import numpy as np
+
+from fedgraft.contracts.data import telling
+from fedgraft.contracts.labels import JudgedTask, LabelledTask
+from fedgraft.contracts.task import Prepared, Shard
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.labels import numbers
+from fedgraft.domains.labels.judged import METRICS
+from fedgraft.domains.notes import tell
+from fedgraft.errors import InputError
+
+RARE: Final = 0.2
+"""Share of training examples below which the rarer of two classes is what a model is judged by; ours."""
+MOST_CLASSES: Final = 20
+"""Classes of own tables up to which areas are told class by class; of more it takes long messages."""
+
+
+class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
+    """Be judged by the measure that is asked for, or by one that suits the data.
+
+    Attributes:
+        judged: as of `JudgedTask`.
+        class_names: names of classes; () where labels are numbers, or each client has classes of its own.
+    """
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those of classes, or of numbers."""
+        return METRICS if self.tells_classes else numbers.METRICS
+
+    @property
+    def tells_classes(self) -> bool:
+        """Whether labels are classes."""
+        return True
+
+    def judged_by(self, shards: Sequence[Shard], own: bool) -> Self:
+        """Return this task judged by what suits the data, if nothing was asked for and they are a user's own.
+
+        Raises `InputError` where nothing can be learnt: one class alone, or numbers that are all equal.
+        """
+        if not (own or self.judged):
+            return self
+        if not self.tells_classes:
+            check_numbers([label_of(shard) for shard in telling(shards)])
+            return self
+        names, counts = counted(shards)
+        check_classes(names, counts)
+        return self._by_classes(names, counts)
+
+    def remarks(self, shard: Shard) -> list[str]:
+        """Return a note where all of a client's training examples have one class, or one number."""
+        label = label_of(shard)
+        if len(label) < 2 or label.ndim > 1 or not (label == label[0]).all():
+            return []
+        if self.tells_classes:
+            name = shard.classes[int(label[0])]  # type: ignore[attr-defined]
+            said = f"All {len(label)} training examples here are of one class, {name!r}"
+            return [f"{said}: their scores mean nothing, unless other clients have other classes."]
+        return [f"All {len(label)} training examples here have the same number, {label[0]:g}: R2 of them is undefined."]
+
+    def _by_classes(self, names: tuple[str, ...] | None, counts: Indices) -> Self:
+        """Judged by accuracy unless asked otherwise or, of two classes, one is rare."""
+        options = {each.name for each in fields(self)}  # type: ignore[arg-type]
+        if names is None:
+            if self.judged not in ("", "accuracy"):
+                raise InputError(
+                    f"evaluation.metric = {self.judged!r} needs the same classes at all clients, which these data do "
+                    "not have; accuracy does not."
+                )
+            return self
+        two = len(names) == 2
+        if self.judged == "f1" and not two:
+            raise InputError(f"evaluation.metric = 'f1' is for two classes; these data have {len(names)}: macro_f1.")
+        known: dict[str, Any] = {}
+        if "class_names" in options:
+            known["class_names"] = names
+        share = counts.min() / counts.sum() if two else 1.0
+        if two:
+            known["rare"] = names[int(counts[1] <= counts[0])]
+        judged = self.judged
+        if not judged and share < RARE:
+            judged = "average_precision"
+            tell(
+                [
+                    f"The rarer class {known['rare']!r} is {share:.2%} of the training examples: what a model is "
+                    "chosen by, and told as, is its average precision; evaluation.metric = 'accuracy' goes by that."
+                ]
+            )
+        if not judged and len(names) <= MOST_CLASSES:
+            judged = "accuracy"
+        return replace(self, judged=judged, **known) if judged else self  # type: ignore[type-var]
+
+
+def label_of(shard: Any) -> Any:
+    """Return the labels of a client's training examples; of all that are known where none is for training."""
+    return shard.label[shard.rows("train")]
+
+
+def counted(shards: Sequence[Any]) -> tuple[tuple[str, ...] | None, Indices]:
+    """Return names of classes, None where clients differ in them, and how many training examples each has."""
+    total: dict[str, int] = {}
+    every = {tuple(shard.classes) for shard in telling(shards)}
+    for shard in telling(shards):
+        counts = np.bincount(label_of(shard), minlength=len(shard.classes))
+        for name, count in zip(shard.classes, counts.tolist(), strict=True):
+            total[name] = total.get(name, 0) + count
+    return (next(iter(every)) if len(every) == 1 else None), np.array(list(total.values()), np.int64)
+
+
+def check_classes(names: Sequence[str] | None, counts: Indices) -> None:
+    """Raise `InputError` where all training examples are of one class."""
+    if len(there := np.flatnonzero(counts)) > 1 or not len(there):
+        return
+    only = f" {names[int(there[0])]!r}" if names is not None else ""
+    raise InputError(
+        f"All {int(counts.sum())} training examples are of one class{only}: there is nothing to tell apart, and any "
+        "score would be 1; at least two classes are needed (data.label names the column that is read)."
+    )
+
+
+def check_numbers(labels: Sequence[Any]) -> None:
+    """Raise `InputError` where all numbers to learn from are equal."""
+    for place in range(max((label.shape[1] if label.ndim > 1 else 1) for label in labels) if labels else 0):
+        columns = [label[:, place] if label.ndim > 1 else label for label in labels]
+        known = np.concatenate([column[np.isfinite(column)] for column in columns])
+        if len(known) > 1 and (known == known[0]).all():
+            raise InputError(
+                f"All {len(known)} training examples have the same number, {known[0]:g}: the target is constant, there "
+                "is nothing to learn, and an error of 0 would mean nothing (data.label names the column that is read)."
+            )
