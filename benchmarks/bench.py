@@ -92,6 +92,8 @@ FIGURES = (
     Figure("selection_1m_ms", "selection:million_ms", 50, "lower", "ms"),
     Figure("workers_2_over_1", "workers:two_over_one", 0.60, "lower", least="workers:free_cores"),
     Figure("memory_over_data", "memory:peak_over_data", 2, "lower"),
+    Figure("reading_over_pandas", "reading:over_pandas", 1.5, "lower"),
+    Figure("reading_memory", "reading:memory_over_pandas", 3, "lower"),
     Figure("ray_over_workers", "deployed:ray_over_processes", 1.5, "lower", needs="ray"),
     Figure("flower_round", "deployed:flower_round_seconds", 2, "lower", "s", needs="flwr"),
 )

@@ -13,7 +13,7 @@ import pytest
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.running.runner import execute
-from fedgraft.experiment.storage.client_files import client_at, common_tables
+from fedgraft.experiment.storage.client_files import client_at, client_of_tables, common_tables
 from helpers import site_tables
 from helpers.local_sites import federated
 from helpers.served_runs import QUICK
@@ -69,7 +69,7 @@ KNOWN = {
         "task.class_names": ["cat", "dog", "owl"],
         "task.metapaths": ["paper-author-paper"],
     },
-    "graph": {},
+    "graph": {"task.class_names": ["ring", "star"], "task.judged": "accuracy", "task.rare": "star"},
     "ranking": {
         "task.items": 40,
         "task.modalities": ["text", "numbers"],
@@ -145,9 +145,33 @@ def test_sites_with_tables_of_their_own_run_as_one_machine_with_all(tmp_path: Pa
         assert found[name] == here[name], name
 
 
+@pytest.mark.parametrize("task", ["rating", "node", "typed", "ranking"])
+def test_sites_split_their_rows_as_one_machine_with_all_does(tmp_path: Path, task: str) -> None:
+    tables = tables_of(task, **({"split": False} if task == "ranking" else {}))
+    tables = {key: table.drop(columns="split", errors="ignore") for key, table in tables.items()}
+    recipe, said = recipe_of(task, written(tables, tmp_path / "all"))
+    here = experiments.load(recipe, said).agreed().shards()
+    recipe, said = recipe_of(task, dict.fromkeys(tables, "nowhere.csv"))
+    there = experiments.load(recipe, {**said, **KNOWN[task]})
+    for number, name in enumerate(CLIENTS):
+        paths = written(of_client(task, tables, name), tmp_path / name)
+        texts = [f"{key}={path}" for key, path in paths.items()]
+        own = client_of(there, texts, number, name)
+        wanted = next(shard for shard in here if shard.name == name)
+        assert own.hashes().tolist() == wanted.hashes().tolist()
+        assert own.split.tolist() == wanted.split.tolist()
+        assert {0, 1, 2} <= {*own.split.tolist()}
+
+
+def client_of(experiment: Any, texts: list[str], number: int, name: str) -> Any:
+    """Read a site's own tables, whatever the model needs of them."""
+    tables = {text.partition("=")[0]: Path(text.partition("=")[2]) for text in texts}
+    return client_of_tables(experiment, tables, number, name)
+
+
 @pytest.mark.parametrize("task", ["node", "ranking"])
 def test_sites_that_split_by_themselves_learn(tmp_path: Path, task: str, caplog: pytest.LogCaptureFixture) -> None:
-    """One machine splits all data at once, which no site can: the figures are others, and as good."""
+    """Of edges to nodes elsewhere a site knows nothing: the figures are others, and as good."""
     tables = tables_of(task, **({"across": True} if task == "node" else {"split": False}))
     if task == "node":
         tables["nodes"] = tables["nodes"].drop(columns="split")
@@ -228,11 +252,13 @@ def test_a_table_that_is_missing(tmp_path: Path, task: str, lacking: str, messag
         site(task, tables, tmp_path)
 
 
-def test_items_are_the_same_at_every_site_in_any_order(tmp_path: Path) -> None:
+def test_items_are_the_same_at_every_site(tmp_path: Path) -> None:
     tables = north("ranking")
+    ordered = site("ranking", {**tables, "items": tables["items"].sort_values("item")}, tmp_path / "sorted")[0]
+    assert ordered.item_ids.tolist() == site("ranking", tables, tmp_path)[0].item_ids.tolist(), "in whatever order"
+    other = pd.concat([tables["items"], tables["items"].head(1).assign(item="i99")])
     with pytest.raises(InputError, match=r"does not fit the recipe: .*must say .*task.catalogue = "):
-        site("ranking", {**tables, "items": tables["items"].iloc[:-1]}, tmp_path)
-    site("ranking", {**tables, "items": tables["items"].sort_values("item")}, tmp_path / "sorted")
+        site("ranking", {**tables, "items": other}, tmp_path / "other")
     recipe, said = recipe_of("ranking", {"interactions": "nowhere.csv"})
     experiment = experiments.load(recipe, {**said, **KNOWN["ranking"]})
     path = str(written({"interactions": tables["interactions"]}, tmp_path / "m")["interactions"])

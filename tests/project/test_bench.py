@@ -88,6 +88,8 @@ def test_cheap_figures_are_positive_numbers():
     assert load("floor").over_floor(TINY, repeats=1) > 0
     assert load("ranking").over_floor(TINY, repeats=1) > 0
     assert np.isfinite(load("overhead").overhead_ms(repeats=2))
+    assert load("reading").over_pandas(1000, repeats=1) > 0
+    assert load("reading").codes_over_pandas(1000, repeats=1) > 0
 
 
 def test_every_selector_is_measured_with_a_cohort_of_the_same_size():

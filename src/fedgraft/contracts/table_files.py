@@ -130,7 +130,8 @@ def _columns(path: Path, suffix: str) -> pd.DataFrame:
         return pd.read_parquet(path)
     if suffix == ".orc":
         return pd.read_orc(path)
-    return _arrow(path).to_pandas()
+    table: pd.DataFrame = _arrow(path).to_pandas()
+    return table
 
 
 def _arrow(path: Path) -> pa.Table:

@@ -178,3 +178,95 @@ def test_models_of_clients_go_on_on_top_of_a_shared_one(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         run(tmp_path / "third", first, **{"task.walks": 5})
     assert "those that 0 of 2 clients keep to themselves; the other 2 begin" in caplog.text, "shapes are others"
+
+
+# --- rows that the other run was trained on ---------------------------------------------------------------------------
+
+
+def own(table, out, start=None, **changes):
+    options = {**OPTIONS, "yardsticks": [], "rounds": 1, **changes}
+    data = {"ratings": table, "low": 1, "high": 5}
+    return fedgraft.run("fedacs", data=data, overrides=options, progress=False, out=out, start=start)
+
+
+def parts(run):
+    shards = run.experiment.shards()
+    return {
+        split: {row for s in shards for row in s.hashes()[s.rows(split)]} for split in ("train", "test", "validation")
+    }
+
+
+def test_a_grown_table_is_split_by_the_other_runs_seed(tmp_path, caplog):
+    rows = ratings().drop(columns="category")
+    first = own(rows.iloc[:-24], tmp_path / "first", seed=3)
+    second = own(rows.sample(frac=1, random_state=0), tmp_path / "second", first, seed=8)
+    assert (
+        f"24 of 240 rows are new since {tmp_path / 'first'}; none that it was trained on is scored." in caplog.messages
+    )
+    assert second.experiment.sections["data"]["split_seed"] == 3
+    before, after = parts(first), parts(second)
+    assert not before["train"] & (after["test"] | after["validation"])
+    assert before["train"] <= after["train"]
+    assert len(np.load(tmp_path / "second" / "seen.npy")) == 240
+    assert (tmp_path / "second" / "seen.npy").stat().st_size <= 8 * 240 + 128
+
+
+def test_rows_that_were_trained_on_are_not_scored_whatever_their_split_is_now(tmp_path, caplog):
+    rows = ratings().drop(columns="category")
+    said = np.array(["train", "train", "validation", "test"])
+    first = own(rows.assign(split=said[np.arange(240) % 4]), tmp_path / "first")
+    moved = rows.assign(split=said[(np.arange(240) + np.arange(240) // 60) % 4])
+    second = own(moved, tmp_path / "second", first)
+    before, after = parts(first), parts(second)
+    assert not before["train"] & (after["test"] | after["validation"])
+    assert after["test"]
+    assert "rows that are for validation or test here were trained on by the run that this one begins" in caplog.text
+    third = own(rows.assign(split=said[np.arange(240) % 4]), tmp_path / "third", second)
+    seen = before["train"] | after["train"]
+    assert not seen & (parts(third)["test"] | parts(third)["validation"]), "nor those of the run before"
+    again = resume(tmp_path / "second")
+    assert again["digest"] == second.summary["digest"]
+    answers = second.predict(pd.DataFrame({"user": [3], "item": [4], "client": ["north"]}))
+    assert len(answers) == 1
+
+
+def test_a_run_that_leaves_no_row_to_score_is_an_error(tmp_path):
+    rows = ratings().drop(columns="category")
+    row = np.arange(240)
+    first = own(
+        rows.assign(split=np.where(row < 200, "train", np.where(row % 2, "test", "validation"))), tmp_path / "a"
+    )
+    late = rows.assign(split=np.where(row >= 200, "train", np.where(row % 2, "test", "validation")))
+    with pytest.raises(InputError, match="No row is left for validation: all were trained on by the run that this one"):
+        own(late, tmp_path / "b", first)
+
+
+def test_a_run_that_does_not_say_its_rows_is_told(first, tmp_path, caplog):
+    rows = ratings().drop(columns="category")
+    other = own(rows, tmp_path / "a")
+    (tmp_path / "a" / "seen.npy").unlink()
+    own(rows, tmp_path / "b", other)
+    assert "does not say which rows it was trained on" in caplog.text
+    assert not (first.folder / "seen.npy").exists(), "of generated data nothing is stored"
+    (tmp_path / "b" / "seen.npy").write_bytes(b"nothing")
+    with pytest.raises(InputError, match=r"seen\.npy is damaged: it holds no array"):
+        start_from(tmp_path / "b")
+
+
+@pytest.mark.parametrize("recipe", ["links", "graft_node"])
+def test_other_tasks_say_what_they_were_trained_on(recipe, tmp_path):
+    g = np.random.default_rng(0)
+    nodes = pd.DataFrame({"node": range(60), "label": g.integers(0, 2, 60), "x": g.normal(size=60), "client": 0})
+    edges = pd.DataFrame(g.integers(0, 60, (300, 2)), columns=["source", "target"])
+    options = {"rounds": 1, "yardsticks": [], "selector.name": "all", "runtime.workers": 0, "model.hidden": 4}
+
+    def run(table, out, **more):
+        data = {"nodes": nodes, "edges": table, "clients": 0}
+        return fedgraft.run(recipe, data=data, overrides=options, progress=False, out=out, **more)
+
+    first = run(edges.iloc[30:], tmp_path / "first", seed=4)
+    second = run(edges, tmp_path / "second", start=first)
+    told = [np.concatenate(each) for each in zip(*(s.parted() for s in first.experiment.shards()), strict=True)]
+    now = [np.concatenate(each) for each in zip(*(s.parted() for s in second.experiment.shards()), strict=True)]
+    assert not {*told[0][told[1] == 0]} & {*now[0][now[1] > 0]}
+    assert (now[1] == 2).any()

@@ -149,13 +149,13 @@ def reversed_rows(path):
     pd.read_csv(path)[::-1].to_csv(path, index=False)
 
 
-def test_a_model_answers_from_data_in_another_order_and_from_no_others(tmp_path, tables):
+def test_a_model_answers_from_data_in_another_order_but_not_from_others(tmp_path, tables):
     options, nodes = tables
     execute(load("fedais", {**options, "rounds": 2}), tmp_path / "run")
     asked = {"nodes": pd.DataFrame({"node": ["n1", "n2"]})}
-    before = predict(tmp_path / "run", asked)
+    answers = predict(tmp_path / "run", asked)
     reversed_rows(nodes)
-    pd.testing.assert_frame_equal(predict(tmp_path / "run", asked), before)
+    pd.testing.assert_frame_equal(predict(tmp_path / "run", asked), answers)
     pd.read_csv(nodes).assign(width=1.0).to_csv(nodes, index=False)
     with pytest.raises(InputError, match=r"experiment\.toml names have changed .* client 'east' and 1 more"):
         predict(tmp_path / "run", asked)

@@ -179,12 +179,13 @@ def _arrays(
     local = edges[1] - starts[edges[1]]
     classes, label = np.unique(labels, return_inverse=True)
     nodes = int(sizes.sum())
-    kind, kind_names = np.full(nodes, -1), range(0)
+    kind, kind_names = np.full(nodes, -1), np.arange(0)
     if node_labels is not None:
         # As in PyG, a column for each number from the lowest to the highest, whether or not it occurs.
-        kind_names = range(int(node_labels.min()), int(node_labels.max()) + 1)
-        kind = node_labels - kind_names.start
-        if len(kind_names) > MOST_KINDS:  # numbers that are no count: those alone that occur
+        first, last = int(node_labels.min()), int(node_labels.max())
+        if last - first < MOST_KINDS:
+            kind_names, kind = np.arange(first, last + 1), node_labels - first
+        else:  # numbers that are no count: those alone that occur
             kind_names, kind = np.unique(node_labels, return_inverse=True)
     return {
         "sizes": sizes,

@@ -40,8 +40,9 @@ class Format:
     """How tables of ratings and of trust links are read; errors call the options by `owner`: "Table" for Table.user ...
 
     The lowest and highest rating there can be (`low`, `high`) are, where None, those in the data, with a note. A link
-    with an end that has no rating is an "error", or is left out with a note ("drop"). Ratings to train on are in the order of their ids if `by_ids`, and of
-    repeated ones the latest stands; else all are in that of rows, and the last one does.
+    with an end that has no rating is an "error", or is left out with a note ("drop"). Ratings to train on are in the
+    order of their ids if `by_ids`, and of repeated ones the latest stands; else all are in that of rows, and the last
+    one does.
     """
 
     owner: str
@@ -77,14 +78,15 @@ def read_clients(
     Where it `trains`, a column says the split, as in a table of all clients.
     """
     needed = ("user", "item", "rating")
-    table, more = replace(RATINGS, folder=""), ("category", "time", *(["split"] if trains else []))
+    table, more = replace(RATINGS, folder=""), ("category", *(("time",) if form.by_ids else ()))
+    more = (*more, "split") if trains and form.by_ids else more
     rows = read(ratings, table, form.names, form.owner, called[0], needed, (*needed, *more))
     links = None if trust is None else read(trust, TRUST, form.names, form.owner, called[1])
-    return _ratings(form if trains else replace(form, by_ids=False), rows, links)
+    return _ratings(form, rows, links, ordered=trains)
 
 
-def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False) -> Ratings:
-    """Return the whole set, from rows of ratings and of trust links, each once."""
+def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False, ordered: bool = True) -> Ratings:
+    """Return the whole set, from rows of ratings and of trust links, each once; `ordered` by their ids, if at all."""
     (user, user_ids), (item, item_ids) = rows.read("user"), rows.read("item")
     category, category_names = rows.read("category") or (np.zeros(len(rows), np.int64), np.array(["all"]))
     rating: Array = rows.read("rating")
@@ -93,10 +95,9 @@ def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False) 
     client = rows.clients() if named else None
     split, time = rows.read("split"), rows.read("time")
     pair = user * len(item_ids) + item
-    kept, repeats = latest(
-        pair if client is None else pair * len(client[1]) + client[0], time if form.by_ids else None
-    )
-    kept = kept if form.by_ids else np.sort(kept)
+    kept, repeats = latest(pair if client is None else pair * len(client[1]) + client[0], time if form.by_ids else None)
+    ordered = ordered and form.by_ids
+    kept = kept if ordered else np.sort(kept)
     if repeats:
         stands = f"the latest by {rows.names['time']!r} stands" if time is not None else NO_TIME
         dropped = [f"{repeats:,} repeated ratings of one item by one user left out; {stands}.", *dropped]
@@ -105,7 +106,7 @@ def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False) 
         item=item[kept],
         category=category[kept],
         rating=rating[kept].astype(np.float32),
-        trust=links[:, np.lexsort(links[::-1])] if form.by_ids else links,
+        trust=links[:, np.lexsort(links[::-1])] if ordered else links,
         users=len(user_ids),
         items=len(item_ids),
         categories=len(category_names),

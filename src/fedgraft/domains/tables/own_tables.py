@@ -141,8 +141,8 @@ class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
             every = schema.rest or ALL_OTHERS in features
             kept = named.union(*(map(str, columns or ()) for columns in features))
             tables[schema.name] = table[[name for name in table if every or name in kept]]
-            if unread := [name for name in table if name not in tables[schema.name]]:
-                tell([schema.not_read(unread, self.names(), [*tables[schema.name]])])
+            if unread := [str(name) for name in table if name not in tables[schema.name]]:
+                tell([schema.not_read(unread, self.names(), list(map(str, tables[schema.name])))])
         return tables
 
     def questions(

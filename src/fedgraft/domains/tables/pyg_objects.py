@@ -80,7 +80,7 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     tensor = tensor.dequantize() if tensor.is_quantized else tensor
     if tensor.layout != torch.strided:
-        tensor = (_wide(tensor) if tensor.layout != torch._mkldnn else tensor).to_dense()
+        tensor = (_wide(tensor) if tensor.layout in SPARSE else tensor).to_dense()
     return _wide(tensor)
 
 

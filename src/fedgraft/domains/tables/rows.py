@@ -133,6 +133,9 @@ class Cells(Located):
         code, names = _distinct(values)
         if not all(map(str.isascii, names)) and not all(map(_is_text, names)):
             raise self.error([not _is_text(names[each]) for each in code], "text that can be written", counted=False)
+        if any(name != name.strip() for name in names):  # as texts are read without blanks around them
+            again, unique = pd.factorize(np.array([name.strip() for name in names], dtype=object))
+            code, names = again[code].astype(np.int64), unique.tolist()
         texts = np.array(names, dtype=str)
         return (code, texts) if pd.api.types.is_integer_dtype(values.dtype) else self._whole(code, texts, number)
 
@@ -347,10 +350,10 @@ def places_of(names: Array, wanted: Array) -> Indices:
     """Return where each wanted name, in any shape, stands among names [n], all different, int64; -1 for none."""
     if names.dtype.kind == wanted.dtype.kind == "U":  # which pandas turns into objects twice
         place = {name: number for number, name in enumerate(names.tolist())}
-        places = [place.get(name, -1) for name in wanted.ravel().tolist()]
+        places = np.array([place.get(name, -1) for name in wanted.ravel().tolist()], np.int64)
     else:
-        places = pd.Index(names).get_indexer(pd.Index(np.ravel(wanted)))
-    return np.asarray(places, np.int64).reshape(np.shape(wanted))
+        places = np.asarray(pd.Index(names).get_indexer(pd.Index(np.ravel(wanted))), np.int64)
+    return places.reshape(np.shape(wanted))
 
 
 def ascending(names: Array) -> Indices:

@@ -197,18 +197,16 @@ def renamed(tables: Mapping[str, pd.DataFrame], names: Mapping[str, Mapping[str,
 def with_text_names(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with text for names of columns."""
     named = table.set_axis([str(column).strip() for column in table.columns], axis=1)
-    texts = {
-        name: decoded
-        for name in named
-        if named.columns.tolist().count(name) == 1 and (decoded := _decoded(named[name])) is not None
-    }
-    return named.assign(**texts) if texts else named
+    texts: dict[str, pd.Series] = {}
+    for place, (name, dtype) in enumerate(zip(named.columns, named.dtypes, strict=True)):
+        may_hold_bytes = pd.api.types.is_object_dtype(dtype) or isinstance(dtype, pd.ArrowDtype)
+        if may_hold_bytes and (decoded := _decoded(named.iloc[:, place])) is not None:
+            texts[str(name)] = decoded
+    return named.assign(**texts) if texts and named.columns.is_unique else named
 
 
 def _decoded(values: pd.Series) -> pd.Series | None:
     """Return bytes that are text in UTF-8 as text; None for anything else."""
-    if not pd.api.types.is_object_dtype(values.dtype) and not isinstance(values.dtype, pd.ArrowDtype):
-        return None
     if pd.api.types.infer_dtype(values, skipna=True) != "bytes":
         return None
     try:

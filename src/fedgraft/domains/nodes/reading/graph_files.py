@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import pandas as pd
 
@@ -16,7 +16,7 @@ SUFFIXES: Final = (".graphml", ".gexf", ".gml", ".net", ".edgelist", ".adjlist")
 """Of files that hold a whole graph; each may be compressed."""
 
 
-def is_graph_file(source: object) -> bool:
+def is_graph_file(source: object) -> TypeGuard[str | Path]:
     """Return whether a path is that of a file with a whole graph."""
     if not isinstance(source, str | Path):
         return False

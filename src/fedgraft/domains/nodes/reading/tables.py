@@ -200,8 +200,8 @@ def site_part(
 ) -> tuple[NodeShard, bool]:
     """Return the own part, with its labels, of a client of that name, and whether the table names a split.
 
-    Nodes are in the order of their ids, or of rows unless `by_ids`. `classes` are those of the recipe's task, which all sites have in common;
-    labels `unknown` are as empty.
+    Nodes are in the order of their ids, or of rows unless `by_ids`. `classes` are those of the recipe's task, which all
+    sites have in common; labels `unknown` are as empty.
     """
     rows = own_rows(nodes, names, "--data nodes")
     code, ids = rows["node"].codes()
