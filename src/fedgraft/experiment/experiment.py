@@ -35,6 +35,7 @@ from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
     EXTENDS,
     check_alternatives,
+    is_usual,
     override,
     read_recipe,
     renamed,
@@ -66,7 +67,7 @@ class Experiment:
     `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
     with of their own, {} for nothing. `agreement` is what it took to agree on how data are read, {client: (bytes down,
     bytes up)}. `seen` are rows that a model was trained on with which this experiment begins, by their hashes: no score
-    is of them; None = none.
+    is of them; None = none. `asked` are options that a user set beside the recipe, such as "selector.clients".
     """
 
     recipe: str
@@ -86,6 +87,7 @@ class Experiment:
     own: Own = field(default_factory=dict)
     agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     seen: NDArray[np.uint64] | None = None
+    asked: frozenset[str] = frozenset()
 
     @property
     def seed(self) -> int:
@@ -176,7 +178,8 @@ class Experiment:
         Raises `InputError` where the task was told otherwise.
         """
         if isinstance(wanted := self.sections["selector"].get("clients"), int) and wanted > len(shards):
-            LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, len(shards))
+            if "selector.clients" in self.asked or not is_usual(self.recipe, "selector", "clients", wanted):
+                LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, len(shards))
             selector: Any = self.selector
             sections = {**self.sections, "selector": {**self.sections["selector"], "clients": len(shards)}}
             return replace(self, selector=replace(selector, clients=len(shards)), sections=sections).fitted(shards)
@@ -212,7 +215,7 @@ class Experiment:
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""
         changed = build(self.recipe, override(self.sections, changes)).started(self.plan.start, self.own)
-        return replace(changed, seen=self.seen)
+        return replace(changed, seen=self.seen, asked=self.asked | changes.keys())
 
     def started(self, start: Arrays, own: Own | None = None) -> "Experiment":
         """Return the experiment whose models begin with these shared parameters, and clients with what is their own.
@@ -234,7 +237,7 @@ def contents(text: str, where: str) -> Section:
 def load(recipe: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
     """An experiment from a recipe's name or TOML file, and overrides {"section.key": value}."""
     name, content = read_recipe(recipe)
-    return build(name, override(content, overrides or {}))
+    return replace(build(name, override(content, overrides or {})), asked=frozenset(overrides or {}))
 
 
 def build(recipe: str, content: Section) -> Experiment:
