@@ -133,6 +133,9 @@ class Cells(Located):
         code, names = _distinct(values)
         if not all(map(str.isascii, names)) and not all(map(_is_text, names)):
             raise self.error([not _is_text(names[each]) for each in code], "text that can be written", counted=False)
+        if any(name != name.strip() for name in names):  # as texts are read without blanks around them
+            again, unique = pd.factorize(np.array([name.strip() for name in names], dtype=object))
+            code, names = again[code].astype(np.int64), unique.tolist()
         texts = np.array(names, dtype=str)
         return (code, texts) if pd.api.types.is_integer_dtype(values.dtype) else self._whole(code, texts, number)
 
