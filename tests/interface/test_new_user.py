@@ -46,6 +46,13 @@ def ratings():
     return {"ratings": rows[(user + item) % 2 == 0]}
 
 
+def clicks():
+    """Each of thirty users takes six of the ten items that are of its kind; three shops."""
+    user, item = (each.ravel() for each in np.meshgrid(np.arange(30), np.arange(20)))
+    rows = pd.DataFrame({"user": user, "item": item, "client": SILOS[user % 3]})
+    return {"interactions": rows[(user % 2 == item % 2) & ((user // 2 + item // 2) % 5 < 3)]}
+
+
 NEW_GRAPH = {
     "nodes": pd.DataFrame({"graph": "new", "node": [0, 1, 2], "kind": "carbon", "client": "north"}),
     "edges": pd.DataFrame({"graph": "new", "source": [0, 1], "target": [1, 2]}),
@@ -54,6 +61,7 @@ CASES = {
     "ratings": ("graft_rating", "table", ratings, {"pairs": pd.DataFrame({"user": [1, 2, "new"], "item": [3, 4, 5]})}),
     "nodes": ("graft_node", "nodes", graph, {"nodes": pd.DataFrame({"node": [0, 1]})}),
     "graphs": ("graft_graph", "graphs", graphs, NEW_GRAPH),
+    "clicks": ("graft_ranking", "interactions", clicks, {"users": pd.DataFrame({"user": [0, 1], "k": 1})}),
     "links": ("links", "nodes", graph, {"pairs": pd.DataFrame({"source": [0, 1], "target": [6, 4]})}),
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
-from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.table_files import Given, columns_of, is_folder
 from fedgraft.domains.ranking import tables as reading
 from fedgraft.domains.ranking.item_features import make_features, sources_of
 from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards, site_shard
@@ -39,7 +39,7 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
         items: the same (no folder), one row per item, each once; None = nothing is known of items but who took them.
         user: column of `interactions`.
         item: column of both tables.
-        client: column of `interactions`; read only with partition = "given".
+        client: column of `interactions`; read where the data name the clients.
         split: column with "train", "validation" or "test"; read where it is there, else 8:1:1 by `split_seed`.
         time: column to split by: the last tenth is test, the one before it validation, and of a pair the
             latest row stands; "" = none.
@@ -52,7 +52,8 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
         images: folder with an image per item, named by its id (12.jpg), for "timm:NAME".
         width: columns of features from "text", >= 1.
         clients: number of clients, 1..users; None takes 8, or what the data name with partition = "given".
-        partition: "exponential", "linear" or "uniform", the shape of the clients' portions; or "given".
+        partition: "exponential", "linear" or "uniform", the shape of the clients' portions; "given" where the data
+            name them; "auto" (default) is "given" where they do and `clients` is not said, else "uniform".
         ubi: interactions of the smallest client by those of the largest, in (0, 1]; for the first two shapes.
     """
 
@@ -76,12 +77,12 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
     images: str | Path | None = None
     width: int = 64
     clients: int | None = None
-    partition: str = "uniform"
+    partition: str = "auto"
     ubi: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("Interactions.partition", self.partition, (*PARTITIONS, "given"))
+        require_one_of("Interactions.partition", self.partition, ("auto", *PARTITIONS, "given"))
         require(
             self.clients is None or self.clients >= 1, "Interactions.clients", "at least 1, or left out", self.clients
         )
@@ -104,12 +105,13 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
 
     def load(self, seed: int) -> list[RankingShard]:
         """Load one shard per client, dealt and split by `seed`."""
-        clients = 8 if self.clients is None and self.partition != "given" else self.clients
-        return make_shards(self.read(), clients, self.partition, self.ubi, seed, self.split_seed_of(seed))
+        partition = self._partition()
+        clients = 8 if self.clients is None and partition != "given" else self.clients
+        return make_shards(self.read(), clients, partition, self.ubi, seed, self.split_seed_of(seed))
 
     def read(self) -> Whole:
         """Read the whole set, before it is dealt to clients."""
-        named = self.partition == "given"
+        named = self._partition() == "given"
         rows = reading.read_taken(self.names(), self.interactions, named)
         return reading.read_interactions(rows, self._catalogue(rows.read("item")[1]), named, self.by_ids)
 
@@ -119,12 +121,24 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
         if not purpose.trains:
             taken = np.zeros(0, np.str_)
             if self.items is None:
-                taken = reading.read_taken(names, self.interactions, self.partition == "given").read("item")[1]
+                taken = reading.read_taken(names, self.interactions, self._partition() == "given").read("item")[1]
             return reading.read_own(names, tables["data"], self._catalogue(taken))
         here = replace(self, partition=PARTITIONS[0], **dict[str, Any](tables))
         if here.items is None:
             raise InputError("--data items=FILE is missing: a table of all items, the same file at every site.")
         return site_shard(here.read(), self.splitting(purpose))
+
+    def _partition(self) -> str:
+        """Return how users get to clients, "auto" resolved."""
+        if self.partition != "auto":
+            return self.partition
+        if is_folder(self.interactions):
+            return "given"
+        if self.clients is not None:
+            return PARTITIONS[-1]
+        form, known = self.forms.of("interactions"), (self.user, self.item, self.client)
+        columns = columns_of(self.interactions, "Interactions.interactions", form, known)
+        return "given" if self.client in columns else PARTITIONS[-1]
 
     def _catalogue(self, taken: Array) -> reading.Catalogue:
         sources = None if self.features == "all" else self._sources()

@@ -90,7 +90,8 @@ CHOICES = {
     ),
     "ranking": Choice(
         (
-            Candidate("reputation_ucb", "reputation_ucb", "the task's main recipe"),
+            Candidate("graft_ranking", "graft_ranking", "our own for items to rank: fewest bytes"),
+            Candidate("reputation_ucb", "reputation_ucb", "a bandit weighs clients' worth against their seconds"),
             Candidate("reputation_ucb, random clients", "reputation_ucb", "no bandit", {"selector.name": "random"}),
         ),
         (),
