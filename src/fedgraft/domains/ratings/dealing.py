@@ -103,14 +103,8 @@ def whole_shard(ratings: Ratings, purpose: Purpose, by_hash: bool = False) -> Ra
     tell(ratings.notes)
     owner = np.full(len(ratings.rating), purpose.client, np.int64)
     if by_hash and ratings.split is None and ratings.time is None:
-<<<<<<< HEAD
-        ratings = replace(
-            ratings, split=split_by_hash(ratings.hashes(), purpose.split_seed or 0, (SHARES[1], SHARES[2]))
-        )
-=======
         split = split_by_hash(ratings.hashes(), purpose.split_seed or 0, (SHARES[1], SHARES[2]))
         ratings = replace(ratings, split=split)
->>>>>>> main
     shard = _Dealt(ratings, owner, [purpose.name] * (purpose.client + 1), purpose.seed).shard(purpose.client)
     return shard if purpose.trains else replace(shard, split=np.zeros_like(shard.split))
 
