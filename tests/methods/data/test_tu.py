@@ -185,6 +185,7 @@ def test_any_folder_in_the_layout_is_a_set_by_its_name(tmp_path: Path) -> None:
         part.rename(raw.parent / part.name)
     raw.rmdir()
     assert len(TU(tmp_path, "My-Own_set", clients=4).load(1)) == 4
+    assert len(TU(raw.parent, "My-Own_set", clients=4).load(1)) == 4, "in its own folder"
     (raw.parent / "My-Own_set_graph_attributes.txt").write_text("".join(f"{k / 4}, {k}\n" for k in range(40)))
     numbers = TU(tmp_path, "My-Own_set", clients=2, labels="numbers", number=1).load(1)
     assert sorted(np.concatenate([shard.label for shard in numbers])) == list(range(40))
