@@ -142,7 +142,7 @@ class Dealing(ABC, Generic[Whole, Part]):
         return replace(whole, split=split)
 
     def _split_by_hash(self, examples: Any, seed: int, owner: Indices | None = None) -> NDArray[np.int8]:
-        """Return splits, int8 [examples], of those with a label by the hash of their ids, in `shares`; -1 for others."""
+        """Return the split of each example by the hash of its id, in `shares`, int8 [examples]; -1 without a label."""
         known = np.flatnonzero(is_known(examples.label))
         _, *held = (int(part) / 100 for part in self.shares.split(":"))
         of = None if owner is None else owner[known]

@@ -34,6 +34,7 @@ from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
     EXTENDS,
     check_alternatives,
+    is_usual,
     override,
     read_recipe,
     renamed,
@@ -64,8 +65,8 @@ class Experiment:
 
     `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
     with of their own, {} for nothing. `agreement` is what it took to agree on how data are read, {client: (bytes down,
-    bytes up)}. `seen` are rows that a model was trained on with which this experiment begins, by their hashes: no score
-    is of them; None = none.
+    bytes up)}. `seen` are hashes of rows that its first model was trained on: no score is of them; None = none. `asked` are
+    options that a user set beside the recipe, such as "selector.clients".
     """
 
     recipe: str
@@ -85,6 +86,7 @@ class Experiment:
     own: Own = field(default_factory=dict)
     agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     seen: NDArray[np.uint64] | None = None
+    asked: frozenset[str] = field(default_factory=frozenset, compare=False)
 
     @property
     def seed(self) -> int:
@@ -123,19 +125,15 @@ class Experiment:
         data = self.data.fitted([wire.unpack(each) for _, each in sorted(published.items())])
         answer = len(wire.pack(data.agreement))
         agreement = {client: (answer, len(message)) for client, message in sorted(published.items())}
-        return replace(self._reading(data), agreement=agreement)
+        return replace(self.with_data(data), agreement=agreement)
 
     def reading(self, agreement: Tree) -> "Experiment":
         """Return the experiment with data read by what clients agreed on in another run."""
         assert isinstance(self.data, FittedData), "others have nothing to agree on"
-        return self._reading(self.data.agreeing(agreement))
+        return self.with_data(self.data.agreeing(agreement))
 
-    def split_by(self, seed: int) -> "Experiment":
-        """Return the experiment with rows split by a seed, where they are split by a key."""
-        data: Any = self.data
-        return self if self.split_seed is None else self._reading(replace(data, split_seed=seed))
-
-    def _reading(self, data: Data[Any]) -> "Experiment":
+    def with_data(self, data: Data[Any]) -> "Experiment":
+        """Return the experiment on a data set of the same name."""
         section = as_section(self.sections["data"]["name"], data)
         return replace(self, data=data, sections={**self.sections, "data": section})
 
@@ -143,7 +141,7 @@ class Experiment:
         """Load every client's data, as the task reads them."""
         with named_as_in_recipes({"data": type(self.data)}):
             shards = derived_shards(self.plan.task, self.data.load(self.seed), self.seed, self.split_seed)
-            return shards if self.seen is None else untested(shards, self.seen)
+        return shards if self.seen is None else untested(shards, self.seen)
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""
@@ -175,7 +173,8 @@ class Experiment:
         Raises `InputError` where the task was told otherwise.
         """
         if isinstance(wanted := self.sections["selector"].get("clients"), int) and wanted > len(shards):
-            LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, len(shards))
+            if "selector.clients" in self.asked or not is_usual(self.recipe, "selector", "clients", wanted):
+                LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, len(shards))
             selector: Any = self.selector
             sections = {**self.sections, "selector": {**self.sections["selector"], "clients": len(shards)}}
             return replace(self, selector=replace(selector, clients=len(shards)), sections=sections).fitted(shards)
@@ -207,7 +206,7 @@ class Experiment:
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""
         changed = build(self.recipe, override(self.sections, changes)).started(self.plan.start, self.own)
-        return replace(changed, seen=self.seen)
+        return replace(changed, seen=self.seen, asked=self.asked | changes.keys())
 
     def started(self, start: Arrays, own: Own | None = None) -> "Experiment":
         """Return the experiment whose models begin with these shared parameters, and clients with what is their own.
@@ -229,7 +228,7 @@ def contents(text: str, where: str) -> Section:
 def load(recipe: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
     """An experiment from a recipe's name or TOML file, and overrides {"section.key": value}."""
     name, content = read_recipe(recipe)
-    return build(name, override(content, overrides or {}))
+    return replace(build(name, override(content, overrides or {})), asked=frozenset(overrides or {}))
 
 
 def build(recipe: str, content: Section) -> Experiment:

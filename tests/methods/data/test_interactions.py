@@ -112,8 +112,9 @@ def test_a_column_or_files_name_the_clients(tmp_path: Path) -> None:
     again = Interactions(tmp_path, partition="given").load(0)
     assert [shard.name for shard in again] == ["north", "south"]
     assert pairs(again) == pairs(shards)
+    assert [shard.name for shard in Interactions(tmp_path).load(0)] == ["north", "south"], "as files of a folder do"
     with pytest.raises(InputError, match=r"is a folder, where each file is a client: .* must be 'given'"):
-        Interactions(tmp_path).load(0)
+        Interactions(tmp_path, partition="uniform").load(0)
 
 
 def test_who_is_at_two_clients_is_two_users() -> None:

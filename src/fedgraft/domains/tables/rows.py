@@ -357,12 +357,15 @@ def places_of(names: Array, wanted: Array) -> Indices:
 
 
 def ascending(names: Array) -> Indices:
-    """Return the order of distinct names, int64 [n]: whole numbers by their value where all are, else as text."""
+    """Return the order of distinct names, int64 [n]: whole numbers by their value, then others as text.
+
+    So the order of some of them is that among all.
+    """
     order = np.argsort(names, kind="stable")
     texts = names[order].astype(str)
-    if len(texts) and np.char.isdigit(texts).all() and np.char.str_len(texts).max() <= _DIGITS:
-        order = order[np.argsort(texts.astype(np.int64), kind="stable")]
-    return np.asarray(order, np.int64)
+    whole = np.char.isdecimal(texts) & (np.char.str_len(texts) <= _DIGITS)
+    numbers = texts[whole].astype(np.int64)
+    return np.concatenate([order[whole][np.argsort(numbers, kind="stable")], order[~whole]]).astype(np.int64)
 
 
 def arranged(code: Indices, names: Array, by_ids: bool = True) -> tuple[Indices, Indices]:
