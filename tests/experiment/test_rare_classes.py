@@ -155,6 +155,12 @@ def test_a_metric_that_does_not_fit_is_one_line(metric, said):
     assert "\n" not in str(error.value)
 
 
+def test_weights_of_a_class_that_there_is_not_name_the_nearest(tmp_path):
+    own = {**QUICK, **bank(tmp_path), "task.class_weights": {"frauds": 20.0}}
+    with pytest.raises(InputError, match=r"task\.class_weights: the data have no class 'frauds'.* mean 'fraud'\?"):
+        execute(load("graft_node", own))
+
+
 def test_one_class_is_an_error_that_names_it(tmp_path):
     own = bank(tmp_path)
     table = pd.read_csv(tmp_path / "nodes.csv").assign(label="confirmed")

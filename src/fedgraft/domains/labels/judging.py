@@ -11,6 +11,7 @@ from fedgraft.contracts.labels import JudgedTask, LabelledTask
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels import numbers
+from fedgraft.domains.labels.class_weights import check_names
 from fedgraft.domains.labels.judged import METRICS
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError
@@ -44,14 +45,18 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
 
         Raises `InputError` where nothing can be learnt: one class alone, or numbers that are all equal.
         """
+        if isinstance(weights := getattr(self, "class_weights", ""), dict) and len(shards):
+            check_names(
+                "task", weights, tuple(dict.fromkeys(name for each in telling(shards) for name in each.classes))
+            )
         if not (own or self.judged):
             return self
         if not self.tells_classes:
             check_numbers([label_of(shard) for shard in telling(shards)])
             return self
-        names, counts = counted(shards)
-        check_classes(names, counts)
-        return self._by_classes(names, counts)
+        found, counts = counted(shards)
+        check_classes(found, counts)
+        return self._by_classes(found, counts)
 
     def remarks(self, shard: Shard) -> list[str]:
         """Return a note where all of a client's training examples have one class, or one number."""
