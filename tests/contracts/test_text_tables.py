@@ -263,8 +263,10 @@ def database() -> None:
 
 @pytest.mark.usefixtures("database")
 def test_a_table_of_a_database() -> None:
+    pytest.importorskip("sqlalchemy")
     for address in (
         "sqlite:///shop.db#sales",
+        "sqlite+pysqlite:///shop.db#sales",
         f"sqlite:///{Path('shop.db').resolve()}#sales",
         "sqlite:///shop.db#old sales",
     ):
@@ -281,6 +283,13 @@ def test_a_table_of_a_database() -> None:
     [
         ("sqlite:///shop.db", r"p: sqlite:///shop\.db names no table; #TABLE, or \?query=.* Tables: old sales, sales"),
         ("sqlite:///shop.db#sale", r"p: no table 'sale' in shop\.db\. Did you mean 'sales'\? Tables: old sales, sales"),
+        ("sqlite:///shop.db#", r"p: sqlite:///shop\.db# names no table; .* Tables: old sales, sales"),
+        ("sqlite:///#sales", r"p: sqlite:///#sales names no table"),
+        (
+            "sqlite+pysqlite:///shop.db#sale",
+            r"p: no table 'sale' in sqlite\+pysqlite:///shop\.db\. Did you mean 'sales'",
+        ),
+        ("sqlite+nosuch:///shop.db#sales", r"p: sqlite\+nosuch:///shop\.db#sales cannot be read \(Can't load plugin"),
         ("sqlite:///shp.db#sales", r"p: no file shp\.db\. Did you mean 'shop\.db'\?"),
         ("sqlite:///shop.db?query=SELEC 1", r"p: sqlite:///shop\.db\?query=SELEC 1 cannot be read \(.*syntax error"),
         ("sqlite:///shop.db?query=DELETE FROM sales", r"cannot be read \(.*readonly"),
@@ -289,6 +298,8 @@ def test_a_table_of_a_database() -> None:
     ],
 )
 def test_what_no_database_has_is_one_line(address: str, message: str) -> None:
+    if not address.startswith(("sqlite:", "https:")):
+        pytest.importorskip("sqlalchemy")
     with pytest.raises(InputError, match=message) as caught:
         read_file(address, "p")
     assert "secret" not in str(caught.value)
@@ -305,3 +316,27 @@ def test_duckdb_is_an_extra() -> None:
     with closing(duckdb.connect("shop.duckdb")) as connection:
         connection.execute("CREATE TABLE sales AS SELECT '007' AS user, 1.5 AS price")
     assert read_file("duckdb:///shop.duckdb#sales", "p").table.to_dict("list") == {"user": ["007"], "price": [1.5]}
+
+
+def test_a_header_may_be_longer_than_what_is_looked_at_first() -> None:
+    wide = pd.DataFrame(np.ones((6, 9000)), columns=[f"feature {k:05d} é" for k in range(9000)])
+    wide.to_csv("w.csv", index=False)
+    assert header("w.csv") == list(wide) == list(read_file("w.csv", "p").table)
+
+
+def test_what_is_looked_at_first_may_end_within_a_character() -> None:
+    for encoding in ("utf-8", "utf-16"):
+        for shift in range(4):
+            Path("c.csv").write_bytes(f"name\n{'x' * shift}{'é漢' * 40_000}\n".encode(encoding))
+            assert header("c.csv") == ["name"]
+            assert len(read_file("c.csv", "p").table.iloc[0, 0]) == shift + 80_000
+
+
+def test_a_last_line_without_an_end_is_looked_at_too() -> None:
+    Path("u.data").write_text("196\t242\t3\t881250949\n186\t302\t3\t891717742")
+    assert read_file("u.data", "p", exact=False).table.to_numpy().tolist() == [
+        [196, 242, 3, 881250949],
+        [186, 302, 3, 891717742],
+    ]
+    Path("mac.csv").write_bytes(b"x,y\r1,a\r2,b\r")
+    assert read_file("mac.csv", "p").table.to_dict("list") == {"x": ["1", "2"], "y": ["a", "b"]}

@@ -200,3 +200,12 @@ def test_columns_of_questions_are_renamed_once() -> None:
     }
     with pytest.raises(InputError, match=r"^--pairs: columns 'who' and 'note' both say the note; one is needed\.$"):
         renamed({"pairs": table}, {"pairs": {"who": "note"}})
+
+
+def test_blanks_around_ids_go_wherever_they_come_from(tmp_path: Path) -> None:
+    frame = pd.DataFrame({" x ": [1, 2, 3], "z": ["a ", " a", "b\t"]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    for given in (frame, tmp_path / "a.parquet"):
+        codes, names = read_xz(given).read("z")
+        assert (codes.tolist(), names.tolist()) == ([0, 0, 1], ["a", "b"])
+        assert read_xz(given)["z"].among(np.array(["a", "b"])).tolist() == [0, 0, 1]

@@ -69,7 +69,7 @@ KNOWN = {
         "task.class_names": ["cat", "dog", "owl"],
         "task.metapaths": ["paper-author-paper"],
     },
-    "graph": {},
+    "graph": {"task.class_names": ["ring", "star"], "task.judged": "accuracy", "task.rare": "star"},
     "ranking": {
         "task.items": 40,
         "task.modalities": ["text", "numbers"],

@@ -108,6 +108,18 @@ def test_cross_entropies_with_labels_that_are_spread():
     np.testing.assert_allclose(back(torch.tensor([2.0])), [[2 * (0.75 - 0.2), 2 * (0.25 - 0.8)]], rtol=1e-6)
 
 
+@pytest.mark.parametrize("focal", [0.5, 1.0, 2.0])
+def test_focal_losses_have_autograds_gradient(focal):
+    logits = torch.tensor([[2.0, -1.0, 0.5], [0.0, 0.0, 0.0], [-3.0, 1.0, 30.0]], requires_grad=True)
+    label, weights = torch.tensor([0, 2, 2]), torch.tensor([1.0, 3.0, 0.5])
+    nll = torch.nn.functional.cross_entropy(logits, label, reduction="none")
+    expected = nll * (1 - (-nll).exp()).clamp(min=1e-6) ** focal
+    (expected * weights).sum().backward()
+    losses, back = cross_entropies(logits.detach(), label, focal=focal)
+    torch.testing.assert_close(losses, expected.detach())
+    torch.testing.assert_close(back(weights), logits.grad, rtol=1e-4, atol=1e-5)
+
+
 def test_a_relu_lets_through_what_it_let_through():
     assert relu_back(torch.tensor([0.0, 2.0]), torch.tensor([5.0, 7.0])).tolist() == [0.0, 7.0]
 

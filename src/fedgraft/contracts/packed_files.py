@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fedgraft.errors import InputError
 
-TEXTS: Final = (".csv", ".tsv", ".txt", ".tab", ".dat", ".inter", ".user", ".item")
+TEXTS: Final = (".csv", ".tsv", ".txt", ".tab", ".dat", ".data", ".edges", ".inter", ".user", ".item")
 RECORDS: Final = (".jsonl", ".ndjson", ".json")
 COLUMNS: Final = (".parquet", ".arrow", ".feather", ".orc")
 PACKED: Final = (".gz", ".bz2", ".xz", ".zst", ".zip")
@@ -24,7 +24,7 @@ SUFFIXES: Final = (
 """Of files of tables."""
 ALLOWED: Final = f".csv or .parquet (or {', '.join(SUFFIXES[2:])}; texts also with {', '.join(PACKED)} behind it)"
 """What errors say that a file may end in."""
-LOOSE: Final = (".txt", ".dat", ".json", ".user", ".item", ".zip")
+LOOSE: Final = (".txt", ".dat", ".data", ".json", ".user", ".item", ".zip")
 """Suffixes of files that need not be tables where they lie beside others."""
 
 
@@ -53,11 +53,19 @@ def stem_of(path: Path) -> str:
     return name.stem if name.suffix.lower() in SUFFIXES else name.name
 
 
-def content(path: Path, most: int | None = None) -> bytes:
-    """Return what is in a file, decompressed, or so many of its first bytes. Raises `OSError` where it is damaged."""
+def content(path: Path, least: int | None = None, lines: int = 0) -> bytes:
+    """Return what is in a file, decompressed, or at least so many of its first bytes and lines.
+
+    Raises `OSError` where it is damaged.
+    """
     try:
         with _opened(path) as file:
-            return file.read() if most is None else file.read(most)
+            if least is None:
+                return file.read()
+            head = file.read(least)
+            while head.count(b"\n") < lines and (more := file.read(len(head))):
+                head += more
+            return head
     except (
         EOFError,
         lzma.LZMAError,

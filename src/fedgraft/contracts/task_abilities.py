@@ -35,30 +35,22 @@ class DerivingTask(Task[Shard, Prepared]):
         """
 
     def derived_by_ids(self, shard: Any, g: np.random.Generator, split_seed: int) -> Shard:
-        """Return a shard as `derived` does, each example's split by the hash of its ids under a key of `split_seed`.
-
-        By default the split is drawn all the same.
-        """
+        """Return a shard, split by hashes of ids under a key of `split_seed`; by default it is drawn all the same."""
         return self.derived(shard, g)
 
 
-def derived_shards(
-    task: Task[Any, Any], shards: Sequence[Any], seed: int, split_seed: int | None = None
-) -> Sequence[Any]:
-    """Return all clients' shards as a task reads them; those of the data set unless it derives its own.
-
-    With a `split_seed` examples are split by the hash of their ids, as those of a user's own tables.
-    """
+def derived_shards(task: Task[Any, Any], shards: Sequence[Any], seed: int, key: int | None = None) -> Sequence[Any]:
+    """Return all clients' shards as a task reads them, split by ids under a `key`, the seed of one, where it derives."""
     deriving = isinstance(task, DerivingTask)
-    return [derived_shard(task, *each, seed, split_seed) for each in enumerate(shards)] if deriving else shards
+    return [derived_shard(task, *each, seed, key) for each in enumerate(shards)] if deriving else shards
 
 
-def derived_shard(task: Task[Any, Any], client: int, shard: Any, seed: int, split_seed: int | None = None) -> Any:
+def derived_shard(task: Task[Any, Any], client: int, shard: Any, seed: int, key: int | None = None) -> Any:
     """Return one client's shard as `derived_shards` does among all."""
     if not isinstance(task, DerivingTask):
         return shard
     g = generator(seed, "derive", client=client)
-    return task.derived(shard, g) if split_seed is None else task.derived_by_ids(shard, g, split_seed)
+    return task.derived(shard, g) if key is None else task.derived_by_ids(shard, g, key)
 
 
 class FittedTask(Task[Shard, Prepared]):

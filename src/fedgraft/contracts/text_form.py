@@ -101,8 +101,10 @@ def check_names(names: Sequence[str], where: str) -> None:
         seen.add(name)
 
 
-def decoded(data: bytes, said: str, where: str) -> tuple[bytes, str]:
+def decoded(data: bytes, said: str, where: str, is_whole: bool = True) -> tuple[bytes, str]:
     """Return the text in UTF-8, and a note on its encoding or ""; `said` is the encoding, "" = found out.
+
+    What is not the whole of a text may end within a character.
 
     It is that of a byte order mark; else UTF-8; else, where every second byte is 0, UTF-16; else cp1252, which is also
     how Latin-1 is read. Raises `InputError` for what is no text in that encoding.
@@ -110,13 +112,13 @@ def decoded(data: bytes, said: str, where: str) -> tuple[bytes, str]:
     encoding = said or _marked(data) or "utf-8"
     if codecs.lookup(encoding).name == "utf-8":
         data = data.removeprefix(codecs.BOM_UTF8)
-        if data.isascii() or _is_utf8(data):
+        if data.isascii() or _is_utf8(data, is_whole):
             if b"\0" not in data:
                 return data, ""
             raise InputError(f"{where}: there are zero bytes in it, as in no text; another kind of file, perhaps.")
         encoding = said or "cp1252"
     try:
-        text = data.decode(encoding)
+        text = data.decode(encoding, "strict" if is_whole else "ignore")
     except (UnicodeError, ValueError) as error:
         what = f"text in {encoding}" if said or encoding != "cp1252" else "text in UTF-8, UTF-16 or cp1252"
         raise InputError(f"{where} is no {what} ({error}); data.encoding says another.") from error
@@ -139,11 +141,11 @@ def _marked(data: bytes) -> str:
     return ""
 
 
-def _is_utf8(data: bytes) -> bool:
+def _is_utf8(data: bytes, is_whole: bool) -> bool:
     try:
         data.decode()
-    except UnicodeDecodeError:
-        return False
+    except UnicodeDecodeError as error:
+        return not is_whole and error.reason == "unexpected end of data"
     return True
 
 

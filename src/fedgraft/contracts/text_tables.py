@@ -17,8 +17,8 @@ from fedgraft.contracts.packed_files import content, packing, suffix_of
 from fedgraft.contracts.text_form import DECIMAL_COMMA, NUMBER, Dialect, TextForm, check_names, decoded, found
 from fedgraft.errors import InputError
 
-SAMPLE = 1 << 16
-"""Bytes at the head of a text by which it is found out how it is written."""
+SAMPLE, LEAST = 1 << 16, 5
+"""Bytes, and least lines, at the head of a text by which it is found out how it is written."""
 SAMPLED = 200
 """Most lines of these."""
 
@@ -43,7 +43,8 @@ def read_text(
         whole = _whole_numbers(path, form, known, suffix)
         if whole is not None:
             return whole
-    data, encoding = decoded(content(path, SAMPLE if rows == 0 else None), form.encoding, where)
+    raw = content(path, SAMPLE, LEAST) if rows == 0 else content(path)
+    data, encoding = decoded(raw, form.encoding, where, is_whole=rows != 0)
     if not data.strip():
         raise pd.errors.EmptyDataError
     dialect = found(_sample(data), form, known, where, suffix)
@@ -70,11 +71,14 @@ def read_text(
 
 
 def _sample(data: bytes) -> list[str]:
-    """The first lines of a text, whole ones."""
-    head = data[:SAMPLE]
-    if len(data) > SAMPLE:
-        head = head[: head.rfind(b"\n") + 1] or head
-    return head.decode(errors="ignore").splitlines(keepends=True)[:SAMPLED]
+    """The first lines of a text, whole ones where it goes on."""
+    end = count = 0
+    while count < SAMPLED and (end < SAMPLE or count < LEAST) and (at := data.find(b"\n", end)) >= 0:
+        end, count = at + 1, count + 1
+    if not count or (count < SAMPLED and end < min(len(data), SAMPLE)):
+        end = len(data)  # the last line has no end
+    head = data[:end].decode(errors="ignore")
+    return head.splitlines(keepends=True) if not count else [f"{line}\n" for line in head.rstrip("\n").split("\n")]
 
 
 # --- whole numbers alone ----------------------------------------------------------------------------------------------
@@ -88,8 +92,7 @@ def _whole_numbers(
     What was read, written again, is as long as the file: each number has the fewest characters that it can have, so
     that "007", "+7", blanks, quotes or an empty field would make the file longer.
     """
-    with path.open("rb") as file:
-        head = file.read(SAMPLE)
+    head = content(path, SAMPLE, LEAST)
     if not head.isascii() or b"\0" in head:
         return None
     dialect = found(_sample(head), form, known, str(path), suffix)

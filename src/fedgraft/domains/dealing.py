@@ -124,8 +124,10 @@ class Dealing(ABC, Generic[Whole, Part]):
     def split_site(self, part: Part, is_split: bool, purpose: Purpose, where: str) -> Part:
         """Return a client's own data, split by the purpose's seeds unless they are; `where` errors call their table."""
         self.check_free(is_split)
-        if is_split or purpose.split_seed is not None:
-            return part if is_split else self._split_by_hash(part, purpose.split_seed or 0)
+        if is_split:
+            return part
+        if purpose.split_seed is not None:
+            return replace(part, split=self._split_by_hash(part, purpose.split_seed))
         g = generator(purpose.seed, "split", client=purpose.client)
         return replace(part, split=split_nodes(part.label, self.fold, g, where, self.shares))
 
@@ -135,18 +137,18 @@ class Dealing(ABC, Generic[Whole, Part]):
             least = f"at least {FOLDS} nodes with a label are needed, one a fold"
             raise InputError(f"{whole.name}: {least}; got {known}.")
         split = self._split_by_hash(whole, seed, owner)
-        if len(np.unique(split.split[split.split >= 0])) == len(SPLITS):
-            return split
-        return self._split_by_hash(whole, seed)  # every client has too few, but they have enough together
+        if len(np.unique(split[split >= 0])) < len(SPLITS):  # every client has too few, but they have enough together
+            split = self._split_by_hash(whole, seed)
+        return replace(whole, split=split)
 
-    def _split_by_hash(self, examples: Any, seed: int, owner: Indices | None = None) -> Any:
-        """Return examples of which those with a label are split by the hash of their ids, in `shares`."""
+    def _split_by_hash(self, examples: Any, seed: int, owner: Indices | None = None) -> NDArray[np.int8]:
+        """Return the split of each example by the hash of its id, in `shares`, int8 [examples]; -1 without a label."""
         known = np.flatnonzero(is_known(examples.label))
         _, *held = (int(part) / 100 for part in self.shares.split(":"))
         of = None if owner is None else owner[known]
         split = np.full(len(examples.split), -1, np.int8)
         split[known] = split_by_hash(examples.hashes()[known], seed, (held[0], held[1]), of, self.fold / FOLDS)
-        return replace(examples, split=split)
+        return split
 
     def check_free(self, is_split: bool, named: int = 0, clients: int = 0) -> None:
         """Raise `InputError` for options of splitting and dealing where data say how; `named`: clients that they name.

@@ -49,7 +49,7 @@ def joined_either_way(ends: NDArray[np.uint64]) -> Hashes:
 def positions(rows: Hashes, seed: int) -> NDArray[np.float64]:
     """Return where rows with these hashes are by a seed, float64 [n] in [0, 1)."""
     key = np.frombuffer(blake2b(f"split {seed}".encode(), digest_size=8).digest(), "<u8")[0]
-    return (_mixed(_mixed(rows) ^ key) >> np.uint64(11)) * 2.0**-53
+    return np.asarray((_mixed(_mixed(rows) ^ key) >> np.uint64(11)) * 2.0**-53, np.float64)
 
 
 def split_by_hash(

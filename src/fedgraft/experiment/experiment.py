@@ -66,8 +66,8 @@ class Experiment:
 
     `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
     with of their own, {} for nothing. `agreement` is what it took to agree on how data are read, {client: (bytes down,
-    bytes up)}. `seen` are rows that a model was trained on with which this experiment begins, by their hashes: no score
-    is of them; None = none. `asked` are options that a user set beside the recipe, such as "selector.clients".
+    bytes up)}. `seen` are hashes of rows that its first model was trained on: no score is of them; None = none. `asked` are
+    options that a user set beside the recipe, such as "selector.clients".
     """
 
     recipe: str
@@ -126,19 +126,15 @@ class Experiment:
         data = self.data.fitted([wire.unpack(each) for _, each in sorted(published.items())])
         answer = len(wire.pack(data.agreement))
         agreement = {client: (answer, len(message)) for client, message in sorted(published.items())}
-        return replace(self._reading(data), agreement=agreement)
+        return replace(self.with_data(data), agreement=agreement)
 
     def reading(self, agreement: Tree) -> "Experiment":
         """Return the experiment with data read by what clients agreed on in another run."""
         assert isinstance(self.data, FittedData), "others have nothing to agree on"
-        return self._reading(self.data.agreeing(agreement))
+        return self.with_data(self.data.agreeing(agreement))
 
-    def split_by(self, seed: int) -> "Experiment":
-        """Return the experiment with rows split by a seed, where they are split by a key."""
-        data: Any = self.data
-        return self if self.split_seed is None else self._reading(replace(data, split_seed=seed))
-
-    def _reading(self, data: Data[Any]) -> "Experiment":
+    def with_data(self, data: Data[Any]) -> "Experiment":
+        """Return the experiment on a data set of the same name."""
         section = as_section(self.sections["data"]["name"], data)
         return replace(self, data=data, sections={**self.sections, "data": section})
 
@@ -146,7 +142,7 @@ class Experiment:
         """Load every client's data, as the task reads them."""
         with named_as_in_recipes({"data": type(self.data)}):
             shards = derived_shards(self.plan.task, self.data.load(self.seed), self.seed, self.split_seed)
-            return shards if self.seen is None else untested(shards, self.seen)
+        return shards if self.seen is None else untested(shards, self.seen)
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""

@@ -62,7 +62,7 @@ def test_what_is_sure_and_wrong_costs_much_but_not_infinitely_much():
     sums = sums_of(np.array([[1.0, 0.0], [0.0, 1.0]], np.float32), np.array([1, 0]))
     assert 160 < sums["loss"] < 200
     assert measures(sums)["auc"] == 0.0
-    assert measures(sums_of(np.array([[1.0, 0.0]], np.float32), np.array([0])))["auc"] == 1.0
+    assert measures(sums_of(np.array([[1.0, 0.0], [0.0, 1.0]], np.float32), np.array([0, 1])))["auc"] == 1.0
 
 
 def test_a_model_that_knows_nothing_is_worth_a_half():

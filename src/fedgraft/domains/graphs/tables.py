@@ -64,16 +64,13 @@ def read_graphs(
     by `owner`: "Graphs" for Graphs.nodes ... Labels are classes, or numbers; graphs whose labels are `unknown` are left
     out.
     """
-    GRAPHS.check(owner, names)
-    NODES.check(owner, names, ("graph", "node"))
-    EDGES.check(owner, names)
-    NODES.check(owner, names, ("attributes",))
+    for table, roles in ((GRAPHS, None), (NODES, ("graph", "node")), (EDGES, None), (NODES, ("attributes",))):
+        table.check(owner, names, roles)
     nodes = read(tables["nodes"], NODES, names, owner)
     named = nodes.read("graph")[0]
+    graphs = nodes.take(np.sort(np.unique(named, return_index=True)[1]))
     if "graphs" in tables:
         graphs = read(tables["graphs"], GRAPHS, names, owner, only=None if labelled else ("graph",))
-    else:
-        graphs = nodes.take(np.sort(np.unique(named, return_index=True)[1]))
     code, ids = graphs.read("graph")
     graphs.check_once(code, ids, "graph", f" of column {names['graph']!r}")
     ids = ids[code]
@@ -81,12 +78,9 @@ def read_graphs(
     node, node_names = nodes.read("node")
     keys = graph * len(node_names) + node
     nodes.check_once(keys, node_names, "node", f" of its graph (column {names['node']!r})")
-    _, place = arranged(np.arange(len(node_names)), node_names)
-    rank = place[node] if by_ids else np.arange(len(node))
+    rank = arranged(np.arange(len(node_names)), node_names)[1][node] if by_ids else np.arange(len(node))
     sizes, order = np.bincount(graph, minlength=len(ids)), np.lexsort((rank, graph))
-    if (empty := sizes == 0).any():
-        what = f"graph {str(ids[empty.argmax()])!r} has no nodes in {nodes.where}; every graph needs one"
-        raise graphs.error(empty, what, noun="graphs")
+    _check_nodes(graphs, ids, sizes, nodes.where)
     columns = None if columns_of is None else columns_of(nodes, _attribute_names(nodes)).take(order)
     attributes, attribute_names = _attributes(nodes) if columns is None else (np.zeros((len(nodes), 0), np.float32), ())
     kind, kind_names = _kinds(nodes)
@@ -110,6 +104,13 @@ def read_graphs(
     notes = (*nodes.notes, *notes, *edges.notes)
     collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, notes, columns=columns)
     return _arranged(_with_labels(collection, graphs, are_numbers, unknown), by_ids) if labelled else collection
+
+
+def _check_nodes(graphs: Rows, ids: Array, sizes: Indices, where: str) -> None:
+    """Raise `InputError` for a graph without nodes in their table, `where`."""
+    if (empty := sizes == 0).any():
+        what = f"graph {str(ids[empty.argmax()])!r} has no nodes in {where}; every graph needs one"
+        raise graphs.error(empty, what, noun="graphs")
 
 
 def _arranged(collection: Collection[GraphShard], by_ids: bool) -> Collection[GraphShard]:

@@ -39,8 +39,8 @@ def untrained_notes(label: Indices, classes: Sequence[str], split: Array, where:
         return ()
     count = np.bincount(label[label >= 0], minlength=len(classes))
     trained = np.bincount(label[(label >= 0) & (split == 0)], minlength=len(classes))
-    lacking = np.flatnonzero((count > 0) & (trained == 0))
-    if not len(lacking):
+    lacking = np.flatnonzero((count > 0) & (trained == 0)).tolist()
+    if not lacking:
         return ()
     listed = _counted([classes[place] for place in lacking], count[lacking])
     return (f"{where}: no row is for training of class{'' if len(lacking) == 1 else 'es'} {listed}.",)
@@ -48,7 +48,7 @@ def untrained_notes(label: Indices, classes: Sequence[str], split: Array, where:
 
 def _counted(classes: Sequence[str], count: Indices) -> str:
     """'a (3), b (2)', of many classes the most frequent ones."""
-    shown = range(len(classes))
+    shown = list(range(len(classes)))
     if len(classes) > SHOWN:
         shown = sorted(np.argsort(-count, kind="stable")[:SHOWN].tolist())
     listed = ", ".join(f"{_name(classes[place])} ({count[place]:,})" for place in shown)

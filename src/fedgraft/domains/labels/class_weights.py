@@ -50,9 +50,7 @@ class BalancedClasses(PublishingTask[Shard, Prepared]):
         """Whole numbers, none negative; the rest as without."""
         super().check(statistics)
         if self.class_weights == BALANCED:
-            counts = statistics[COUNTS]
-            if not ((counts >= 0) & (counts < 2**53) & (counts == np.floor(counts))).all():
-                raise WireError(f"{counts.tolist()} training examples of the classes")
+            check_counts(statistics[COUNTS])
 
     @property
     def combined_layout(self) -> Layout:
@@ -62,10 +60,7 @@ class BalancedClasses(PublishingTask[Shard, Prepared]):
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
         """Return what clients are told anyway, and the weights by which all classes count alike."""
         combined = super().combine(statistics)
-        if self.class_weights != BALANCED:
-            return combined
-        weights = balanced(np.sum([each[COUNTS] for each in statistics.values()], axis=0))
-        return Made(statistics, lambda client: {**(combined[client] if combined else {}), WEIGHTS: weights})
+        return combined if self.class_weights != BALANCED else with_weights(combined, statistics)
 
     def weights_of(self, shard: Shard, shared: Arrays) -> Tensor | None:
         """Return float32 [classes]; by the client's own examples where nothing is known of others. None for none."""
@@ -74,11 +69,19 @@ class BalancedClasses(PublishingTask[Shard, Prepared]):
         return own_weights(self.class_weights, shard, self.class_names, self.classes)
 
     def _with(self, layout: Layout, name: str) -> Layout:
-        return Layout((*layout.specs, Spec(name, "float64", (self.classes,)))) if self._publishes else layout
+        return Layout((*layout.specs, Spec(name, "float64", (self.classes,)))) if self.class_weights == BALANCED else layout
 
-    @property
-    def _publishes(self) -> bool:
-        return self.class_weights == BALANCED
+
+def check_counts(counts: Floats) -> None:
+    """Raise `WireError` for numbers of examples, [classes], that no client can have."""
+    if not ((counts >= 0) & (counts < 2**53) & (counts == np.floor(counts))).all():
+        raise WireError(f"{counts.tolist()} training examples of the classes")
+
+
+def with_weights(combined: Mapping[int, Arrays], statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
+    """Return what clients get back, with the weights by which all classes of all clients count alike."""
+    weights = balanced(np.sum([each[COUNTS] for each in statistics.values()], axis=0))
+    return Made(statistics, lambda client: {**(combined[client] if combined else {}), WEIGHTS: weights})
 
 
 def own_weights(said: ClassWeights, shard: Any, names: tuple[str, ...], classes: int) -> Tensor | None:

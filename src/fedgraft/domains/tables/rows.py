@@ -133,6 +133,9 @@ class Cells(Located):
         code, names = _distinct(values)
         if not all(map(str.isascii, names)) and not all(map(_is_text, names)):
             raise self.error([not _is_text(names[each]) for each in code], "text that can be written", counted=False)
+        if any(name != name.strip() for name in names):  # as texts are read without blanks around them
+            again, unique = pd.factorize(np.array([name.strip() for name in names], dtype=object))
+            code, names = again[code].astype(np.int64), unique.tolist()
         texts = np.array(names, dtype=str)
         return (code, texts) if pd.api.types.is_integer_dtype(values.dtype) else self._whole(code, texts, number)
 
@@ -354,12 +357,15 @@ def places_of(names: Array, wanted: Array) -> Indices:
 
 
 def ascending(names: Array) -> Indices:
-    """Return the order of distinct names, int64 [n]: whole numbers by their value where all are, else as text."""
+    """Return the order of distinct names, int64 [n]: whole numbers by their value, then others as text.
+
+    So the order of some of them is that among all.
+    """
     order = np.argsort(names, kind="stable")
     texts = names[order].astype(str)
-    if len(texts) and np.char.isdigit(texts).all() and np.char.str_len(texts).max() <= _DIGITS:
-        order = order[np.argsort(texts.astype(np.int64), kind="stable")]
-    return np.asarray(order, np.int64)
+    whole = np.char.isdecimal(texts) & (np.char.str_len(texts) <= _DIGITS)
+    numbers = texts[whole].astype(np.int64)
+    return np.concatenate([order[whole][np.argsort(numbers, kind="stable")], order[~whole]]).astype(np.int64)
 
 
 def arranged(code: Indices, names: Array, by_ids: bool = True) -> tuple[Indices, Indices]:

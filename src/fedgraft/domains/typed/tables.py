@@ -84,13 +84,7 @@ def read_typed_graph(
     for kind, rows in kinds.items():
         _check_once(kind, ids[kind], rows)
     links, notes = _edges(_edge_tables(edges, list(kinds), names, owner), ids, kinds)
-    for kind in kinds:
-        if not any(kind in pair for pair in links):
-            other = target if kind != target else next((each for each in kinds if each != kind), kind)
-            raise InputError(
-                f"{owner}.edges: node type {kind!r} has no edges; a table {JOIN.join((kind, other))!r}, or of edges to "
-                f"another type, is needed, or {owner}.nodes must leave it out."
-            )
+    _check_joined(list(kinds), links, target, owner)
     own = kinds[target]
     cells = own["label"]
     if known_classes:
@@ -121,6 +115,17 @@ def read_typed_graph(
     told = (*_not_read(kinds, target, columns.names), *notes, *class_notes(label, classes, own.where, unknown))
     collection = Collection(whole, client, named, "split" in own, told, columns.names, columns=columns)
     return in_order(collection, metapaths) if by_ids else collection
+
+
+def _check_joined(kinds: Sequence[str], links: Mapping[EdgeType, object], target: str, owner: str) -> None:
+    """Raise `InputError` for a type without edges."""
+    for kind in kinds:
+        if not any(kind in pair for pair in links):
+            other = target if kind != target else next((each for each in kinds if each != kind), kind)
+            raise InputError(
+                f"{owner}.edges: node type {kind!r} has no edges; a table {JOIN.join((kind, other))!r}, or of edges to "
+                f"another type, is needed, or {owner}.nodes must leave it out."
+            )
 
 
 def in_order(collection: Collection[TypedGraph], metapaths: Sequence[str]) -> Collection[TypedGraph]:

@@ -51,7 +51,9 @@ class Start:
             )
             return experiment
         if experiment.sections["data"].get("split_seed") is None:
-            experiment = experiment.split_by(self.sections["data"].get("split_seed", self.sections["seed"]))
+            data: Any = experiment.data
+            seed = self.sections["data"].get("split_seed", self.sections["seed"])
+            experiment = experiment.with_data(replace(data, split_seed=seed))
         return replace(experiment, seen=seen_at_end(self.rows))
 
     def tell(self, experiment: Experiment, shards: Sequence[Any]) -> None:

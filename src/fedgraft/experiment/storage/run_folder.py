@@ -109,17 +109,11 @@ class RunFolder:
         network: bytes = b"",
         seen: bytes = b"",
     ) -> None:
-        """Say what is run, with which parameters and network if they were given: from now on the folder is a run's.
-
-        `seen` is what `seen_rows` keeps of a user's own rows.
-        """
+        """Say what is run, with which parameters, network and rows seen, if any: from now on the folder is a run's."""
         with disk.written(f"--out {self.folder}"):
             began, text = disk.json_table(origin or {}), from_here(experiment_toml, self.folder).encode()
-            files = (
-                (folders.START, disk.model_bytes(start) if start else b""),
-                (folders.NETWORK, network),
-                (folders.SEEN, seen),
-            )
+            model = disk.model_bytes(start) if start else b""
+            files = (folders.START, model), (folders.NETWORK, network), (folders.SEEN, seen)
             about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began}
             disk.replace(self.folder, {**about, **{name: each for name, each in files if each}, EXPERIMENT: text})
             self._origin = disk.fingerprint(began).hex()
@@ -278,8 +272,7 @@ class RunFolder:
 
     def seen(self) -> Hashes | None:
         """Return which rows of own tables training has seen; None where the run does not say it."""
-        path = self.folder / folders.SEEN
-        return rows_in(disk.read_bytes(path), path) if path.is_file() else None
+        return rows_in(disk.read_bytes(path), path) if (path := self.folder / folders.SEEN).is_file() else None
 
     def environment(self) -> dict[str, Any]:
         """Return versions and machine, as the run recorded them."""

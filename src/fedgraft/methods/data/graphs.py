@@ -194,8 +194,7 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         else:
             tables, names = {name: getattr(self, name) for name in self.site_tables}, self.names()
         columns = partial(self.read_columns, owner="Graphs")
-        kind = {"are_numbers": numbers, "columns_of": columns, "unknown": self.unknowns, "by_ids": self.by_ids}
-        return read_graphs(tables, names, "Graphs", **kind)
+        return read_graphs(tables, names, "Graphs", True, numbers, columns, self.unknowns, self.by_ids)
 
     def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
         """Return the columns of nodes that a client's attributes are made of, in order."""

@@ -124,8 +124,8 @@ class Nodes(
 
     def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[NodeShard]:
         """Return one shard per client of what was read, with features."""
-        seeds = {"seed": seed, "split_seed": self.split_seed_of(seed)}
-        return self._dealing().load(collection, clients=self.clients, split=bool(self.label), **seeds)
+        key = self.split_seed_of(seed)
+        return self._dealing().load(collection, seed, self.clients, split=bool(self.label), split_seed=key)
 
     def owners(self, collection: Collection[WholeGraph], seed: int) -> tuple[Array, int]:
         """Return the number of each node's client, [nodes], and how many clients there are."""
@@ -143,10 +143,11 @@ class Nodes(
         """Read the graph, before it is dealt to clients."""
         if self.edges is not None or is_graph_file(self.nodes):
             columns = partial(self.read_columns, owner="Nodes")
-            nodes, edges = self.nodes, self.edges
+            nodes: Any = self.nodes
+            edges: Any = self.edges
             if is_graph_file(nodes):
                 nodes, edges = tables_of_file(Path(nodes), self.names())
-            form = self.names(), "Nodes", self._are_numbers, columns, self.unknowns, self.by_ids
+            form: Any = self.names(), "Nodes", self._are_numbers, columns, self.unknowns, self.by_ids
             return reading.read_nodes(nodes, edges, *form)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):
@@ -197,9 +198,9 @@ class Nodes(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
         own = tables["nodes"], tables["edges"], self.names()
-        form = purpose.name, self._are_numbers, self.unknowns, self.by_ids
         features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
-        shard, is_split = reading.site_part(*own, task.class_names, features, *form)
+        form: Any = task.class_names, features, purpose.name, self._are_numbers, self.unknowns, self.by_ids
+        shard, is_split = reading.site_part(*own, *form)
         shard = replace(shard, scale_rows=self.scale_rows)
         if not self.label:
             return shard

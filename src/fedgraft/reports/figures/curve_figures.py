@@ -104,6 +104,40 @@ def training_loss(runs: Sequence[StoredRun]) -> go.Figure:
     return figure
 
 
+def precision_recall(runs: Sequence[StoredRun]) -> go.Figure:
+    """Precision against recall of the rarer of two classes, on test; a mark where the run's threshold lies.
+
+    Runs without such a curve are left out.
+    """
+    figure = go.Figure()
+    known = [(index, run, curve_of(run)) for index, run in enumerate(runs)]
+    for index, run, curve in known:
+        if not curve:
+            continue
+        recall, precision, threshold = (np.array(column) for column in zip(*curve, strict=True))
+        least, name = run.summary["decision"]["threshold"], style.run_name(run)
+        told = f"{name}<br>precision %{{y:.3f}}, recall %{{x:.3f}}<br>from a probability of %{{customdata:.4f}} on"
+        line = {"color": style.run_colour(index), "width": 2.2}
+        shown = {"name": name, "legendgroup": str(index), "hovertemplate": f"{told}<extra></extra>"}
+        figure.add_trace(go.Scatter(x=recall, y=precision, customdata=threshold, mode="lines", line=line, **shown))
+        at = int(np.argmin(np.abs(threshold - least)))
+        marked = {"x": recall[at : at + 1], "y": precision[at : at + 1], "customdata": threshold[at : at + 1]}
+        figure.add_trace(go.Scatter(**marked, mode="markers", marker=_marker(index, 11), showlegend=False, **shown))
+        figure.data[-1].marker.color = style.run_colour(index)
+    rare = ", ".join(dict.fromkeys(repr(run.summary["decision"]["class"]) for _, run, curve in known if curve))
+    note = f"of the rarer class, {rare}, on test, by the model that was best on validation; a mark is the threshold"
+    style.lay_out(figure, "precision against recall", note, style.SCORE_HEIGHT, right=24)
+    figure.update_xaxes(title="recall", range=[0, 1.02])
+    figure.update_yaxes(title="precision", range=[0, 1.02])
+    return figure
+
+
+def curve_of(run: StoredRun) -> list[list[float]]:
+    """Return recall, precision and threshold of the rarer of two classes, point by point; [] where there are none."""
+    curve: list[list[float]] = run.summary.get("decision", {}).get("curve", [])
+    return curve
+
+
 def _line(run: StoredRun, index: int, x: pd.Series, points: pd.DataFrame, split: str, thin: bool) -> go.Scatter:
     first = split == SCORED_SPLITS[0]
     return go.Scatter(

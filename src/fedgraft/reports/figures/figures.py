@@ -16,7 +16,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
 from fedgraft.reports.figures import figure_style as style
 from fedgraft.reports.figures.client_figures import bytes_by_codec, score_per_client
-from fedgraft.reports.figures.curve_figures import score, training_loss
+from fedgraft.reports.figures.curve_figures import curve_of, precision_recall, score, training_loss
 from fedgraft.reports.figures.time_figures import timeline, waiting
 from fedgraft.reports.stored.orders import failed_at_training, is_timed, often_chosen
 from fedgraft.reports.stored.stored_runs import COSTS, StoredRun, default_target
@@ -152,10 +152,12 @@ def every(runs: Sequence[StoredRun], target: float | None = None, against: str =
         drawn.append(bytes_to_target(runs, target))
     if all(len(run.summary["test_per_client"]) > 1 for run in runs):
         drawn.append(score_per_client(runs))
+    firsts = [run.seeds[0] if run.seeds else run for run in runs]
+    if any(map(curve_of, firsts)):
+        drawn.append(precision_recall(firsts))
     drawn += [bytes_by_purpose(runs), bytes_by_codec(runs)]
     if any(run.rounds["loss"].notna().any() for run in runs):
         drawn.append(training_loss(runs))
-    firsts = [run.seeds[0] if run.seeds else run for run in runs]
     drawn += [chosen([run]) for run in firsts]
     timed = [run for run in firsts if is_timed(run)]
     return [*drawn, *map(timeline, timed), *(waiting([run]) for run in timed)]

@@ -162,6 +162,7 @@ def warnings(runs: Sequence[StoredRun]) -> list[str]:
             listed = ", ".join(map(str, sorted(values)))
             texts.append(f"The runs do not have the same {what} ({listed}). {why}")
     failures = {run.label: comparison.failures_text(run.summary.get("failures")) for run in runs}
+    texts += [f"{run.label}: {remark}" for run in runs for remark in run.summary.get("remarks", [])]
     return texts + [f"{label}: {text}" for label, text in failures.items() if text]
 
 

@@ -107,6 +107,9 @@ def _part(group: Group, confusion: Confusion) -> ClassPart:
     text = f"Answers to {confusion.examples:,} test examples by the model that was best on validation"
     text += f", of {len(group.runs)} seeds together" if len(group.runs) > 1 else ""
     text += f": accuracy {confusion.accuracy:.4f}."
+    if (decision := group.runs[0].summary.get("decision")) and decision["threshold"] is not None:
+        text += f" {decision['class']!r} is answered from a probability of {decision['threshold']:.4f} on"
+        text += ", which had the largest F1 on validation."
     score = group.runs[0].summary[SCORE] if group.runs[0].metric == "accuracy" and len(group.runs) == 1 else None
     if score is not None and abs(score - confusion.accuracy) > ROUNDING:
         text += f" The run itself was scored {score:.4f}, with what its clients had told each other then."

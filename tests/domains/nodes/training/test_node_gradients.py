@@ -131,3 +131,17 @@ def test_a_round_is_the_same_with_and_without(penalised, unbiased, monkeypatch):
     expected, expected_report = trained()
     assert torch.equal(vector, expected)
     assert report == expected_report
+
+
+FOCAL = {"task__focal": 2.0, "task__label_smoothing": 0.0, "task__class_weights": "balanced"}
+
+
+@pytest.mark.parametrize("way", [FOCAL, {"task__class_weights": "balanced"}])
+def test_weighed_and_focal_losses_have_autograds_gradient(way):
+    plan, flat, data = made(data__nodes=200, data__features=20, model__name="sage", **way)
+    assert ("task__class_weights" in way) == (data.weights is not None)
+    task, nodes = plan.task, np.arange(plan.task.examples(data))
+    weights = torch.linspace(0.5, 1.5, len(nodes))
+    expected, found = (how(task, flat, data, Draw(nodes, seed=5), weights) for how in (by_autograd, by_hand))
+    for one, two in zip(found[:2], expected[:2], strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)
