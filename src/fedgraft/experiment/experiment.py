@@ -87,7 +87,7 @@ class Experiment:
     own: Own = field(default_factory=dict)
     agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     seen: NDArray[np.uint64] | None = None
-    asked: frozenset[str] = frozenset()
+    asked: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def seed(self) -> int:
