@@ -24,10 +24,11 @@ def test_every_error_is_one_of_ours():
     assert all(issubclass(cls, FedgraftError) for cls in own)
 
 
-def test_of_many_names_an_error_lists_the_first():
-    said = str(unknown("user", "u1", [f"u{number}" for number in range(100, 1100)]))
+def test_of_many_names_an_error_lists_the_nearest():
+    said = str(unknown("user", "u1000", [f"u{number}" for number in range(100, 1100)]))
     assert said.endswith(", ... (1,000 in all).")
-    assert said.count(", u") == 49
+    assert " Known: u1000, u" in said
+    assert said.count(", u") == 4
 
 
 def test_an_unknown_name_comes_with_the_nearest_right_one_and_all():

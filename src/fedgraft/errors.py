@@ -126,14 +126,19 @@ def _tells_of_shortage(error: BaseException) -> bool:
     return any(sign in str(error).lower() for kind, signs in told.items() if isinstance(error, kind) for sign in signs)
 
 
-LISTED = 50
-"""Most names that an error lists."""
+LISTED = 12
+"""Most names that an error lists all of; of more it lists the `NEAREST`."""
+NEAREST = 5
 
 
 def unknown(what: str, got: object, known: Iterable[str]) -> InputError:
-    """The error for a name that does not exist: nearest right name first, then all of them, or the first of many."""
+    """The error for a name that does not exist: nearest right name first, then all of them, or of many the nearest."""
     names = sorted(set(known))
-    listed = ", ".join(names[:LISTED]) + (f", ... ({len(names):,} in all)" if len(names) > LISTED else "")
+    if len(names) > LISTED:
+        near = difflib.get_close_matches(str(got).lower(), names, n=NEAREST, cutoff=0.0)
+        listed = f"{', '.join(near)}, ... ({len(names):,} in all)"
+    else:
+        listed = ", ".join(names)
     return InputError(f"No {what} named {str(got)!r}.{nearest(got, names)} Known: {listed or 'none'}.")
 
 

@@ -263,8 +263,10 @@ def database() -> None:
 
 @pytest.mark.usefixtures("database")
 def test_a_table_of_a_database() -> None:
+    pytest.importorskip("sqlalchemy")
     for address in (
         "sqlite:///shop.db#sales",
+        "sqlite+pysqlite:///shop.db#sales",
         f"sqlite:///{Path('shop.db').resolve()}#sales",
         "sqlite:///shop.db#old sales",
     ):
@@ -281,6 +283,13 @@ def test_a_table_of_a_database() -> None:
     [
         ("sqlite:///shop.db", r"p: sqlite:///shop\.db names no table; #TABLE, or \?query=.* Tables: old sales, sales"),
         ("sqlite:///shop.db#sale", r"p: no table 'sale' in shop\.db\. Did you mean 'sales'\? Tables: old sales, sales"),
+        ("sqlite:///shop.db#", r"p: sqlite:///shop\.db# names no table; .* Tables: old sales, sales"),
+        ("sqlite:///#sales", r"p: sqlite:///#sales names no table"),
+        (
+            "sqlite+pysqlite:///shop.db#sale",
+            r"p: no table 'sale' in sqlite\+pysqlite:///shop\.db\. Did you mean 'sales'",
+        ),
+        ("sqlite+nosuch:///shop.db#sales", r"p: sqlite\+nosuch:///shop\.db#sales cannot be read \(Can't load plugin"),
         ("sqlite:///shp.db#sales", r"p: no file shp\.db\. Did you mean 'shop\.db'\?"),
         ("sqlite:///shop.db?query=SELEC 1", r"p: sqlite:///shop\.db\?query=SELEC 1 cannot be read \(.*syntax error"),
         ("sqlite:///shop.db?query=DELETE FROM sales", r"cannot be read \(.*readonly"),
@@ -289,6 +298,8 @@ def test_a_table_of_a_database() -> None:
     ],
 )
 def test_what_no_database_has_is_one_line(address: str, message: str) -> None:
+    if not address.startswith(("sqlite:", "https:")):
+        pytest.importorskip("sqlalchemy")
     with pytest.raises(InputError, match=message) as caught:
         read_file(address, "p")
     assert "secret" not in str(caught.value)

@@ -1,13 +1,16 @@
 """The command that says whether to federate: both answers, on data that say which is right, and what it refuses."""
 
 import json
+import sqlite3
 import tomllib
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from fedgraft.errors import InputError
 from fedgraft.reports.advising.candidates import CHOICES
 from fedgraft.reports.advising.sources import section_of
 
@@ -233,3 +236,22 @@ def test_columns_decide_and_names_of_columns_can_be_told(tmp_path: Path, monkeyp
 def test_labels_are_shared_only_by_whoever_agrees() -> None:
     marked = [candidate for candidate in CHOICES["node"].recipes if candidate.marked]
     assert [candidate.changes for candidate in marked] == [{"task.share_labels": True}]
+
+
+def test_a_file_tells_its_data_set_however_it_is_written(tmp_path: Path) -> None:
+    write_ratings(tmp_path / "r.csv")
+    table = pd.read_csv(tmp_path / "r.csv")
+    wanted = {"name": "table", "partition": "given"}
+    table.to_csv(tmp_path / "r.tsv.gz", index=False, sep="\t")
+    table.to_csv(tmp_path / "s.txt", index=False, sep=";", encoding="utf-16")
+    table.to_csv(tmp_path / "bare.dat", index=False, header=False, sep="|")
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        table.to_sql("sales", connection, index=False)
+    for name in ("r.tsv.gz", "s.txt"):
+        assert section_of(str(tmp_path / name), {}) == {**wanted, "ratings": str(tmp_path / name)}
+    address = f"sqlite:///{tmp_path}/shop.db#sales"
+    assert section_of(address, {}) == {**wanted, "ratings": address}
+    columns = {"columns": list(table)}
+    assert section_of(str(tmp_path / "bare.dat"), columns)["name"] == "table"
+    with pytest.raises(InputError, match=r"bare\.dat has the columns 0, 1, 2, 3\. Needed are: user, item, rating"):
+        section_of(str(tmp_path / "bare.dat"), {})

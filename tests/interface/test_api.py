@@ -353,6 +353,7 @@ def test_a_script_whose_own_class_clients_need_is_told_what_to_do(tmp_path):
         .format(data=SHOPS)
     )
     refused = script(tmp_path, OWN_CODEC + own)
+    assert "bootstrapping" not in refused.stderr, "as multiprocessing has it, once for each worker"
     assert refused.returncode == 1
     assert "belong in a module of their own" in refused.stderr
     guarded = 'if __name__ == "__main__":\n' + "".join(f"    {line}\n" for line in own.splitlines())

@@ -44,9 +44,9 @@ def read_database(address: str, parameter: str) -> pd.DataFrame:
     kind, _, rest = address.partition("://")
     base, mark, what = _parted(rest)
     shown = without_password(address)
-    if mark != "#" and not mark:
+    if not base.strip("/") or not what:
         raise InputError(f"{parameter}: {shown} names no table; {_FORM}.{_tables_there(kind, base)}")
-    query = what if mark != "#" else ""
+    query = "" if mark == "#" else what
     try:
         if kind == "sqlite":
             return _sqlite(base.removeprefix("/"), what, query, parameter)
@@ -135,8 +135,11 @@ def _sqlalchemy(url: str, table: str, query: str, parameter: str) -> pd.DataFram
         raise InputError(f"{parameter}: {url} is no database; download the file, and give its path.")
     with missing_extra("sql", by=f"{parameter}, in a database,"):
         import sqlalchemy
-    with missing_extra("sql", by=f"{parameter}: {without_password(url)}"):
+    try:
         engine = sqlalchemy.create_engine(url)
+    except ModuleNotFoundError as error:
+        shown = without_password(url)
+        raise InputError(f"{parameter}: {shown} needs the driver {error.name}: pip install {error.name}.") from error
     with engine.connect() as connection:
         if not query:
             schema, _, name = table.rpartition(".")

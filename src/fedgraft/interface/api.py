@@ -6,6 +6,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, overload
@@ -29,6 +30,7 @@ from fedgraft.interface.python_arguments import changes_of, content_of, data_of
 from fedgraft.interface.seed_runs import Runs
 from fedgraft.interface.seeds import check_seeds, run_seeds
 from fedgraft.interface.trackers import Followed, followed
+from fedgraft.runtimes.workers.starting import leave_if_starting
 
 Follow: TypeAlias = Callable[[Progress, Experiment, Path], AbstractContextManager[Followed]]
 Finished = TypeVar("Finished", Run, Runs)
@@ -82,9 +84,11 @@ def run(
         budget does not pay for a single round, `AllClientsFailedError`, or `Interrupted` if asked to stop (Ctrl-C,
         SIGTERM).
     """
+    leave_if_starting()
     options = {**choices, **({} if data is None else {"data": data_of(data)})}
     name, content = content_of(recipe)
-    experiment = build(name, override(content, {**changes_of(options), **(overrides or {})}))
+    changes = {**changes_of(options), **(overrides or {})}
+    experiment = replace(build(name, override(content, changes)), asked=frozenset(changes))
     if seeds is not None:
         if choices.get("seed") is not None or start is not None or track or on_round:
             rule = "seeds goes without seed, start, track and on_round"

@@ -99,7 +99,11 @@ def test_an_entry_point_comes_before_a_preset(preset, monkeypatch):
 @pytest.mark.parametrize(
     ("family", "name", "message"),
     [
-        ("selectors", "ort", r"^No selector named 'ort'\. Did you mean 'oort'\? Known: acfl, afl, all, "),
+        (
+            "selectors",
+            "ort",
+            r"^No selector named 'ort'\. Did you mean 'oort'\? Known: oort, favor, .* \(16 in all\)\.$",
+        ),
         ("codecs", "quantised", r"^No codec named 'quantised'\. Did you mean 'quantized'\?"),
         ("sharing", "fedavgg", r"^No sharing named 'fedavgg'\. Did you mean 'fedavg'\?"),
         ("tasks", "ratings", r"^No task named 'ratings'\. Did you mean 'rating'\?"),
@@ -258,3 +262,13 @@ def test_an_option_of_another_class_of_the_family_names_it():
     message = r"^No selector option named 'alpha' with selector\.name = 'all'; selector\.name = 'oort' or .* has it\.$"
     with pytest.raises(InputError, match=message):
         discovery.build("selectors", "selector", {"name": "all", "alpha": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "right"),
+    [("cora", "edges", "nodes"), ("blocks", "nodes", "nodes"), ("molecules", "graphs", "graphs")],
+)
+def test_a_file_where_a_data_set_has_a_number_names_the_data_set_that_reads_it(name, option, right):
+    message = rf"^data.{option} of data set '{name}' is a number; got 'mine.csv'. A table .* needs data.name={right}\.$"
+    with pytest.raises(InputError, match=message):
+        discovery.build("data", "data", {"name": name, option: "mine.csv"})

@@ -171,3 +171,46 @@ def test_a_column_count_that_changes_is_told_with_its_line(tmp_path: Path, told:
     root = write_numbered(tmp_path, "QM9", graph_attributes=told)
     with pytest.raises(InputError, match=message):
         read_set(root, "QM9")
+
+
+def test_any_folder_in_the_layout_is_a_set_by_its_name(tmp_path: Path) -> None:
+    raw = write_tu(tmp_path, "My-Own_set", graphs=40)
+    write_tu(tmp_path, "MUTAG", graphs=40)
+    shards = TU(tmp_path, "My-Own_set", clients=4).load(1)
+    assert [shard.name for shard in shards] == [f"My-Own_set-{k}" for k in range(4)]
+    assert shards[0].classes == ("-1", "1")
+    same = [TU(tmp_path, name, clients=4).load(1)[0].label.tolist() for name in ("MUTAG", "mutag")]
+    assert same[0] == same[1]
+    for part in raw.iterdir():  # as archives unpack
+        part.rename(raw.parent / part.name)
+    raw.rmdir()
+    assert len(TU(tmp_path, "My-Own_set", clients=4).load(1)) == 4
+    assert len(TU(raw.parent, "My-Own_set", clients=4).load(1)) == 4, "in its own folder"
+    (raw.parent / "My-Own_set_graph_attributes.txt").write_text("".join(f"{k / 4}, {k}\n" for k in range(40)))
+    numbers = TU(tmp_path, "My-Own_set", clients=2, labels="numbers", number=1).load(1)
+    assert sorted(np.concatenate([shard.label for shard in numbers])) == list(range(40))
+
+
+def test_a_set_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    raw = write_tu(tmp_path, "MYSET", graphs=40)
+    with pytest.raises(
+        InputError, match=r"TU\.sets must be one of .*, or a set in .*'MYSET'; got 'MYSETS'\. Did you mean"
+    ):
+        TU(tmp_path, "MYSETS")
+    later = TU(tmp_path / "moved", "MYSET")
+    with pytest.raises(InputError, match=r"TU: no file .*MYSET_A\.txt; no set in that layout is there"):
+        later.load(1)
+    (raw / "MYSET_graph_labels.txt").rename(raw / "MYSET_graph_attributes.txt")
+    with pytest.raises(
+        InputError, match=r"no file .*graph_labels\.txt; data\.labels = 'numbers' reads the numbers that"
+    ):
+        TU(tmp_path, "MYSET").load(1)
+
+
+def test_labels_of_nodes_that_are_no_count_are_those_that_occur(tmp_path: Path) -> None:
+    raw = write_tu(tmp_path, "MYSET", graphs=40)
+    path = raw / "MYSET_node_labels.txt"
+    path.write_text(
+        "".join(f"{10**9 if line.strip() == '1' else line.strip()}\n" for line in path.read_text().splitlines())
+    )
+    assert max(map(int, TU(tmp_path, "MYSET", clients=2).load(1)[0].kind_names)) == 10**9

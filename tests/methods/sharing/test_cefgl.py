@@ -240,3 +240,9 @@ def test_it_learns_on_the_toy_task():
 def test_impossible_options_are_refused(options, reason):
     with pytest.raises(InputError, match=reason):
         CEFGL(**options)
+
+
+def test_a_short_run_sends_in_every_so_many_rounds_whatever_the_coin_says():
+    sharing, g = CEFGL(probability=0.0, longest=5), np.random.default_rng(0)
+    assert [round for round in range(1, 16) if sharing.collects({"model": {}}, round, g)] == [5, 10, 15]
+    assert not any(CEFGL(probability=0.0).collects({"model": {}}, round, g) for round in range(1, 16))

@@ -30,9 +30,17 @@ def test_a_yardstick_that_is_better_is_named_and_one_for_no_bytes_too() -> None:
     yardsticks = {"central_biases": 0.8, "client_biases": 0.85, "global_mean": 1.2, "unknown": None}
     text = outcome([told(0.9, yardsticks=yardsticks, local_yardsticks=["client_biases"])], ["a"])
     assert "The yardstick central_biases (0.8000) is better by 0.1000," in text
-    assert text.endswith("and client_biases (0.8500), for no bytes, is better too.")
+    assert text.endswith(
+        "and client_biases (0.8500), for no bytes, is better too. "
+        "Take client_biases instead: each client computes it alone."
+    )
     alone = outcome([told(0.9, client_alone={"test": 0.7})], ["a"])
-    assert alone.endswith("The yardstick each client alone (0.7000), for no bytes, is better by 0.2000.")
+    assert alone.endswith(
+        "The yardstick each client alone (0.7000), for no bytes, is better by 0.2000. Take sharing.name=local instead: "
+        "each client trains alone."
+    )
+    central = outcome([told(0.9, yardsticks={"central_biases": 0.8})], ["a"])
+    assert central.endswith("is better by 0.1000. Take central_biases instead where all data may be in one place.")
     behind = outcome([told(0.9, yardsticks={"global_mean": 1.2})], ["a"])
     assert behind.endswith("That is better by 0.3000 than the best yardstick, global_mean (1.2000).")
 

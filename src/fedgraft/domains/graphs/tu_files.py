@@ -86,12 +86,15 @@ def sets_in(root: Path) -> list[str]:
     """Return the names of the sets that a folder has."""
     if not root.is_dir():
         return []
-    return sorted(folder.name for folder in root.iterdir() if any(map(Path.is_file, _edge_files(root, folder.name))))
+    names = {folder.name for folder in root.iterdir()} | {
+        file.name.removesuffix("_A.txt") for file in root.glob("*_A.txt")
+    }
+    return sorted(name for name in names if any(map(Path.is_file, _edge_files(root, name))))
 
 
 def _edge_files(root: Path, name: str) -> list[Path]:
     """Where the edges of a set may be."""
-    return [folder / f"{name}_A.txt" for folder in (root / name / "raw", root / name)]
+    return [folder / f"{name}_A.txt" for folder in (root / name / "raw", root / name, root)]
 
 
 def _find(root: Path, name: str, are_numbers: bool) -> tuple[Callable[[list[Path], str], Arrays], list[Path]]:

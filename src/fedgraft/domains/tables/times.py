@@ -113,8 +113,7 @@ def _parsed(text: pd.Series, time_format: str) -> pd.Series:
 
 def _seconds(dates: pd.Series) -> Numbers:
     since = dates - pd.Timestamp(0, unit="s", tz="UTC")
-    seconds: Numbers = (since / pd.Timedelta(seconds=1)).to_numpy(dtype=np.float64, na_value=np.nan)
-    return seconds
+    return np.asarray((since / pd.Timedelta(seconds=1)).to_numpy(dtype=np.float64, na_value=np.nan), np.float64)
 
 
 def _check_units(numbers: Numbers, wrong: Wrong) -> None:

@@ -12,6 +12,7 @@ import inspect
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -80,7 +81,21 @@ def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
         if others := _with(family, key):
             listed = " or ".join(f"{section}.name = {other!r}" for other in others[:SHOWN])
             raise InputError(f"No {section} option named {key!r} with {section}.name = {name!r}; {listed} has it.")
+    _check_tables(family, cls, name, own)
     return construct(cls, section, {**fixed, **own})
+
+
+def _check_tables(family: str, cls: type[Any], name: str, own: Mapping[str, Any]) -> None:
+    """Raise `InputError` for a file where a data set has a number of this name, and others a table."""
+    for key, value in own.items() if family == "data" else ():
+        if isinstance(value, str) and get_type_hints(cls)[key] in (int, float):
+            tables = [each for each in _with(family, key) if Path in get_args(get_type_hints(find(family, each))[key])]
+            tables = [each for each in tables if find(family, each).task == cls.task] or tables
+            if tables:
+                listed = " or ".join(f"data.name={each}" for each in tables[:SHOWN])
+                raise InputError(
+                    f"data.{key} of data set {name!r} is a number; got {value!r}. A table of your own needs {listed}."
+                )
 
 
 def _with(family: str, option: str) -> list[str]:

@@ -21,7 +21,7 @@ from typing import Any
 
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe_files import read_file
+from fedgraft.experiment.recipes.recipe_files import read_file, recipes
 from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES, Section
 
 DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg", "aggregation": "mean", "runtime": "processes"}
@@ -39,6 +39,11 @@ _ALTERNATIVE = '[alternatives.{section}."*"]'
 def read_recipe(recipe: str) -> tuple[str, Section]:
     """A recipe's name and its content, from the name of one of ours or the path of a TOML file, a run's included."""
     return _read(recipe, ())
+
+
+def is_usual(recipe: str, section: str, option: str, value: object) -> bool:
+    """Return whether a recipe is one of ours and has this value for an option."""
+    return recipe in recipes() and section_of(read_file(recipe)[1], section).get(option) == value
 
 
 def outside_names(content: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Follow a run: rows are stored as rounds end, checkpoints now and then."""
 
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Protocol
 
@@ -10,9 +11,11 @@ from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import Interrupted
+from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.runtimes.workers.signals import Asked
 
+LOG = logging.getLogger("fedgraft.data")
 MOST_STORING = 0.05
 """Share of a run's time that checkpoints may take, unless every round is to be stored."""
 
@@ -43,17 +46,20 @@ class Recorder:
         every_seconds: float,
         watcher: Watcher,
         interrupted: Asked,
+        raw_data: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._loop, self._runtime, self._run_folder, self._watcher = loop, runtime, run_folder, watcher
         self._every_seconds, self._interrupted = every_seconds, interrupted
         self._stored_at = time.monotonic()
         self._took = 0.0  # to store the last one
+        self._raw_data, self._said = raw_data, False
 
     def after_round(self, state: RunState, row: Row) -> None:
         """Store the row, now and then the state; stop here if the user asked to."""
         entries = self._loop.ledger.drain()
         if self._run_folder is not None:
             self._run_folder.append(row, entries)
+        self._compare(row)
         stop = bool(self._interrupted) and not state.finished
         # A state of very many clients takes long to store: so little of the time goes to that.
         every = max(self._every_seconds, self._took / MOST_STORING) if self._every_seconds else 0.0
@@ -62,6 +68,19 @@ class Recorder:
         self._watcher.after_round(state, row)
         if stop:
             raise Interrupted(f"interrupted after round {state.round}", self._interrupted.number)
+
+    def _compare(self, row: Row) -> None:
+        """Say, in the round where it happens, that more was sent than sending all data once takes."""
+        raw = None if self._said else self._raw_data()
+        before = row.bytes_total - row.bytes if row.round > 1 else 0  # a set-up is of the first round
+        self._said = True if raw is None else row.bytes_total > raw
+        if raw is not None and before <= raw < row.bytes_total:
+            LOG.warning(
+                "Round %d: the run has sent %s, more than sending all data once takes (%s); budget.bytes limits it.",
+                row.round,
+                human_bytes(row.bytes_total),
+                human_bytes(raw),
+            )
 
     def checkpoint(self, state: RunState, first: Mapping[int, bytes] | None = None) -> None:
         """Make this state what a resume starts from, with whatever was charged since the last row.

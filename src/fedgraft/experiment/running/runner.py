@@ -7,6 +7,7 @@ import secrets
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,7 +24,7 @@ from fedgraft.errors import AllClientsFailedError, InputError, Interrupted, Mach
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.own_parameters import joined
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
-from fedgraft.experiment.running import portable
+from fedgraft.experiment.running import baselines, portable
 from fedgraft.experiment.running.baselines import STAGE
 from fedgraft.experiment.running.longer import Stored, reopened, with_rounds
 from fedgraft.experiment.running.loops import loop_of, running
@@ -286,7 +287,9 @@ def _finish(
     """The state and the memories' fingerprints at the end of a run, from its beginning or from what was stored."""
     # First, or a signal could end the start of a worker half-way.
     with deferred() as interrupted, running(experiment, shards, site_runtime) as (loop, runtime):
-        recorder = Recorder(loop, runtime, run_folder, experiment.checkpoint.every_seconds, watcher, interrupted)
+        raw_data = (lambda: None) if site_runtime is not None else cache(lambda: baselines.raw_data(shards))
+        every = experiment.checkpoint.every_seconds
+        recorder = Recorder(loop, runtime, run_folder, every, watcher, interrupted, raw_data)
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(shards):,}")
             first = {client: wire.pack(dict(memory)) for client, memory in experiment.own.items()}

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+import typer.core
 from rich.console import Console
 from rich.text import Text
 
 from fedgraft.errors import printable
 
+typer.core.HAS_RICH = False  # help is plain text, in which typer would escape "[required]" as for rich
 SETTINGS: Final[dict[str, Any]] = {
     "no_args_is_help": True,
     "add_completion": False,

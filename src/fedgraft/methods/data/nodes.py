@@ -143,10 +143,11 @@ class Nodes(
         """Read the graph, before it is dealt to clients."""
         if self.edges is not None or is_graph_file(self.nodes):
             columns = partial(self.read_columns, owner="Nodes")
-            nodes, edges = self.nodes, self.edges
+            nodes: Any = self.nodes
+            edges: Any = self.edges
             if is_graph_file(nodes):
                 nodes, edges = tables_of_file(Path(nodes), self.names())
-            form = self.names(), "Nodes", self._are_numbers, columns, self.unknowns, self.by_ids
+            form: Any = self.names(), "Nodes", self._are_numbers, columns, self.unknowns, self.by_ids
             return reading.read_nodes(nodes, edges, *form)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):

@@ -63,6 +63,7 @@ class CEFGL(
 
     Args:
         probability: of a round in which clients send, p, in [0, 1] (paper: 0.5).
+        longest: after so many rounds clients send whatever the coin says, every time, >= 0; 0 = the coin alone (paper).
         pull: alpha, strength of what holds W near Theta, >= 0 (paper: 0.6).
         correction: "mean" or "paper" (Eq. (7) with and without the number of steps), or "none", h = 0.
         private_epochs: F, epochs on S per round, >= 0 (ours: as many as the paper's figures suggest).
@@ -87,6 +88,7 @@ class CEFGL(
     """
 
     probability: float = 0.5
+    longest: int = 0
     pull: float = 0.6
     correction: str = "mean"
     private_epochs: int = 1
@@ -101,7 +103,7 @@ class CEFGL(
     channels: str = "both"
 
     def __post_init__(self) -> None:
-        require_options(self, "CEFGL", probability="in [0, 1]", pull=">= 0")
+        require_options(self, "CEFGL", probability="in [0, 1]", longest=">= 0", pull=">= 0")
         require_one_of("CEFGL.correction", self.correction, CORRECTIONS)
         require_options(self, "CEFGL", private_epochs=">= 0", shrinkage=">= 0", threshold=">= 0", density="in [0, 1]")
         require_one_of("CEFGL.answers", self.answers, ANSWERS)
@@ -113,8 +115,8 @@ class CEFGL(
         return frozenset({"ensemble"} if self._both_answer else ())
 
     def collects(self, state: ModelState, round: int, g: np.random.Generator) -> bool:
-        """Return the server's coin, j."""
-        return bool(g.random() < self.probability)
+        """Return the server's coin, j; and True in every round that is a multiple of `longest`."""
+        return bool(g.random() < self.probability) or (self.longest > 0 and round % self.longest == 0)
 
     def broadcast(self, state: ModelState, group: int, decoded: Arrays) -> ModelState:
         """Eq. (9): Theta is what came of it on the way."""

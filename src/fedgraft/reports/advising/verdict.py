@@ -184,11 +184,21 @@ def _compared(best: Row, gain: Interval, rival: Row, metric: str) -> str:
         f"{rival.mean('validation', seeds):.4f} of clients alone ({rival.name}), a gain of {gain:.4} "
         f"({CONFIDENCE:.0%} interval, {len(seeds)} paired seeds)"
     )
-    spent = human_bytes(best.bytes or 0)
+    spent = f"{human_bytes(best.bytes or 0)}{_beside_raw_data(best)}"
     if gain.above:
         return f"Federate with {best.name}: {figures}, for {spent}."
     why = "the interval includes no gain" if gain.middle > 0 else "that is no gain"
     return f"Do not federate: of the best recipe, {best.name}, {figures}: {why} for {spent}."
+
+
+def _beside_raw_data(best: Row) -> str:
+    """Say how a run's bytes stand to those of sending all data once, where they are more."""
+    raw = next((cell.get("raw_data_bytes") for cell in best.cells.values()), None)
+    if not raw or not best.bytes or best.bytes <= raw:
+        return ""
+    share = best.bytes / raw
+    times = f"{share:,.0f}" if share >= 100 else f"{share:.3g}"
+    return f", {times} times what sending all data once takes ({human_bytes(raw)})"
 
 
 def _none_ran(question: Question, rows: Sequence[Row], missing: Sequence[Job]) -> str:

@@ -10,6 +10,8 @@ SCORE = "test_at_best_validation"
 """The score of a summary that runs are compared by."""
 DIFFERENT = "The runs are on different data: none of them is the best."
 NOTHING = "Nothing came out that could be compared: no run has a score on test."
+COUNTED = ("popularity",)
+"""Yardsticks for which each client need not tell more than how often it has what."""
 _LEARNT = ("model", "halo", "statistics", "smoothing")
 """Purposes of bytes by which clients learn of each other."""
 
@@ -73,7 +75,20 @@ def _against_yardsticks(best: Summary) -> str:
         return f"That is {relation} the best yardstick, {named[ranked[0]].removesuffix(',')}."
     text = f"The yardstick {named[ahead[0]]} is better by {abs(known[ahead[0]] - best[SCORE]):.4f}"
     free = next((name for name in ahead if _is_local(best, name)), ahead[0])
-    return f"{text}." if free == ahead[0] else f"{text}, and {named[free]} is better too."
+    if free != ahead[0]:
+        text = f"{text}, and {named[free]} is better too"
+    return f"{text}. {_instead(best, free)}"
+
+
+def _instead(best: Summary, name: str) -> str:
+    """Say what to take in place of a run that a yardstick is better than."""
+    if name == ALONE:
+        return "Take sharing.name=local instead: each client trains alone."
+    if _is_local(best, name):
+        return f"Take {name} instead: each client computes it alone."
+    if name in COUNTED:
+        return f"Take {name} instead: it needs counts alone."
+    return f"Take {name} instead where all data may be in one place."
 
 
 def _is_local(summary: Summary, name: str) -> bool:

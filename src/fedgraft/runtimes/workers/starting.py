@@ -55,6 +55,12 @@ def _started(target: Callable[..., None], arguments: tuple[Any, ...]) -> tuple[B
     return process, ours
 
 
+def leave_if_starting() -> None:
+    """End a worker that is importing the user's script, for its classes, and has come to a run that is not guarded."""
+    if getattr(mp.current_process(), "_inheriting", False):
+        sys.exit(1)  # in silence: the process that started it says what is to be done
+
+
 def not_started(why: str) -> MachineError:
     """Return the error for a process that cannot be started."""
     return MachineError(
