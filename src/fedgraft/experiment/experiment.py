@@ -65,8 +65,8 @@ class Experiment:
 
     `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
     with of their own, {} for nothing. `agreement` is what it took to agree on how data are read, {client: (bytes down,
-    bytes up)}. `seen` are hashes of rows that its first model was trained on: no score is of them; None = none. `asked` are
-    options that a user set beside the recipe, such as "selector.clients".
+    bytes up)}. `seen` are hashes of rows that its first model was trained on: no score is of them; None = none. `asked`
+    are options that a user set beside the recipe, such as "selector.clients".
     """
 
     recipe: str

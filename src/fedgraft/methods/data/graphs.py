@@ -231,7 +231,11 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         `degrees` is the number of kinds that degrees make; None = as many as the client has.
         """
         own = replace(collection.whole.take(rows), name=purpose.name)
-        shard = self._with_vocabulary(own, collection.whole.name, degrees)
+        whole = collection.whole
+        shared = len(rows) < whole.graphs and len(np.unique(whole.label)) > 1
+        shard = self._with_vocabulary(own, whole.name, degrees, shared)
+        if not collection.split and shard.graphs < FEWEST:
+            return replace(shard, split=np.zeros(shard.graphs, np.int8))
         if not collection.split and purpose.split_seed is None:
             g = generator(purpose.seed, "split", client=purpose.client)
             return replace(shard, split=split_graphs(shard.label, g))
@@ -242,15 +246,23 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
             raise InputError(f"{shard.name}: column {self.split!r} leaves no graph for training; one is needed.")
         return shard
 
-    def _with_vocabulary(self, shard: GraphShard, where: str, degrees: int | None) -> GraphShard:
-        """Return a client's shard with its own attributes, kinds and classes; `degrees`: number of kinds they make."""
+    def _with_vocabulary(self, shard: GraphShard, where: str, degrees: int | None, shared: bool) -> GraphShard:
+        """Return a client's shard with its own attributes, kinds and classes; `degrees`: number of kinds they make.
+
+        Where the table is `shared` with others, a client may have few graphs, or those of one class, which then answers
+        with the classes of all.
+        """
         has = np.flatnonzero(~np.isnan(shard.attributes).all(axis=0))
         names = tuple(shard.attribute_names[column] for column in has)
         shard = replace(shard, attributes=np.ascontiguousarray(shard.attributes[:, has]), attribute_names=names)
         where = f"{where}, client {shard.name!r}"
         check_graphs(shard, where)
-        check_labels(shard, where)
-        if self.vocabulary == "client" and shard.classes:
+        few, alike = shard.graphs < FEWEST, bool(shard.classes) and len(np.unique(shard.label)) < 2
+        if shared and (few or alike):
+            tell(_small_notes(shard, where, few, alike))
+        else:
+            check_labels(shard, where)
+        if self.vocabulary == "client" and shard.classes and not alike:
             label, classes = _occurring(shard.label, shard.classes)
             shard = replace(shard, label=label, classes=classes)
         if not shard.kinds:
@@ -259,6 +271,21 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
             kind, kinds = _occurring(shard.kind, shard.kind_names)
             shard = replace(shard, kind=kind.astype(np.int32), kinds=len(kinds), kind_names=kinds)
         return shard
+
+
+def _small_notes(shard: GraphShard, where: str, few: bool, alike: bool) -> list[str]:
+    """Return notes on a client that has too few graphs to be scored, and graphs of one class alone."""
+    notes = []
+    if few:
+        notes.append(
+            f"{where}: fewer than {FEWEST} graphs ({shard.graphs}); all of them are to train on, none is scored."
+        )
+    if alike:
+        name = shard.classes[int(shard.label[0])]
+        notes.append(
+            f"{where}: all graphs ({shard.graphs}) have the class {name!r}; it answers with the classes of all."
+        )
+    return notes
 
 
 def _occurring(codes: Array, names: tuple[str, ...]) -> tuple[Indices, tuple[str, ...]]:
