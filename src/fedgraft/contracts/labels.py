@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.task import Prepared, Shard
-from fedgraft.contracts.task_abilities import DetailedScores
 from fedgraft.contracts.values import Sums
 from fedgraft.wire.layouts import Array
 

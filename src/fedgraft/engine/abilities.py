@@ -22,10 +22,10 @@ from fedgraft.contracts import (
     Task,
     TrackingSharing,
 )
+from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.smoothing import SmoothingTask
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
-    DetailedScores,
     HaloTask,
     ManualGradientTask,
     NeighbourSamplingTask,

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from fedgraft import wire
 from fedgraft.contracts import Aggregation, Codec, PartsSharing, RuntimeOptions, Sampler, Selector, Sharing, Task
-from fedgraft.contracts.data import Data, FittedData, GivenData, StayingData
+from fedgraft.contracts.data import Data, FittedData, StayingData
 from fedgraft.contracts.encoder import Encoder, LayeredEncoder
-from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.task_abilities import FittedTask, HaloTask, PartsTask, PublishingTask, derived_shards
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.disconnections import Dropout
@@ -26,7 +25,7 @@ from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
-from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes import discovery, suiting
 from fedgraft.experiment.recipes.codec_sections import build_codec, resolved_codec
 from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.given_models import with_encoder
@@ -51,7 +50,7 @@ from fedgraft.experiment.recipes.sections import (
     as_section,
     plain,
 )
-from fedgraft.experiment.recipes.suiting import check_averaging, check_needs, fitted_sampler, fitted_sharing, judged
+from fedgraft.experiment.recipes.suiting import check_averaging, check_needs, fitted_sampler, fitted_sharing
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.experiment.seen_rows import untested
@@ -66,8 +65,8 @@ class Experiment:
 
     `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
     with of their own, {} for nothing. `agreement` is what it took to agree on how data are read, {client: (bytes down,
-    bytes up)}. `seen` are hashes of rows that its first model was trained on: no score is of them; None = none. `asked` are
-    options that a user set beside the recipe, such as "selector.clients".
+    bytes up)}. `seen` are hashes of rows that its first model was trained on: no score is of them; None = none. `asked`
+    are options that a user set beside the recipe, such as "selector.clients".
     """
 
     recipe: str
@@ -87,7 +86,7 @@ class Experiment:
     own: Own = field(default_factory=dict)
     agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     seen: NDArray[np.uint64] | None = None
-    asked: frozenset[str] = field(default=frozenset(), compare=False)
+    asked: frozenset[str] = field(default_factory=frozenset, compare=False)
 
     @property
     def seed(self) -> int:
@@ -179,13 +178,9 @@ class Experiment:
             selector: Any = self.selector
             sections = {**self.sections, "selector": {**self.sections["selector"], "clients": len(shards)}}
             return replace(self, selector=replace(selector, clients=len(shards)), sections=sections).fitted(shards)
-        if isinstance(self.plan.task, JudgedTask):
-            judged = self.plan.task.judged_by(shards, isinstance(self.data, GivenData))
-            if judged != self.plan.task:
-                return self._with_task(judged).fitted(shards)
-        if not isinstance(self.plan.task, FittedTask):
-            return self
-        task = self.plan.task.fitted(shards)
+        if (suited := suiting.judged_by_data(self.plan.task, self.data, shards)) != self.plan.task:
+            return self._with_task(suited).fitted(shards)
+        task = self.plan.task.fitted(shards) if isinstance(self.plan.task, FittedTask) else self.plan.task
         if task == self.plan.task:
             return self
         cls: type[Any] = type(task)
@@ -266,7 +261,7 @@ def build(recipe: str, content: Section) -> Experiment:
         for name, cls in SETTINGS.items()
     }
     check_averaging(sharing, settings["evaluation"].averaging)
-    task = judged(task, settings["evaluation"].metric, task_name)
+    task = suiting.judged(task, settings["evaluation"].metric, task_name)
     budget = settings.pop("budget")
     size = parse_bytes(budget.bytes, "budget.bytes")
     stopping = Stopping(rounds, size, budget.seconds, _integer(content, "patience", TopLevel.patience))

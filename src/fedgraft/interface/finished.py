@@ -159,8 +159,8 @@ class Run(Represented):
         by_name, own_by_name = self._question_tables(questions, tables)
         with python_words():
             run = load_run(self._stored.run_folder, None if data_root is None else Path(data_root), allow_changed_data)
-            asked: dict[str, Any] = {"count": k, "probabilities": probabilities, "threshold": threshold}
-            return predict(run, by_name, client, own, *more_own, **asked, **own_by_name)
+            given = (by_name, client, own, *more_own)
+            return predict(run, *given, count=k, probabilities=probabilities, threshold=threshold, **own_by_name)
 
     def embeddings(
         self,

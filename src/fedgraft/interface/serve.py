@@ -125,8 +125,8 @@ class Predictor:
             return 500, _said("The server is out of memory." if memory_shortage(error) else "The prediction failed.")
 
     def _predicted(self, request: Request) -> pd.DataFrame:
-        asked: dict[str, Any] = {"count": request.count, "threshold": request.threshold}
-        return predict(self._run, request.tables, request.client, **asked)
+        count, threshold = request.count, request.threshold
+        return predict(self._run, request.tables, request.client, count=count, threshold=threshold)
 
     def _check(self, request: Request) -> None:
         """Raise for what the run cannot answer here, and for more answers than there may be."""

@@ -10,6 +10,7 @@ import torch
 from fedgraft.contracts import Draw
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.classifying import ClassifyingTask
+from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError
@@ -200,11 +201,11 @@ def a_client_alone_keeps_its_examples(case: TaskCase) -> None:
         expect(own_count == count, f"client {client} must keep its {count} examples", own_count)
 
 
-@LAWS.having(abilities.DetailedScores)
+@LAWS.having(DetailedScores)
 def measures_hold_the_score(case: TaskCase) -> None:
     """Tell the score among the measures, and a mean loss that is finite or nan."""
     task, data = case.task, case.prepared()
-    assert isinstance(task, abilities.DetailedScores)
+    assert isinstance(task, DetailedScores)
     with torch.no_grad():
         sums = task.evaluate(case.drawn(data), data)["validation"]
     measures, score, loss = task.measures(sums), task.score(sums), task.mean_loss(sums)

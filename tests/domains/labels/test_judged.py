@@ -148,6 +148,6 @@ def test_classes_of_all_clients_are_counted_by_name():
 def test_one_class_and_equal_numbers_are_refused():
     with pytest.raises(InputError, match=r"All 3 training examples are of one class 'ok': there is nothing to tell"):
         check_classes(("ok", "fraud"), np.array([3, 0]))
-    with pytest.raises(InputError, match="All 3 training examples have the same number, 2.5: the target is constant"):
+    with pytest.raises(InputError, match=r"All 3 training examples have the same number, 2\.5: the target is constant"):
         check_numbers([np.array([2.5, 2.5]), np.array([2.5, np.nan])])
     check_numbers([np.array([2.5]), np.array([1.0])])

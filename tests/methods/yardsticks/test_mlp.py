@@ -125,7 +125,12 @@ def test_it_is_fitted_as_by_scikit_learn(classes, hidden):
     features = sparse.csr_matrix((g.random((60, 12)) * (g.random((60, 12)) < 0.3)).astype(np.float32))
     label = g.integers(0, classes, 60)
     graph = SimpleNamespace(
-        features=features, label=label, classes=tuple(map(str, range(classes))), own=60, rows=lambda _: np.arange(60)
+        features=features,
+        label=label,
+        classes=tuple(map(str, range(classes))),
+        own=60,
+        rows=lambda _: np.arange(60),
+        scale_rows=True,
     )
     found = Perceptron(hidden, alphas=(0.1,), epochs=3, batch_size=16, patience=9)
     inputs = scaled(features, found.length)

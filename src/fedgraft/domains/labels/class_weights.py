@@ -69,7 +69,9 @@ class BalancedClasses(PublishingTask[Shard, Prepared]):
         return own_weights(self.class_weights, shard, self.class_names, self.classes)
 
     def _with(self, layout: Layout, name: str) -> Layout:
-        return Layout((*layout.specs, Spec(name, "float64", (self.classes,)))) if self.class_weights == BALANCED else layout
+        if self.class_weights != BALANCED:
+            return layout
+        return Layout((*layout.specs, Spec(name, "float64", (self.classes,))))
 
 
 def check_counts(counts: Floats) -> None:

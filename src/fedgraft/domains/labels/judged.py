@@ -87,11 +87,13 @@ class JudgedClasses(Classes):
         return {split: each.get(self.judged, math.nan) for split, each in self.measured(sums, chosen).items()}
 
     def choice(self, sums: Sums) -> float:
-        """Return the score; of equal ones the smaller loss is better."""
+        """Return the score; of equal ones, and where there is none for want of a class, the smaller loss is better."""
         if self.judged == "accuracy":
             return super().choice(sums)
         score, loss = self.score(sums), self.mean_loss(sums)
-        return score if self.judged == "loss" else score + _TINY / (1.0 + loss)
+        if self.judged == "loss" or math.isnan(loss):
+            return score
+        return (0.0 if math.isnan(score) else score) + _TINY / (1.0 + loss)
 
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return all measures of some examples."""

@@ -116,8 +116,8 @@ def _of_texts(values: Array, least: int, name: str, where: str) -> Tree:
     texts, count = np.unique(known, return_counts=True)
     if len(texts) > MOST_TEXTS:
         raise InputError(
-            f"{where}: column {name!r} has {len(texts):,} different texts, such as {str(texts[0])!r}; as a feature it may "
-            f"have {MOST_TEXTS}. Name the columns that are features, without it, in data.features."
+            f"{where}: column {name!r} has {len(texts):,} different texts, such as {str(texts[0])!r}; as a feature it "
+            f"may have {MOST_TEXTS}. Name the columns that are features, without it, in data.features."
         )
     kept = count >= least
     return {

@@ -1,5 +1,6 @@
 """A client's round of training, from the order to the upload; it stops where it must wait for halo rows."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -154,7 +155,8 @@ class LocalRound:
         with torch.no_grad():
             sums = plan.task.evaluate(module.eval(), self.data)["validation"]
         module.train()
-        return {SCORE: plan.task.score(sums)}
+        score = plan.task.score(sums)
+        return {SCORE: plan.choice(sums) if math.isnan(score) else score}
 
     def _pushed(self, segment: int) -> Arrays:
         """Rows that others need and that changed since they were last pushed."""

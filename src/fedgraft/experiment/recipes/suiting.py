@@ -15,6 +15,7 @@ from fedgraft.contracts import (
     SilentSharing,
     Task,
 )
+from fedgraft.contracts.data import Data, GivenData
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTask, ProfiledTask
 from fedgraft.engine.plan import REPORTED, SCORE
@@ -79,3 +80,8 @@ def judged(task: Task[Any, Any], metric: str, name: str) -> Task[Any, Any]:
             f"{nearest(metric, metrics)}"
         )
     return replace(task, judged=metric) if isinstance(task, JudgedTask) else task  # type: ignore[type-var]
+
+
+def judged_by_data(task: Task[Any, Any], data: Data[Any], shards: Sequence[Any]) -> Task[Any, Any]:
+    """Return the task, judged by what suits a user's own tables, unless it is said."""
+    return task.judged_by(shards, isinstance(data, GivenData)) if isinstance(task, JudgedTask) else task

@@ -41,12 +41,7 @@ def summarise(
     `AllClientsFailedError` where no client ever trained: there is no result.
     """
     _check_answered(state)
-    if state.scores and not state.kept_scores(experiment.plan.personal):
-        LOG.warning(
-            "An earlier version began this run and stored each client's score of the last round alone: test_per_client "
-            "is empty, as the model that the run keeps is of another round."
-        )
-    last, kept = state.curve[-1], state.kept_scores(experiment.plan.personal)
+    last, kept = state.curve[-1], _kept_scores(experiment.plan, state)
     names, scored = names_of(shards), experiment.evaluation.scored(state.joined, experiment.seed)
     sampled = len(scored) < len(state.joined)
     by_client = {
@@ -54,8 +49,7 @@ def summarise(
         for client in (scored if sampled else range(len(shards)))
     }
     known = [score for score in by_client.values() if score is not None] if state.best["sums"] else []
-    measured = [shards[client] for client in scored] if sampled else shards
-    yardsticks = baselines.scores(experiment, measured)
+    yardsticks = baselines.scores(experiment, [shards[client] for client in scored] if sampled else shards)
     raw_data, alone = None, None
     if here:
         raw_data, alone = baselines.raw_data(shards), baselines.client_alone(experiment, state, shards)
@@ -92,6 +86,17 @@ def summarise(
         "raw_data_bytes": raw_data,
         "client_alone": None if alone is None else _numbers(alone),
     }
+
+
+def _kept_scores(plan: Plan, state: RunState) -> Mapping[str, Mapping[str, float]]:
+    """Scores by client of the models that the run keeps; none where an earlier version stored none, with a note."""
+    kept = state.kept_scores(plan.personal)
+    if state.scores and not kept:
+        LOG.warning(
+            "An earlier version began this run and stored each client's score of the last round alone: test_per_client "
+            "is empty, as the model that the run keeps is of another round."
+        )
+    return kept
 
 
 def _decision(plan: Plan, state: RunState) -> dict[str, Any]:

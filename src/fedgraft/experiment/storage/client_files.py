@@ -6,6 +6,7 @@ The tree is that of the wire format: whoever made a file, nothing in it runs whe
 which dataclass it is, and only those that data are made of are known.
 """
 
+import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,6 @@ from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.table_files import ALLOWED, is_address, is_table
 from fedgraft.contracts.task_abilities import FittedTask, derived_shard
-from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, WireError, require_one_of
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.storage import disk
@@ -31,6 +31,7 @@ from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.wire.buffers import DTYPES
 from fedgraft.wire.layouts import Array, Tree
 
+LOG = logging.getLogger("fedgraft.data")
 SUFFIX: Final = ".data"
 """Of a client's file."""
 FORMAT: Final = 1
@@ -140,7 +141,8 @@ def client_at(experiment: Experiment, data: Sequence[str], number: int, name: st
         except InputError as error:
             raise InputError(f"{', '.join(map(str, data))} does not fit the recipe: {error}") from error
     if isinstance(task, JudgedTask):
-        tell(task.remarks(shard))
+        for remark in task.remarks(shard):
+            LOG.warning(remark)
     return shard, digest
 
 

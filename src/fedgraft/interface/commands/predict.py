@@ -54,8 +54,8 @@ def predict(
     """
     write = _writer(out)
     run = open_run(folder, data_root, allow_changed_data)
-    asked = {"count": count, "probabilities": probabilities, "threshold": threshold}
-    answers = predict_from(run, named_tables(table or []), client, **asked)
+    asked = named_tables(table or [])
+    answers = predict_from(run, asked, client, count=count, probabilities=probabilities, threshold=threshold)
     with disk.written(f"--out {out}"):
         out.parent.mkdir(parents=True, exist_ok=True)
         write(answers)

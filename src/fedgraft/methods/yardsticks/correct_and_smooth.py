@@ -90,7 +90,8 @@ class CorrectAndSmooth(Yardstick[NodeShard]):
 def _shares(answers: Floats) -> Floats:
     """Answers as shares: positive, and 1 in sum."""
     positive = np.maximum(answers, 1e-9)
-    return positive / positive.sum(axis=1, keepdims=True)
+    shares: Floats = positive / positive.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _normalised(graph: NodeShard) -> sparse.csr_matrix:
