@@ -68,8 +68,8 @@ def plain_graphs(
     arrays = _arrays(model, encoder)
     if unit is None:
         return PlainModel(source, arrays, _inputs(shard))
-    arrays["head.2.weight"] = arrays["head.2.weight"] * float(unit.spread)
-    arrays["head.2.bias"] = arrays["head.2.bias"] * float(unit.spread) + float(unit.mean)
+    weight, bias = arrays["head.2.weight"] * float(unit.spread), arrays["head.2.bias"] * float(unit.spread)
+    arrays = {**arrays, "head.2.weight": weight, "head.2.bias": bias + float(unit.mean)}
     return PlainModel(source, arrays, _inputs(shard), _USAGE, "a number for each graph, in the unit of the labels")
 
 
