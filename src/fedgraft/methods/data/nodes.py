@@ -197,10 +197,10 @@ class Nodes(
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        own = tables["nodes"], tables["edges"], self.names()
+        nodes, edges, names, classes = tables["nodes"], tables["edges"], self.names(), task.class_names
         features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
-        form: Any = task.class_names, features, purpose.name, self._are_numbers, self.unknowns, self.by_ids
-        shard, is_split = reading.site_part(*own, *form)
+        form = purpose.name, self._are_numbers, self.unknowns, self.by_ids
+        shard, is_split = reading.site_part(nodes, edges, names, classes, features, *form)
         shard = replace(shard, scale_rows=self.scale_rows)
         if not self.label:
             return shard
