@@ -49,3 +49,11 @@ def test_clients_scores_are_those_of_the_kept_model():
     mean = sum(count * score for count, score in parts) / sum(count for count, _ in parts)
     assert task.metric == summary["metric"]
     assert mean == pytest.approx(summary["test_at_best_validation"])
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_movielens_by_three_clients(data_root):
+    data = {"data.name": "ml100k", "data.root": str(data_root / "ml-100k"), "data.clients": 3, "data.features": "none"}
+    summary = execute(load("graft_ranking", {**data, **QUICK, "rounds": 2, "training.epochs": 5}))
+    assert summary["test_at_best_validation"] > summary["yardsticks"]["popularity"] + 0.03

@@ -84,6 +84,23 @@ def test_a_graph_model_says_of_graphs_what_the_clients_does(tmp_path, encoder, p
             torch.testing.assert_close(model(x, edges, graph), expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("encoder", ["gin", "sage"])
+def test_a_model_of_graphs_numbers_tells_them_in_the_unit_of_the_user(tmp_path, encoder):
+    changes = {**GRAPHS, "model": {"name": encoder, "hidden": [4, 4]}, "task.walks": 5}
+    run = trained(tmp_path, "graph_regression", changes)
+    finished, task = run._finished, run._finished.plan.task
+    for number, name in enumerate(finished.names):
+        shard, model = finished.shards[number], run.export(name, tmp_path / name)
+        x = torch.from_numpy(np.concatenate([np.eye(shard.kinds + 1)[shard.kind][:, :-1], shard.attributes], 1)).float()
+        edges = torch.from_numpy(shard.edges[::-1].astype(np.int64))
+        graph = torch.from_numpy(np.repeat(np.arange(shard.graphs), shard.sizes))
+        with torch.no_grad():
+            outputs = run.models[name](task._collator(shard).batch(np.arange(shard.graphs)))
+            expected = task.labels.answers(outputs, task.unit_of(shard))["prediction"]
+            np.testing.assert_allclose(model(x, edges, graph)[:, 0].numpy(), expected, rtol=1e-4, atol=1e-4)
+        assert "a number for each graph, in the unit of the labels" in (tmp_path / name / "README.md").read_text()
+
+
 def test_the_folder_needs_no_fedgraft(tmp_path):
     run = trained(tmp_path, "fedais", {**NODES, "model": {"name": "sage", "hidden": 4}})
     features, edges, shares = whole(run)

@@ -5,12 +5,16 @@ from typing import Final
 import torch
 
 from fedgraft.contracts.encoder import NetworkEncoder
+from fedgraft.contracts.labels import Unit
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, Tensors
 from fedgraft.domains.graphs.model import GraphModel
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.plain_source import called, listed, source_of
 from fedgraft.nn.whole_networks import WholeNetwork
 
+_USAGE: Final = """from model import load
+
+numbers = load()(x, edge_index)[:, 0]"""
 _PLACES: Final = '''
 def places(edge_index, nodes, walks={walks}, degrees={degrees}):
     """Return the chance that a walk is back after 1 .. `walks` steps, and the clipped degree, one-hot."""
@@ -28,14 +32,18 @@ def places(edge_index, nodes, walks={walks}, degrees={degrees}):
 
 
 def plain_graphs(
-    model: GraphModel, encoder: PlainEncoder | NetworkEncoder, shard: GraphShard, places: tuple[int, int] | None
+    model: GraphModel,
+    encoder: PlainEncoder | NetworkEncoder,
+    shard: GraphShard,
+    places: tuple[int, int] | None,
+    unit: Unit | None = None,
 ) -> PlainModel:
-    """Return the model of a client, whose shard tells its kinds, attributes and classes.
+    """Return the model of a client, whose shard tells its kinds, attributes and classes; of numbers with their unit.
 
     `places` are the longest walk and the largest degree that nodes' places are told by; None where the model sees none.
     """
     width, taken, read = model.head.inner.out_features, model.inputs.kind.shape[1], model.head.inner.in_features
-    kinds, attributes, classes = shard.kinds, shard.attributes.shape[1], len(shard.classes)
+    kinds, attributes, classes = shard.kinds, shard.attributes.shape[1], model.head.outer.out_features
     layers = None if isinstance(encoder, NetworkEncoder) else encoder
     if isinstance(encoder, NetworkEncoder):
         imports, middle, forward = _network(model, encoder)
@@ -52,11 +60,17 @@ def plain_graphs(
         "x = torch.relu(self.inputs(x))",
         *forward,
     ]
-    says = f"From nodes [nodes, {kinds + attributes}], edges and their graphs to logits [graphs, {classes}]."
+    told = "logits" if unit is None else "numbers"
+    says = f"From nodes [nodes, {kinds + attributes}], edges and their graphs to {told} [graphs, {classes}]."
     helpers = _PLACES.format(walks=places[0], degrees=places[1]) if places else ""
     arguments, pool = "self, x, edge_index, batch=None", ["global_add_pool"]
     source = source_of(layers, shard.classes, says, made, arguments, forward, pool, helpers, imports)
-    return PlainModel(source, _arrays(model, encoder), _inputs(shard))
+    arrays = _arrays(model, encoder)
+    if unit is None:
+        return PlainModel(source, arrays, _inputs(shard))
+    weight, bias = arrays["head.2.weight"] * float(unit.spread), arrays["head.2.bias"] * float(unit.spread)
+    arrays = {**arrays, "head.2.weight": weight, "head.2.bias": bias + float(unit.mean)}
+    return PlainModel(source, arrays, _inputs(shard), _USAGE, "a number for each graph, in the unit of the labels")
 
 
 def _stack(model: GraphModel, encoder: PlainEncoder) -> tuple[list[str], list[str]]:

@@ -2,17 +2,26 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from types import UnionType
+from typing import Any, ClassVar, cast
 
+from torch import nn
+
+from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
+from fedgraft.domains.graphs.model import GraphModel
+from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.errors import require
+from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
-class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask):
+class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask, PlainTask[GraphShard, GraphData]):
     """Graph regression: tell a number of a whole graph.
 
     The model is that of the task `graph`, with one output in place of classes. Clients learn in a unit of their own, in
@@ -44,6 +53,8 @@ class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask):
         wl_shared: whether the layer that reads counts travels; only "hidden".
     """
 
+    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
+
     huber: float = 0.0
     judged: str = ""
 
@@ -60,3 +71,14 @@ class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask):
     def tells_classes(self) -> bool:
         """False."""
         return False
+
+    def plain(self, model: nn.Module, shard: GraphShard | None, shared: Arrays) -> PlainModel:
+        """The client's first layer, the convolutions, the readout and the head, whose number is in the user's unit."""
+        assert isinstance(self.encoder, PlainEncoder | NetworkEncoder), "whoever asks has looked"
+        wanted = "for a model in PyG's own layers"
+        alone = isinstance(model, GraphModel)
+        require(alone, "sharing", f"one whose clients answer with one model, {wanted}", type(model).__name__)
+        require(not self.structure, "task.structure", f"false {wanted}", self.structure)
+        require(not self.wl, "task.wl", f"0 {wanted}", self.wl)
+        seen, own = (self.walks, self.degrees) if self.places else None, cast(GraphShard, shard)
+        return plain_graphs(cast(GraphModel, model), self.encoder, own, seen, self.unit_of(own))
