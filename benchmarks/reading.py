@@ -21,7 +21,9 @@ COUNT = 5_000_000
 def over_pandas(count: int = COUNT, repeats: int = 5) -> float:
     """Seconds of reading / those of pandas with its default types."""
     with _edges(count) as path:
-        return ratio(in_turns({"ours": lambda _: ours(path), "pandas": lambda _: usual(path)}, repeats), "ours", "pandas")
+        return ratio(
+            in_turns({"ours": lambda _: ours(path), "pandas": lambda _: usual(path)}, repeats), "ours", "pandas"
+        )
 
 
 def codes_over_pandas(count: int = COUNT, repeats: int = 3) -> float:

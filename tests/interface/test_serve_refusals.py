@@ -55,7 +55,10 @@ def test_what_is_no_json_is_400(client: Client, body: str | bytes, line: str) ->
     [
         ([], 'The body must be an object such as {"tables": {NAME: [ROW, ...]}}; got a list.'),
         ({}, "tables must be an object {NAME: [ROW, ...]}; got nothing."),
-        ({"table": {}}, "No member of a request named 'table'. Did you mean 'tables'? Known: client, count, tables, threshold."),
+        (
+            {"table": {}},
+            "No member of a request named 'table'. Did you mean 'tables'? Known: client, count, tables, threshold.",
+        ),
         ({"tables": {}}, "Nothing is asked: give --pairs."),
         ({"tables": {"pairs": []}}, "--pairs has no rows; at least one is needed."),
         ({"tables": {"pears": [PAIR]}}, "--pears is not for task 'rating', which takes --pairs, --data, --trust. Did"),

@@ -40,7 +40,7 @@ class DerivingTask(Task[Shard, Prepared]):
 
 
 def derived_shards(task: Task[Any, Any], shards: Sequence[Any], seed: int, key: int | None = None) -> Sequence[Any]:
-    """Return all clients' shards as a task reads them, split by ids under a `key`, the seed of one, where it derives."""
+    """Return all clients' shards as a task reads them, split by ids under a `key`, a seed, where it derives."""
     deriving = isinstance(task, DerivingTask)
     return [derived_shard(task, *each, seed, key) for each in enumerate(shards)] if deriving else shards
 

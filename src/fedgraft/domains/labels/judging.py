@@ -46,9 +46,8 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
         Raises `InputError` where nothing can be learnt: one class alone, or numbers that are all equal.
         """
         if isinstance(weights := getattr(self, "class_weights", ""), dict) and len(shards):
-            check_names(
-                "task", weights, tuple(dict.fromkeys(name for each in telling(shards) for name in each.classes))
-            )
+            names: list[str] = [name for each in telling(shards) for name in each.classes]  # type: ignore[attr-defined]
+            check_names("task", weights, tuple(dict.fromkeys(names)))
         if not (own or self.judged):
             return self
         if not self.tells_classes:
