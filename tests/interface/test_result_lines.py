@@ -20,6 +20,6 @@ def test_a_run_ends_with_what_came_out() -> None:
     assert lines[-2].strip() == (
         "cefgl reaches accuracy 0.6000 on test at best validation, for 132 B. "
         "The yardstick majority (0.7000), for no bytes, is better by 0.1000. "
-        "No model was sent: this was local training."
+        "Take majority instead: each client computes it alone. No model was sent: this was local training."
     )
     assert "  on test at best validation, too: macro-F1 0.5500" in lines

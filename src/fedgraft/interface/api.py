@@ -81,8 +81,7 @@ def run(
 
     Returns:
         The finished run, or `Runs`. Raises `InputError` for whatever is wrong with the above, `BudgetError` if the
-        budget does not pay for a single round, `AllClientsFailedError`, or `Interrupted` if asked to stop (Ctrl-C,
-        SIGTERM).
+        budget does not pay for a round, `AllClientsFailedError`, or `Interrupted` if asked to stop (Ctrl-C, SIGTERM).
     """
     leave_if_starting()
     options = {**choices, **({} if data is None else {"data": data_of(data)})}

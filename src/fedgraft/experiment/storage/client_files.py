@@ -132,7 +132,7 @@ def client_at(experiment: Experiment, data: Sequence[str], number: int, name: st
     if len(data) == 1 and Path(data[0]).suffix == SUFFIX:
         shard, digest = _of_file(experiment, Path(data[0]), number, name)
     else:
-        shard = client_of_tables(experiment, _tables(experiment.data, data), number, name)
+        shard = shard_of_tables(experiment, data, number, name)
         digest = digest_of(shard)
     task = experiment.plan.task
     if isinstance(task, FittedTask):
@@ -144,6 +144,11 @@ def client_at(experiment: Experiment, data: Sequence[str], number: int, name: st
         for remark in task.remarks(shard):
             LOG.warning(remark)
     return shard, digest
+
+
+def shard_of_tables(experiment: Experiment, data: Sequence[str], number: int, name: str) -> Any:
+    """Return a client's data from its tables, whatever the recipe's task expects; arguments as `client_at`."""
+    return client_of_tables(experiment, _tables(experiment.data, data), number, name)
 
 
 def published_at(experiment: Experiment, data: Sequence[str], number: int, name: str) -> bytes | None:

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from fedgraft.contracts.data import FittedData
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.storage.client_files import client_at, common_tables, published_at
+from fedgraft.experiment.storage.client_files import client_at, common_tables, published_at, shard_of_tables
+from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.provenance import versions
 from fedgraft.wire.layouts import Tree
 
@@ -36,8 +37,12 @@ class Site:
 
     def check(self) -> None:
         """Raise `InputError` for data that are wrong, or do not fit the recipe as far as can be told."""
-        if self._published(self.own) is None:
+        if (published := self._published(self.own)) is None:
             client_at(self.own, self.data, self.number, self.name)
+            return
+        with without_notes():  # they are of what all agree on
+            alone = self.own.agreed_from({self.number: published})
+            shard_of_tables(alone, self.data, self.number, self.name)
 
     def read(self, recipe: bytes) -> tuple[Any, Mapping[str, Tree]]:
         """Return the data for what a server runs, and what to say of oneself.
