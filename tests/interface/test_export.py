@@ -101,6 +101,28 @@ def test_a_model_of_graphs_numbers_tells_them_in_the_unit_of_the_user(tmp_path, 
         assert "a number for each graph, in the unit of the labels" in (tmp_path / name / "README.md").read_text()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"task.decoder": "perceptron", "model": {"name": "gin", "hidden": 4}},
+        {"task.likeness": True, "task.scale": 2.0, "model": {"name": "sage", "hidden": [6, 4]}},
+        {"model": {"name": "mlp", "hidden": []}},
+        {"model": {"name": "torch_geometric.nn:GCN", "hidden_channels": 6, "num_layers": 2}},
+    ],
+    ids=["perceptron", "likeness", "linear", "network"],
+)
+def test_a_model_of_links_says_of_pairs_what_the_runs_does(tmp_path, options):
+    run = trained(tmp_path, "links", {**NODES, **options})
+    finished, model = run._finished, run.export()
+    shard = finished.shards[0]
+    graph, pairs = shard.graph, shard.pairs.astype(np.int64)
+    edges = np.stack([graph.senders, np.repeat(np.arange(graph.own), graph.degree)]).astype(np.int64)
+    with torch.no_grad():
+        found = model(*map(torch.from_numpy, (np.asarray(graph.features), edges, pairs)))
+    expected = finished.plan.task.prepare(shard, {}).scores(run.model, pairs)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_the_folder_needs_no_fedgraft(tmp_path):
     run = trained(tmp_path, "fedais", {**NODES, "model": {"name": "sage", "hidden": 4}})
     features, edges, shares = whole(run)

@@ -53,6 +53,7 @@ EXPORTED = {
     *product(["rating"], ANY_TASK),  # fedgnn and fesog have a row for each item
     *product(["node"], ANY_TASK),
     *product(["graph"], [*ANY_TASK[1:], "prototypes", "spreadgnn"]),  # under cefgl two models answer as one
+    *product(["link"], ANY_TASK),
     *product(["graph_regression"], [*ANY_TASK, "cefgl", "prototypes", "spreadgnn"]),
 }
 """Where a model has a counterpart in PyG."""
@@ -130,10 +131,11 @@ def test_what_is_exported_says_the_same(trained, tmp_path):
         rates_as_predicted(run, tmp_path)
         return
     for number, (name, model) in enumerate(models.items()):
-        inputs, outputs = (of_nodes if task == "node" else of_graphs)(run._finished, number, model)
+        of = {"node": of_nodes, "link": of_links}.get(task, of_graphs)
+        inputs, outputs = of(run._finished, number, model)
         with torch.no_grad():
             found = run.export(name)(*map(torch.from_numpy, inputs))
-        told = found if task == "graph_regression" else found.softmax(1)
+        told = found if task in ("graph_regression", "link") else found.softmax(1)
         np.testing.assert_allclose(told.reshape(outputs.shape), outputs, rtol=1e-5, atol=1e-5)
     if not run.experiment.plan.personal:
         with torch.no_grad():
@@ -158,6 +160,15 @@ def of_nodes(finished, number, model):
     receivers = np.repeat(np.arange(alone.own), alone.degree)
     edges = np.stack([alone.senders, receivers]).astype(np.int64)
     return (np.asarray(alone.features), edges), task.scored(model, task.prepare(alone, {}))
+
+
+def of_links(finished, number, model):
+    """A client's graph as arrays for PyG, its pairs, and their log odds."""
+    shard = finished.shards[number]
+    graph, pairs = shard.graph, shard.pairs.astype(np.int64)
+    receiver = np.repeat(np.arange(graph.own), graph.degree)
+    edges = np.stack([graph.senders, receiver]).astype(np.int64)
+    return (graph.features, edges, pairs), finished.plan.task.prepare(shard, {}).scores(model, pairs)
 
 
 def of_graphs(finished, number, model):

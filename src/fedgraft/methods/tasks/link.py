@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import UnionType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,16 +15,19 @@ from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import JudgedTask
+from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.links import metrics
 from fedgraft.domains.links.client_links import LinkData
 from fedgraft.domains.links.model import LinkModel
+from fedgraft.domains.links.plain_links import plain_links
 from fedgraft.domains.links.queries import AskedPairs, split_pairs_asked
 from fedgraft.domains.links.shards import LinkShard, hold_out, merge_links, whole
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.queries import with_new_nodes
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.errors import InputError, require, require_options
+from fedgraft.nn.whole_networks import WholeNetwork
 from fedgraft.wire.layouts import Array, Arrays
 
 
@@ -33,6 +37,7 @@ class Link(
     JudgedTask[LinkShard, LinkData],
     abilities.FittedTask[LinkShard, LinkData],
     abilities.NeighbourSamplingTask[LinkShard, LinkData],
+    PlainTask[LinkShard, LinkData],
     abilities.PooledTask[LinkShard, LinkData],
     abilities.PredictingTask[LinkShard, LinkData],
     abilities.SeededTask[LinkShard, LinkData],
@@ -83,6 +88,8 @@ class Link(
     better: ClassVar[str] = "higher"
     reads: ClassVar[str] = "node"
     asks: ClassVar[tuple[str, ...]] = ("pairs", "nodes", "edges")
+
+    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     encoder: LayeredEncoder | NetworkEncoder
     width: int = 64
@@ -153,7 +160,7 @@ class Link(
 
     def prepare(self, shard: LinkShard, shared: Arrays) -> LinkData:
         """Neighbourhoods and features, of training edges alone."""
-        return LinkData.of(shard, self.encoder, self.layers, self.scale, self.likeness)
+        return self._data(shard)
 
     def examples(self, data: LinkData) -> int:
         """Return how many training edges the client has."""
@@ -206,10 +213,27 @@ class Link(
     ) -> dict[str, Array]:
         """The score of each pair, float64 [pairs], from training edges and those of all new nodes."""
         graph = shard.graph if asked.new is None else with_new_nodes(shard.graph, asked.new)
-        data = LinkData.of(whole(graph), self.encoder, self.layers, self.scale, self.likeness)
+        data = self._data(whole(graph))
         odds = data.scores(model, asked.pairs)
         score = torch.from_numpy(odds).double().sigmoid().numpy()
         return {"source": asked.ids[0], "target": asked.ids[1], "score": score}
+
+    def plain(self, model: nn.Module, shard: LinkShard | None, shared: Arrays) -> PlainModel:
+        """The convolutions, the linear layer and what makes a score of two nodes."""
+        assert isinstance(model, LinkModel), "links have no ensembles"
+        assert isinstance(self.encoder, PlainEncoder | NetworkEncoder), "whoever asks has looked"
+        network = model.nodes.convolutions[0] if isinstance(self.encoder, NetworkEncoder) else None
+        behind = [network.width] if isinstance(network, WholeNetwork) else [*self._encoder_widths]
+        return plain_links(model, self.encoder, [self.features, *behind], self.scale)
+
+    @property
+    def _encoder_widths(self) -> tuple[int, ...]:
+        assert isinstance(self.encoder, LayeredEncoder), "it is no network"
+        return (*self.encoder.widths, *(() if self.encoder.depth else (self.width,)))
+
+    def _data(self, shard: LinkShard) -> LinkData:
+        scale = self.scale if shard.graph.scale_rows else 0.0
+        return LinkData.of(shard, self.encoder, self.layers, scale, self.likeness)
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
