@@ -33,7 +33,7 @@ def _untrained(plan: Plan, state: RunState) -> str:
     rare = ", or task.class_weights=balanced where a class is rare" if hasattr(plan.task, "class_weights") else ""
     return (
         f"The untrained model is kept: {judged} on validation was best in round 0, and none of {rounds} was better. "
-        f"Try {more}more rounds, another training.lr{rare}."
+        f"Try {more}more rounds, another training.learning_rate{rare}."
     )
 
 
