@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.pages.outcome import outcome
 from fedgraft.reports.stored.comparison import clients_text, failures_text, shown_score
 from fedgraft.reports.stored.stored_runs import METRIC_NAMES, yardsticks_of
+
+
+AMONG_FEW: Final = ("precision_at_", "recall_at_")
+"""What names of measures begin with that look at the likeliest examples alone."""
 
 
 def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
@@ -32,8 +36,13 @@ def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
 
 
 def _measures(summary: Mapping[str, Any]) -> list[str]:
-    """Return the line of further measures of the model that was best on validation, if there are any."""
+    """Return the line of further measures of the model that was best on validation, if there are any.
+
+    Of two classes those among the likeliest few are told where the rarer one is judged.
+    """
     measures = {name: value for name, value in summary["measures"].get("test", {}).items() if name != summary["metric"]}
+    if summary.get("decision", {"threshold": 0.0})["threshold"] is None:
+        measures = {name: value for name, value in measures.items() if not name.startswith(AMONG_FEW)}
     texts = [f"{METRIC_NAMES.get(name, name)} {shown_score(value)}" for name, value in measures.items()]
     return [f"  on test at best validation, too: {', '.join(texts)}"] if texts else []
 
