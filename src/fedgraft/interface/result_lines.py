@@ -9,7 +9,6 @@ from fedgraft.reports.pages.outcome import outcome
 from fedgraft.reports.stored.comparison import clients_text, failures_text, shown_score
 from fedgraft.reports.stored.stored_runs import METRIC_NAMES, yardsticks_of
 
-
 AMONG_FEW: Final = ("precision_at_", "recall_at_")
 """What names of measures begin with that look at the likeliest examples alone."""
 
