@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.pages.outcome import outcome
 from fedgraft.reports.stored.comparison import clients_text, failures_text, shown_score
-from fedgraft.reports.stored.stored_runs import METRIC_NAMES, yardsticks_of
-
-AMONG_FEW: Final = ("precision_at_", "recall_at_")
-"""What names of measures begin with that look at the likeliest examples alone."""
+from fedgraft.reports.stored.stored_runs import AMONG_FEW, METRIC_NAMES, yardsticks_of
 
 
 def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:

@@ -109,7 +109,7 @@ def _part(group: Group, confusion: Confusion) -> ClassPart:
     text += f": accuracy {confusion.accuracy:.4f}."
     if (decision := group.runs[0].summary.get("decision")) and decision["threshold"] is not None:
         text += f" {decision['class']!r} is answered from a probability of {decision['threshold']:.4f} on"
-        text += ", which had the largest F1 on validation."
+        text += f", which had the largest F1 on validation.{_among_few(group.runs[0])}"
     score = group.runs[0].summary[SCORE] if group.runs[0].metric == "accuracy" and len(group.runs) == 1 else None
     if score is not None and abs(score - confusion.accuracy) > ROUNDING:
         text += f" The run itself was scored {score:.4f}, with what its clients had told each other then."
@@ -117,6 +117,21 @@ def _part(group: Group, confusion: Confusion) -> ClassPart:
         text += f" Shown are the {len(kept)} of {len(confusion.classes)} classes that are confused most."
     scores = tuple(confusion.scores[place] for place in kept)
     return ClassPart(group.label, "", text, scores, _matrix(confusion, kept))
+
+
+def _among_few(run: StoredRun) -> str:
+    """Say how many of the likeliest examples of a run are of the rarer class; "" where it is not told."""
+    shares = [
+        (percent, precision, recall)
+        for percent in (1, 5, 10)
+        if (precision := run.measures.get(f"precision_at_{percent}")) is not None
+        and (recall := run.measures.get(f"recall_at_{percent}")) is not None
+    ]
+    if not shares:
+        return ""
+    (percent, precision, recall), *others = shares
+    first = f" Of the likeliest {percent} % of examples {precision:.1%} are of it, {recall:.1%} of all that are"
+    return "; ".join([first, *(f"of {share} % {right:.1%}, {of_all:.1%}" for share, right, of_all in others)]) + "."
 
 
 def _matrix(confusion: Confusion, kept: Sequence[int]) -> tuple[MatrixRow, ...]:

@@ -8,7 +8,7 @@ from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.stored import comparison
 from fedgraft.reports.stored.seed_groups import SCORES, Group, group_rows, over, shown_difference, shown_over
 from fedgraft.reports.stored.seed_means import run_of
-from fedgraft.reports.stored.stored_runs import METRIC_NAMES, StoredRun, joined_raw_data, joined_yardsticks
+from fedgraft.reports.stored.stored_runs import AMONG_FEW, METRIC_NAMES, StoredRun, joined_raw_data, joined_yardsticks
 
 SCORE_COLUMNS = {"validation": "validation", "test": "test", "test_at_best_validation": "test at best validation"}
 """Columns of the table of scores after the run's, and their headings; further measures follow."""
@@ -110,7 +110,13 @@ def _of_groups(rows: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
 
 def _measures(groups: Sequence[Group]) -> dict[str, list[str]]:
     """{what it is called: text of each group} of measures on test beside the score."""
-    names = dict.fromkeys(name for group in groups for run in group.runs for name in run.measures)
+    names = dict.fromkeys(
+        name
+        for group in groups
+        for run in group.runs
+        for name in run.measures
+        if "decision" not in run.summary or not name.startswith(AMONG_FEW)  # the page of classes tells those
+    )
     return {METRIC_NAMES.get(name, name): [_measure(group.runs, name) for group in groups] for name in names}
 
 

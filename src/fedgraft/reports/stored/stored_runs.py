@@ -34,6 +34,8 @@ COSTS = {
 TARGET_SLACK = 1.002
 """How far the default target is from the best score: near enough to be a result, far enough not to be luck."""
 
+AMONG_FEW = ("precision_at_", "recall_at_")
+"""What names of measures of a class begin with that look at the likeliest examples alone."""
 METRIC_NAMES = {
     "rmse": "RMSE",
     "auc": "AUC",
