@@ -1,6 +1,5 @@
 """Tables in databases, by an address: sqlite:///file.db#table, or with ?query=SELECT ... in place of a table."""
 
-import difflib
 import re
 import sqlite3
 from contextlib import closing
@@ -10,7 +9,7 @@ from urllib.parse import unquote
 
 import pandas as pd
 
-from fedgraft.errors import InputError, missing_extra
+from fedgraft.errors import InputError, missing_extra, nearest
 
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9]+(?:\+\w+)?://.*", re.DOTALL)
 _PASSWORD: Final = re.compile(r"(://[^:/@]*:)[^@/]*@")
@@ -72,11 +71,8 @@ def _check_there(path: str, parameter: str) -> None:
     if Path(path).is_file():
         return
     folder = Path(path).parent
-    near = difflib.get_close_matches(
-        Path(path).name, [each.name for each in folder.iterdir()] if folder.is_dir() else []
-    )
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise InputError(f"{parameter}: no file {path}.{hint}")
+    there = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    raise InputError(f"{parameter}: no file {path}.{nearest(Path(path).name, there)}")
 
 
 def _quoted(table: str) -> str:
@@ -99,9 +95,8 @@ def _sqlite_tables(connection: sqlite3.Connection) -> list[str]:
 
 def _check_table(table: str, there: list[str], where: str, parameter: str) -> None:
     if table not in there:
-        near = difflib.get_close_matches(table, there, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"{parameter}: no table {table!r} in {where}.{hint} Tables: {', '.join(there) or 'none'}.")
+        hint, tables = nearest(table, there), ", ".join(there) or "none"
+        raise InputError(f"{parameter}: no table {table!r} in {where}.{hint} Tables: {tables}.")
 
 
 def _tables_there(kind: str, base: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from fedgraft.contracts import Runtime
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
-from fedgraft.errors import FedgraftError, memory_shortage
+from fedgraft.errors import FedgraftError, InputError, memory_shortage
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.predicting.site_run import pack_site_run
 from fedgraft.experiment.recipes.units import human_bytes
@@ -71,7 +71,11 @@ def joined_alike(experiment: Experiment, runtime: NodesRuntime) -> Experiment:
     """
     seconds, members = getattr(experiment.runtime, "join_seconds", 0.0), runtime.members
     runtime.wait_for_all(seconds)
-    if published := {k: each[PUBLISHED] for k, each in sorted(members.about.items()) if PUBLISHED in each}:
+    published = {k: each[PUBLISHED] for k, each in sorted(members.about.items()) if PUBLISHED in each}
+    for client, each in published.items():
+        if not isinstance(each, bytes):
+            raise InputError(f"Client {client} has published something that is no statistics of its columns.")
+    if published:
         experiment = experiment.agreed_from(published)
         members.begin_again(experiment.to_toml().encode())
         runtime.wait_for_all(seconds)

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -12,11 +12,13 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Indices, Questions, Sums
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
+from fedgraft.contracts.plain import PlainEncoder, PlainModel
 from fedgraft.contracts.task_abilities import PartsTask, PooledTask, PredictingTask, SurveyedTask, VariantTask
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Batch, Collator
 from fedgraft.domains.graphs.model import INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
+from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
 from fedgraft.domains.graphs.structural_encodings import places
 from fedgraft.domains.graphs.subtree_counts import subtree_counts
@@ -134,6 +136,17 @@ class GraphTask(
         seen = shard.attributes.shape[1] + (self.walks + self.degrees) * self.places
         variant = Variant(shard.kinds, seen, self.labels_of(shard).width)
         return GraphData(collator, shard.rows("train"), held_out, shard.label, variant, unit)
+
+    def plain_of(self, model: nn.Module, shard: GraphShard, unit: Unit | None = None) -> PlainModel:
+        """Return a client's model in PyG's words; of numbers with their unit. Raises `InputError` where it has none."""
+        assert isinstance(self.encoder, PlainEncoder | NetworkEncoder), "whoever asks has looked"
+        wanted = "for a model in PyG's own layers"
+        if not isinstance(model, GraphModel):
+            require(False, "sharing", f"one whose clients answer with one model, {wanted}", type(model).__name__)
+        require(not self.structure, "task.structure", f"false {wanted}", self.structure)
+        require(not self.wl, "task.wl", f"0 {wanted}", self.wl)
+        places = (self.walks, self.degrees) if self.places else None
+        return plain_graphs(cast(GraphModel, model), self.encoder, shard, places, unit)
 
     def examples(self, data: GraphData) -> int:
         """Return how many training graphs the client has."""

@@ -123,10 +123,7 @@ class CountedClasses(Classes):
 
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
         """Return the sums of some examples."""
-        parts = [(logits.softmax(1).numpy(force=True), label.numpy(force=True)) for logits, label in batches]
-        nothing = (np.zeros((0, self.width), np.float32), np.zeros(0, np.int64))
-        shares, label = (np.concatenate(each) for each in zip(nothing, *parts, strict=True))
-        return self.sums_by(shares, label)
+        return self.sums_by(*shares_of(batches, self.width))
 
     def sums_by(self, shares: Array, label: Indices) -> Sums:
         """Return the sums by probabilities, float32 [n, classes]."""
@@ -135,6 +132,14 @@ class CountedClasses(Classes):
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return accuracy, macro-F1, AUC."""
         return counts.measures(sums)
+
+
+def shares_of(batches: Batches, classes: int) -> tuple[Array, Indices]:
+    """Return probabilities, float32 [n, classes], and labels, int64 [n], of all batches of logits and labels."""
+    parts = [(logits.softmax(1).numpy(force=True), label.numpy(force=True)) for logits, label in batches]
+    nothing = (np.zeros((0, classes), np.float32), np.zeros(0, np.int64))
+    shares, label = (np.concatenate(each) for each in zip(nothing, *parts, strict=True))
+    return shares, label
 
 
 def likeliest(classes: Sequence[str], shares: Array) -> dict[str, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from fedgraft.contracts.labels import Batches, Unit
 from fedgraft.contracts.values import Indices, Sums
 from fedgraft.domains.labels import curves
-from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.classes import Classes, shares_of
 from fedgraft.wire.layouts import Array
 
 METRICS: Final = ("accuracy", "macro_f1", "balanced_accuracy", "auc", "average_precision", "f1", "loss")
@@ -60,10 +60,7 @@ class JudgedClasses(Classes):
 
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
         """Return the sums of some examples."""
-        parts = [(logits.softmax(1).numpy(force=True), label.numpy(force=True)) for logits, label in batches]
-        nothing = (np.zeros((0, self.width), np.float32), np.zeros(0, np.int64))
-        shares, label = (np.concatenate(each) for each in zip(nothing, *parts, strict=True))
-        return self.sums_by(shares, label)
+        return self.sums_by(*shares_of(batches, self.width))
 
     def sums_by(self, shares: Array, label: Indices) -> Sums:
         """Return the sums by probabilities, float32 [n, classes]."""

@@ -132,8 +132,8 @@ def _of_texts(values: Array, least: int, name: str, where: str) -> Tree:
 
 def agreed(published: Sequence[Any], scaling: Scaling) -> dict[str, dict[str, Any]]:
     """Return the transforms {column: transform} of what clients published; columns that stay as they are left out."""
-    for each in published:
-        _check(each)
+    for client, each in enumerate(published):
+        _check(each, client)
     first = published[0]
     names, texts = list(first["names"]), set(first["texts"])
     for each in published[1:]:
@@ -150,7 +150,7 @@ def agreed(published: Sequence[Any], scaling: Scaling) -> dict[str, dict[str, An
     return {name: transform for name, transform in transforms.items() if transform}
 
 
-def _check(published: Any) -> None:
+def _check(published: Any, client: int) -> None:
     """Raise `InputError` for what no client can have published."""
     try:
         names, texts = published["names"], published["texts"]
@@ -169,7 +169,7 @@ def _check(published: Any) -> None:
     except (KeyError, TypeError, AttributeError):
         sound = False
     if not sound:
-        raise InputError("A client has published something that is no statistics of its columns of features.")
+        raise InputError(f"Client {client} has published something that is no statistics of its columns of features.")
 
 
 def _agreed_numbers(published: Sequence[Any], width: int, scaling: Scaling) -> list[dict[str, Any]]:

@@ -142,20 +142,19 @@ class Nodes(
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
         if self.edges is not None or is_graph_file(self.nodes):
+            nodes, edges = self.nodes, self.edges
+            if edges is None:
+                nodes, edges = tables_of_file(Path(str(nodes)), self.names())
             columns = partial(self.read_columns, owner="Nodes")
-            nodes: Any = self.nodes
-            edges: Any = self.edges
-            if is_graph_file(nodes):
-                nodes, edges = tables_of_file(Path(nodes), self.names())
-            form: Any = self.names(), "Nodes", self._are_numbers, columns, self.unknowns, self.by_ids
-            return reading.read_nodes(nodes, edges, *form)
+            names, numbers = self.names(), self._are_numbers
+            return reading.read_nodes(nodes, edges, names, "Nodes", numbers, columns, self.unknowns, self.by_ids)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):
             data, where = read_object(Path(data), where, "Data"), str(data)
         elif isinstance(data, Mapping):
             data = joined(data, where)
-        kind: Any = {"are_numbers": self._are_numbers, "labelled": bool(self.label), "unknown": self.unknowns}
-        collection = collection_of(data, where, raw=True, **kind)
+        numbers, labelled = self._are_numbers, bool(self.label)
+        collection = collection_of(data, where, (), numbers, labelled, raw=True, unknown=self.unknowns)
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")

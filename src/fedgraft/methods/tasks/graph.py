@@ -17,15 +17,13 @@ from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.task_abilities import EmbeddingTask, ObservedTask, ProfiledTask
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
-from fedgraft.domains.graphs.model import GraphModel, width_of
-from fedgraft.domains.graphs.plain_graphs import plain_graphs
+from fedgraft.domains.graphs.model import width_of
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.class_weights import own_weights
 from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
-from fedgraft.errors import require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -138,14 +136,7 @@ class Graph(
 
     def plain(self, model: nn.Module, shard: GraphShard | None, shared: Arrays) -> PlainModel:
         """The client's first layer, the convolutions, the readout and the head."""
-        assert isinstance(self.encoder, PlainEncoder | NetworkEncoder), "whoever asks has looked"
-        wanted = "for a model in PyG's own layers"
-        alone = isinstance(model, GraphModel)
-        require(alone, "sharing", f"one whose clients answer with one model, {wanted}", type(model).__name__)
-        require(not self.structure, "task.structure", f"false {wanted}", self.structure)
-        require(not self.wl, "task.wl", f"0 {wanted}", self.wl)
-        seen = (self.walks, self.degrees) if self.places else None
-        return plain_graphs(cast(GraphModel, model), self.encoder, cast(GraphShard, shard), seen)
+        return self.plain_of(model, cast(GraphShard, shard))
 
     def classified(
         self, model: nn.Module, shard: GraphShard, data: GraphData, remembered: Mapping[str, Any]

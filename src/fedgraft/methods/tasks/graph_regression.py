@@ -11,8 +11,6 @@ from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
-from fedgraft.domains.graphs.model import GraphModel
-from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.numbers import Numbers
@@ -74,11 +72,5 @@ class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask, PlainTask[
 
     def plain(self, model: nn.Module, shard: GraphShard | None, shared: Arrays) -> PlainModel:
         """The client's first layer, the convolutions, the readout and the head, whose number is in the user's unit."""
-        assert isinstance(self.encoder, PlainEncoder | NetworkEncoder), "whoever asks has looked"
-        wanted = "for a model in PyG's own layers"
-        alone = isinstance(model, GraphModel)
-        require(alone, "sharing", f"one whose clients answer with one model, {wanted}", type(model).__name__)
-        require(not self.structure, "task.structure", f"false {wanted}", self.structure)
-        require(not self.wl, "task.wl", f"0 {wanted}", self.wl)
-        seen, own = (self.walks, self.degrees) if self.places else None, cast(GraphShard, shard)
-        return plain_graphs(cast(GraphModel, model), self.encoder, own, seen, self.unit_of(own))
+        own = cast(GraphShard, shard)
+        return self.plain_of(model, own, self.unit_of(own))
