@@ -272,3 +272,11 @@ def test_a_file_where_a_data_set_has_a_number_names_the_data_set_that_reads_it(n
     message = rf"^data.{option} of data set '{name}' is a number; got 'mine.csv'. A table .* needs data.name={right}\.$"
     with pytest.raises(InputError, match=message):
         discovery.build("data", "data", {"name": name, option: "mine.csv"})
+
+
+@pytest.mark.parametrize("family", discovery.FAMILIES)
+def test_an_option_that_no_method_has_is_named_whatever_its_value_is(family: str) -> None:
+    for name in discovery.names(family):
+        for value in ("text", "e.csv", 3):
+            with pytest.raises(InputError, match=r"option named 'no_such_option'"):
+                discovery.build(family, "section", {"name": name, "no_such_option": value})

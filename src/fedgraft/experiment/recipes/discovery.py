@@ -88,7 +88,7 @@ def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
 def _check_tables(family: str, cls: type[Any], name: str, own: Mapping[str, Any]) -> None:
     """Raise `InputError` for a file where a data set has a number of this name, and others a table."""
     for key, value in own.items() if family == "data" else ():
-        if isinstance(value, str) and get_type_hints(cls)[key] in (int, float):
+        if isinstance(value, str) and get_type_hints(cls).get(key) in (int, float):
             tables = [each for each in _with(family, key) if Path in get_args(get_type_hints(find(family, each))[key])]
             tables = [each for each in tables if find(family, each).task == cls.task] or tables
             if tables:
