@@ -8,6 +8,7 @@ import numpy as np
 
 from fedgraft import contracts, wire
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.testing.comparison import same, travelled
@@ -21,6 +22,7 @@ MODEL = {
     "structure.w": np.array([0.5, -1], np.float32),
     "head.b": np.array([5], np.float32),
 }
+KEPT = {"optimizer": "adam", "learning_rate": 0.05, "keep_moments": True, "proximal": 0.1}
 CLIENTS = 4
 HIDDEN = 3
 
@@ -179,6 +181,17 @@ def two_runs_are_equal_to_the_last_bit(case: Case) -> None:
     one, other = play(case.toy()), play(case.toy())
     expect(same(one.state.sharing, other.state.sharing), "equal runs must end in equal states", other.state.sharing)
     expect(one.remembered == other.remembered, "clients of equal runs must remember the same", other.remembered)
+
+
+@LAWS.every
+def a_run_that_is_stopped_and_taken_up_ends_with_the_same_bits(case: Case) -> None:
+    """Keep all there is to know in state and memories, also where clients keep their optimisers' moments."""
+    whole = play(case.toy(rounds=4, training=KEPT))
+    begun = play(case.toy(rounds=4, training=KEPT), stop_after=2)
+    stored = RunState.from_tree(travelled(begun.state.to_tree())), begun.memories
+    taken_up = play(case.toy(rounds=4, training=KEPT), stored=stored)
+    expect(taken_up.digest == whole.digest, "a run that is taken up must end in the same models", taken_up.digest)
+    expect(taken_up.memories == whole.memories, "clients must remember the same", taken_up.memories)
 
 
 @LAWS.every

@@ -13,9 +13,10 @@ from fedgraft.contracts import Correction, Draw, HiddenPenalty, Indices, Observa
 from fedgraft.contracts.task import Loss, example_losses
 from fedgraft.contracts.values import Losses
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.training import Optimizer
+from fedgraft.engine.training import Moments, Optimizer
 from fedgraft.errors import DivergedError, FedgraftError
 from fedgraft.nn.flat_model import FlatModel
+from fedgraft.nn.proximal import pull_towards
 from fedgraft.wire.layouts import Arrays
 
 SEEDS = 2**31
@@ -56,10 +57,11 @@ class _Hooks(NamedTuple):
 
 @dataclass(frozen=True)
 class _Done:
-    """A run that has ended: the parameters, and the steps, examples and sums of losses so far."""
+    """A run that has ended: the parameters, the steps, examples and sums of losses so far, and moments that are kept."""
 
     arrays: Arrays
     counts: tuple[int, int, float, float]
+    moments: Moments
 
 
 class LocalTrainer:
@@ -68,7 +70,8 @@ class LocalTrainer:
     `flat` is the worker's model, as it was loaded last, and `optimizer` is over it. `sampler_state` is what the sampler
     remembers of this client, `g` the client's generator of this round, `guidance` {name: scalar that the sampler's half
     at the server sent}. A round `collects` where what it makes is sent to the server. With `fresh_rows` all halo rows
-    that changed came with the model, so that the round's first step need not ask for them.
+    that changed came with the model, so that the round's first step need not ask for them. `received` is the model that
+    `training.proximal` holds it near, and `moments` are those that the client kept of each run of its last round.
 
     `parked` is what an earlier trainer of this round returned by `park`; None for a new round. The sharing method then
     begins anew: what it ran to its end before is not trained again but loaded, and the run that was paused goes on.
@@ -88,6 +91,8 @@ class LocalTrainer:
         fresh_rows: bool = False,
         parked: Mapping[str, Any] | None = None,
         client: int = 0,
+        received: Arrays | None = None,
+        moments: Sequence[Moments] = (),
     ) -> None:
         self._plan, self._task, self._sampler, self._training = plan, plan.task, plan.sampler, plan.training
         self._flat, self._optimizer, self._data, self._g = flat, optimizer, data, g
@@ -106,6 +111,11 @@ class LocalTrainer:
         self._looks = (plan.observing is not None or plan.halo is not None) and parked is None
         self._equal: dict[int, torch.Tensor] = {}
         self._done: list[_Done] = []
+        self._kept, self.moments = moments, list[Moments]()
+        self._pull: Correction | None = None
+        if self._training.proximal and received is not None:
+            shared = {name: received[name] for name in plan.first}
+            self._pull = pull_towards(shared, self._training.proximal)
         self._walk = _Walk()
         self._blocks = plan.blocks(data)
         self._parked = parked
@@ -152,9 +162,9 @@ class LocalTrainer:
             self._flat.module.train()
         if self._replays:
             self._restore(self._replays.pop(0))
-            self._note_done()
             return
-        self._optimizer.reset(self.learning_rate)
+        run = len(self.moments)
+        self._optimizer.reset(self.learning_rate, self._kept[run] if run < len(self._kept) else None)
         self._flat.freeze(frozen)
         if self._parked:
             fresh = True
@@ -282,6 +292,8 @@ class LocalTrainer:
             losses = self._differentiate(draw, hooks, shared)
             if encoded is not None and shared is not None and shared.grad is not None and not walk.draws:
                 encoded.backward(shared.grad / count)  # type: ignore[no-untyped-call]
+            if self._pull is not None:
+                self._pull(self._flat.parameters, self._flat.gradients)
             if hooks.correct_gradient is not None:
                 hooks.correct_gradient(self._flat.parameters, self._flat.gradients)
             if self._training.clip > 0:
@@ -357,10 +369,14 @@ class LocalTrainer:
         return self.steps, self.examples, self._loss, self._loss_sq
 
     def _note_done(self) -> None:
+        moments = self._optimizer.moments() if self._training.keep_moments else {}
+        self.moments.append(moments)
         if self._waits:  # else no later run can pause
-            self._done.append(_Done(self._flat.read(), self._counts()))
+            self._done.append(_Done(self._flat.read(), self._counts(), moments))
 
-    def _restore(self, done: "_Done") -> None:
+    def _restore(self, done: _Done) -> None:
+        self._done.append(done)
+        self.moments.append(done.moments)
         self._flat.load(done.arrays)
         self.steps, self.examples, self._loss, self._loss_sq = done.counts
 
