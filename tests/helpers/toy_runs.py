@@ -170,7 +170,7 @@ EVERYTHING = {
     "evaluation": {"at": "clients", "every": 2},
     "checkpoint": {"every_seconds": 0},
 }
-"""Every kind of memory there is: of selector, codec at both ends, sharing, sampler, optimiser; torch's own generator."""
+"""Every kind of memory: of selector, codec at both ends, sharing, sampler, optimiser; and torch's own generator."""
 
 
 def execute_and_die(folder, changes, at_call=0, pause_seconds=0.0):

@@ -25,7 +25,7 @@ def pull_towards(centre: Arrays, strength: float) -> Pull:
             if name in gradients:
                 here = parameters[name].detach()
                 if there.device != here.device:  # once, not at every step
-                    there = towards[name] = there.to(here.device)  # noqa: PLW2901
+                    there = towards[name] = there.to(here.device)
                 gradients[name].add_(here - there, alpha=strength)
 
     return pull

@@ -123,7 +123,10 @@ def test_kept_moments_by_hand_and_what_a_run_begins_with():
     first = trainer(momentum=0.5, keep_moments=True)
     first.run()
     (kept,) = first.moments
-    assert {name: np.ravel(value).tolist() for name, value in kept.items()} == {"step": [0], "momentum_buffer": [-10, -6]}
+    assert {name: np.ravel(value).tolist() for name, value in kept.items()} == {
+        "step": [0],
+        "momentum_buffer": [-10, -6],
+    }
     for moments, end in (([kept], [1.82, 1.08]), ([], [1.32, 0.78])):
         after = trainer(momentum=0.5, keep_moments=True, moments=moments)
         after.load(centred(1.0, 0.6))

@@ -57,7 +57,7 @@ class _Hooks(NamedTuple):
 
 @dataclass(frozen=True)
 class _Done:
-    """A run that has ended: the parameters, the steps, examples and sums of losses so far, and moments that are kept."""
+    """A run that has ended: the parameters, the steps, examples and sums of losses so far, and moments to keep."""
 
     arrays: Arrays
     counts: tuple[int, int, float, float]
