@@ -140,6 +140,28 @@ def nothing_given_is_mutated_and_states_survive_the_wire(case: Case) -> None:
 
 
 @LAWS.every
+def a_model_that_may_be_moved_is_moved_alone(case: Case) -> None:
+    """Put other parameters in place of one group's, and leave all else as it was."""
+    method = case.method
+    if not isinstance(method, contracts.MovableSharing):
+        return
+    state = method.init(_shared(method), CLIENTS)
+    for values in ([1.0, -1.0, 2.0, 0.5], [3.0, 0.1, -2.0, 1.0]):
+        state = method.merge(state, _updates(method, values))
+    for group in _groups(method, state):
+        before = copy.deepcopy(state)
+        moved = {name: array + 1 for name, array in _parameters(method, method.model(state, group)).items()}
+        after = method.with_model(state, group, moved)
+        expect(same(state, before), "with_model changed the state it was given", state, before)
+        expect(same(after, travelled(after)), "the wire must carry the state", after)
+        for other in _groups(method, state):
+            wanted = method.model(state, other)
+            wanted = {**wanted, **moved} if other == group else wanted
+            found = method.model(after, other)
+            expect(same(found, wanted), f"the model of group {other} after group {group}'s was moved", found, wanted)
+
+
+@LAWS.every
 def some_clients_are_enough(case: Case) -> None:
     """Merge what one of several clients sends."""
     method = case.method

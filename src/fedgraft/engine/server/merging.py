@@ -10,15 +10,24 @@ from fedgraft.contracts import Aggregation, GroupedSharing, Selection, Sharing, 
 from fedgraft.engine.server.arrivals import Arrived
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards, norm
+from fedgraft.engine.server.server_step import ServerStep
 from fedgraft.wire.layouts import finite
 
 
 class Merging:
-    """Merge the updates that have arrived, within the safeguards; `aggregation` says what counts, None = everything."""
+    """Merge the updates that have arrived, within the safeguards.
+
+    `aggregation` says what counts, None = everything; `step` how far models go, None = to where they were merged.
+    """
 
     def __init__(
-        self, sharing: Sharing[Any], aggregation: Aggregation | None = None, safeguards: Safeguards | None = None
+        self,
+        sharing: Sharing[Any],
+        aggregation: Aggregation | None = None,
+        safeguards: Safeguards | None = None,
+        step: ServerStep | None = None,
     ) -> None:
+        self._step = step
         self._sharing, self._aggregation, self.safeguards = sharing, aggregation, safeguards or Safeguards()
         self._examples: Sequence[float] = ()
 
@@ -48,10 +57,14 @@ class Merging:
         while kept := arrived.without(refused).updates():
             groups = self._groups(state, kept)
             counted = [update for members in groups.values() for update in self._counted(members)]
+            counted.sort(key=lambda update: update.client)
             with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at
-                after = self._sharing.merge(state.sharing, sorted(counted, key=lambda update: update.client))
+                after, steps = self._sharing.merge(state.sharing, counted), state.server_optimizer
+                if self._step is not None:
+                    clients = [update.client for update in counted]
+                    after, steps = self._step.taken(state.sharing, after, clients, steps)
             if self._is_finite(after, kept):
-                state.sharing = after
+                state.sharing, state.server_optimizer = after, steps
                 state.sampler_shared = arrived.without(refused).sampler_shared(state.sampler_shared)
                 break
             worst = max(kept, key=lambda update: update.weight * norms[update.client]).client
