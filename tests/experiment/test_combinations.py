@@ -17,6 +17,7 @@ FAMILIES = {
     "codec": "codecs",
     "sharing": "sharing",
     "aggregation": "aggregation",
+    "server_optimizer": "server_optimizers",
     "model": "models",
 }
 NEEDS_OPTIONS = {
@@ -46,11 +47,14 @@ TINY = {
 
 
 def names(section: str) -> list[str]:
-    return [name for name in discovery.names(FAMILIES[section]) if name not in NOT_FOR_GRAPHS]
+    found = [name for name in discovery.names(FAMILIES[section]) if name not in NOT_FOR_GRAPHS]
+    return [*found, "none"] if section == "server_optimizer" else found
 
 
 def fits(chosen: dict[str, str]) -> bool:
     if (chosen.get("sharing"), chosen.get("model")) == ("fedstar", "network"):  # whose second channel needs layers
+        return False
+    if chosen.get("sharing") == "local" and chosen.get("server_optimizer", "none") != "none":  # nothing is shared
         return False
     wanted = TOLD_BY_A_SAMPLER.get(chosen.get("selector", ""))
     return wanted is None or chosen.get("sampler", wanted) == wanted
