@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.remarks import remarks
 from fedgraft.experiment.running.runner import execute
 from fedgraft.interface.result_lines import result_lines
+from fedgraft.methods.models.sage import SAGE
+from fedgraft.methods.tasks.node import Node
 from fedgraft.reports.figures.curve_figures import precision_recall
 from fedgraft.reports.pages.confusion import confusion_of
 from fedgraft.reports.stored.stored_runs import StoredRun
@@ -99,13 +100,12 @@ def test_classes_that_are_even_are_judged_by_accuracy(tmp_path):
 
 def said_of(validation, label, round=3, judged="accuracy", majority=0.0):
     """Remarks on a run of which a model is kept that answers so of validation nodes with these classes."""
-    labels = JudgedClasses(("ok", "fraud"), judged=judged, rare="fraud")
-    task = SimpleNamespace(metric=judged, better="higher", class_weights="")
-    sums = labels.sums_by(np.array(validation, np.float32), np.array(label))
-    score = labels.score(sums)
+    task = Node(SAGE(), judged=judged, class_names=("ok", "fraud"), classes=2, rare="fraud")
+    sums = task.labels.sums_by(np.array(validation, np.float32), np.array(label))
+    score = task.score(sums)
     best = {"round": round, "validation": score, "test": score, "sums": {"validation": sums}}
     yardsticks = {"node_majority": {"validation": majority, "test": majority}}
-    return remarks(SimpleNamespace(task=task), SimpleNamespace(best=best, round=20), yardsticks)
+    return remarks(SimpleNamespace(task=task, start={}), SimpleNamespace(best=best, round=20), yardsticks)
 
 
 def test_the_untrained_model_is_not_kept_in_silence():

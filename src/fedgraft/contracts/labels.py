@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts.detailed_scores import DetailedScores
+from fedgraft.contracts.detailed_scores import Chance, DetailedScores
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Sums
 from fedgraft.wire.layouts import Array
@@ -137,6 +137,10 @@ class Labels(ABC):
         """
         return {}
 
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return what a constant answer reaches on the examples of the sums; None (default) where they do not tell."""
+        return None
+
     @abstractmethod
     def answers(self, outputs: Tensor, unit: Unit) -> dict[str, Array]:
         """Return columns of answers, [n] each, in the user's unit and with the names of classes."""
@@ -191,6 +195,10 @@ class LabelledTask(DetailedScores[Shard, Prepared]):
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return the labels' measures."""
         return self.labels.measures(sums)
+
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return what a constant answer reaches, as the labels tell it."""
+        return self.labels.chance(sums)
 
     def choice(self, sums: Sums) -> float:
         """Return what a model is chosen by."""

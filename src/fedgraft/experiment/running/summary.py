@@ -68,7 +68,7 @@ def summarise(
         "test_at_best_validation": _number(state.best.get("test")),
         "measures": _measures(experiment.plan, state),
         **_decision(experiment.plan, state),
-        "remarks": remarks(experiment.plan, state, yardsticks),
+        "remarks": remarks(experiment.plan, state, baselines.constant(yardsticks)),
         "test_per_client": by_client,
         "test_plain_mean": mean(known) if known else None,
         "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
