@@ -132,14 +132,19 @@ class Labels(ABC):
     def decision(self, sums: Mapping[str, Sums]) -> dict[str, Any]:
         """Return how a class is answered, from the sums of splits: {} (default) for the likeliest.
 
-        Else {"class": name of the rarer, "share": of validation examples, "threshold": the probability from which on it
-        is answered, None for the likeliest, "curve": [(recall, precision, threshold)] of it on test}.
+        Else {"class": name of the rarer, "other": of the other one, "share": of validation examples, "threshold": the
+        probability from which on it is answered, None for the likeliest, "curve": [(recall, precision, threshold)] of
+        it on test}.
         """
         return {}
 
     def chance(self, sums: Sums) -> Chance | None:
         """Return what a constant answer reaches on the examples of the sums; None (default) where they do not tell."""
         return None
+
+    def decisions(self, sums: Mapping[str, Sums]) -> dict[str, dict[str, Any]]:
+        """Return {label: what `decision` tells of it} where an example has several; {} by default."""
+        return {}
 
     @abstractmethod
     def answers(self, outputs: Tensor, unit: Unit) -> dict[str, Array]:

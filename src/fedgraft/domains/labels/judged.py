@@ -141,6 +141,7 @@ class JudgedClasses(Classes):
             return {}
         return {
             "class": self.names[rare],
+            "other": self.names[1 - rare],
             "share": chosen[f"true_{rare}"] / chosen["count"],
             "threshold": self.threshold(chosen) if decides else None,
             "curve": curves.curves(test, 2, self.bins)[rare].points(POINTS) if decides and test.get("count") else [],

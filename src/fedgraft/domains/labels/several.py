@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -128,6 +129,15 @@ class Several(Labels):
         """Return the measures of each split, as `measures` does; arguments as of `Labels.measured`."""
         each = self._each(sums, chosen)
         return {split: self._told([measures[split] for measures in each]) for split in sums}
+
+    def decisions(self, sums: Mapping[str, Sums]) -> dict[str, dict[str, Any]]:
+        """Return how each label's class is answered, of those for which it is not the likeliest."""
+        splits = {split: self._by_label(each) for split, each in sums.items()}
+        told = {
+            name: self.each.decision({split: parts[number] for split, parts in splits.items()})
+            for number, name in enumerate(self.names)
+        }
+        return {name: decision for name, decision in told.items() if decision}
 
     def mean_loss(self, sums: Sums) -> float:
         """Return the mean over labels of the mean loss."""
