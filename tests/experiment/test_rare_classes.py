@@ -87,10 +87,34 @@ def test_what_is_chosen_by_the_data_is_said(tmp_path, caplog):
     task.fitted(task.shards())
     assert "The rarer class 'fraud' is 5.42%" in caplog.text
     assert "average precision" in caplog.text
+    assert "weigh alike by default; task.class_weights = 'balanced' or task.focal gives a rare one more." in caplog.text
+    for option, value in (("task.class_weights", "balanced"), ("task.focal", 2.0)):
+        caplog.clear()
+        task = load("graft_node", {**QUICK, **own, option: value}).agreed()
+        task.fitted(task.shards())
+        assert "The rarer class 'fraud'" in caplog.text
+        assert "task.class_weights" not in caplog.text
     caplog.clear()
     task = load("graft_node", {**QUICK, **own, "evaluation.metric": "accuracy"}).agreed()
     assert task.fitted(task.shards()).plan.task.metric == "accuracy"
     assert "rarer" not in caplog.text
+
+
+@pytest.mark.parametrize("option", [{"task.class_weights": "balanced"}, {"task.focal": 2.0}])
+@pytest.mark.parametrize("recipe", ["links", "node_regression"])
+def test_weights_of_a_task_without_classes_are_one_line(tmp_path, recipe, option):
+    (key,) = option
+    with pytest.raises(InputError, match=rf"No task option named '{key[5:]}' with task.name = .*'node' .* has it\.$"):
+        load(recipe, {**bank(tmp_path), **option})
+
+
+def test_of_several_own_classes_auc_is_the_mean_over_classes(tmp_path):
+    own = bank(tmp_path)
+    table = pd.read_csv(tmp_path / "nodes.csv")
+    table.assign(label=pd.cut(table["risk"], 30, labels=False)).to_csv(tmp_path / "nodes.csv", index=False)
+    summary = execute(load("graft_node", {**QUICK, **own, "rounds": 1}))
+    assert summary["metric"] == "accuracy"
+    assert {"auc", "average_precision"} <= summary["measures"]["test"].keys()
 
 
 def test_classes_that_are_even_are_judged_by_accuracy(tmp_path):

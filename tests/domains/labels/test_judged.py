@@ -114,6 +114,25 @@ def test_of_more_classes_the_mean_over_those_there_are():
     assert "f1" not in measured
 
 
+@pytest.mark.parametrize("spread", [1.0, 3.0, 8.0])
+@pytest.mark.parametrize("classes", [30, 100])
+def test_of_many_classes_areas_stay_means_over_classes_to_a_hundredth(classes, spread):
+    g = np.random.default_rng(5)
+    label = g.integers(0, classes, 40 * classes)
+    logits = spread * (g.normal(size=(len(label), classes)) + 2 * np.eye(classes)[label])
+    shares = np.exp(logits - logits.max(1, keepdims=True))
+    shares = (shares / shares.sum(1, keepdims=True)).astype(np.float32)
+    labels = JudgedClasses(tuple(map(str, range(classes))))
+    measured = labels.measures(labels.sums_by(shares, label))
+    each = [exact((label == k).astype(np.int64), shares[:, k]) for k in range(classes)]
+    precision, area = np.mean(each, axis=0)
+    assert abs(measured["auc"] - area) < 0.01
+    assert abs(measured["average_precision"] - precision) < 0.05
+    assert len(labels.sums) < 9000
+    labels = JudgedClasses(labels.names, judged="average_precision")
+    assert abs(labels.score(labels.sums_by(shares, label)) - precision) < 0.01
+
+
 def test_without_examples_nothing_is_known():
     nothing = TWO.sums_by(np.zeros((0, 2), np.float32), np.zeros(0, np.int64))
     assert all(map(math.isnan, TWO.measures(nothing).values()))

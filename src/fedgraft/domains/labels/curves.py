@@ -22,8 +22,11 @@ FAR: Final = 108.0
 """The largest log odds that there are, of the smallest float32."""
 ALL_BINS: Final = 4096
 """Bins of all classes together, but `LEAST` of each at least: errors of two classes stay below a thousandth."""
-LEAST: Final = 40
-"""Bins of a class, of however many there are: errors of its area stay below a hundredth; ours."""
+LEAST: Final = 160
+"""Bins of a class, of however many there are, where a model is chosen by its area or its average precision."""
+FEWEST: Final = 40
+"""The same where these are told beside another measure: errors of areas stay below a hundredth, those of average
+precision below a few; ours."""
 SHARES: Final = (1, 5, 10)
 """Shares of all examples, in percent, whose precision and recall are told."""
 
@@ -111,9 +114,9 @@ def names(classes: int, bins: int) -> tuple[str, ...]:
     return tuple(f"{what}_{k}_{part}" for k in counted for what in ("of", "not") for part in range(bins))
 
 
-def bins_of(classes: int) -> int:
-    """Return how many bins a class has; of several labels, of the classes of all."""
-    return max(LEAST, ALL_BINS // max(1, classes))
+def bins_of(classes: int, least: int = LEAST) -> int:
+    """Return how many bins a class has, `least` or more; of several labels, of the classes of all."""
+    return max(least, ALL_BINS // max(1, classes))
 
 
 def counts_of(probabilities: Array, label: Indices, bins: int) -> Floats:

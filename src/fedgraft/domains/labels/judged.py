@@ -65,7 +65,8 @@ class JudgedClasses(Classes):
     @property
     def bins(self) -> int:
         """How many bins of probability a class has."""
-        return curves.bins_of(self.width * self.labels)
+        least = curves.LEAST if self.judged in DECIDING else curves.FEWEST
+        return curves.bins_of(self.width * self.labels, least)
 
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
         """Return the sums of some examples."""

@@ -9,9 +9,10 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.run_state import RunState
 
 NO_BETTER = 0.02
-"""By how much at least a model that has learnt is above chance, as a share of what is between chance and 1; ours.
-
-Of an error half of it, which is about as much of its square."""
+"""By how much at least a model that has learnt is above chance, as a share of what is between chance and 1, of an error
+half of it, which is about as much of its square; ours."""
+MOST = 0.5
+"""The most that this may be of chance itself: of a class of one in a thousand twice its share is a find; ours."""
 
 
 def remarks(plan: Plan, state: RunState, constants: Mapping[str, Mapping[str, float]]) -> list[str]:
@@ -74,4 +75,5 @@ def _at_chance(plan: Plan, state: RunState, sums: Sums, constants: Mapping[str, 
 def _no_better(score: float, chance: Chance, better: str) -> bool:
     if better == "lower":
         return score >= chance.value * (1 - NO_BETTER / 2)
-    return score <= chance.value + NO_BETTER * (1 - chance.value)
+    margin = NO_BETTER * (1 - chance.value)
+    return score <= chance.value + (min(margin, MOST * chance.value) if chance.value else margin)
