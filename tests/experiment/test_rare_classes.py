@@ -87,13 +87,18 @@ def test_what_is_chosen_by_the_data_is_said(tmp_path, caplog):
     task.fitted(task.shards())
     assert "The rarer class 'fraud' is 5.42%" in caplog.text
     assert "average precision" in caplog.text
-    assert "weigh alike by default; task.class_weights = 'balanced' or task.focal gives a rare one more." in caplog.text
-    for option, value in (("task.class_weights", "balanced"), ("task.focal", 2.0)):
+    assert "Class weights are none by default, as task.logit_adjustment = 1 does much of what they do; " in caplog.text
+    assert "task.class_weights = 'balanced' with task.logit_adjustment = 0 sets them." in caplog.text
+    plain = {"task.label_smoothing": 0.0, "task.logit_adjustment": 0.0}
+    for options in (plain, {**plain, "task.class_weights": "balanced"}, {**plain, "task.focal": 2.0}):
         caplog.clear()
-        task = load("graft_node", {**QUICK, **own, option: value}).agreed()
+        task = load("graft_node", {**QUICK, **own, **options}).agreed()
         task.fitted(task.shards())
         assert "The rarer class 'fraud'" in caplog.text
-        assert "task.class_weights" not in caplog.text
+        said = (
+            "Class weights are none by default; task.class_weights = 'balanced' or task.focal sets them." in caplog.text
+        )
+        assert said == (options == plain)
     caplog.clear()
     task = load("graft_node", {**QUICK, **own, "evaluation.metric": "accuracy"}).agreed()
     assert task.fitted(task.shards()).plan.task.metric == "accuracy"

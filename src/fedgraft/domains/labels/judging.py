@@ -99,9 +99,11 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
         weights, focal = (getattr(self, name, "") for name in ("class_weights", "focal"))
         if "class_weights" not in options or weights or focal:
             return ""
-        return (
-            " All classes weigh alike by default; task.class_weights = 'balanced' or task.focal gives a rare one more."
-        )
+        smoothed, adjusted = (getattr(self, name, 0.0) for name in ("label_smoothing", "logit_adjustment"))
+        focal = "" if smoothed else " or task.focal"  # which does not go with it
+        beside = f", as task.logit_adjustment = {adjusted:g} does much of what they do" if adjusted else ""
+        instead = " with task.logit_adjustment = 0" if adjusted else ""
+        return f" Class weights are none by default{beside}; task.class_weights = 'balanced'{focal}{instead} sets them."
 
 
 def rare_said(names: Sequence[str], counts: Indices) -> str:
