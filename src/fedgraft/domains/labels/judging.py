@@ -62,7 +62,7 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
         label = label_of(shard)
         if len(label) < 2 or label.ndim > 1 or not (label == label[0]).all():
             return []
-        if self.tells_classes:
+        if label.dtype.kind != "f":  # a site's task may not know yet what it tells
             name = shard.classes[int(label[0])]  # type: ignore[attr-defined]
             said = f"All {len(label)} training examples here are of one class, {name!r}"
             return [f"{said}: their scores mean nothing, unless other clients have other classes."]
@@ -110,7 +110,7 @@ def rare_said(names: Sequence[str], counts: Indices) -> str:
     """Say by what a model is chosen where one of two classes is rare, by `counts` as of `counted`; "" where none is."""
     total, told = counts.sum(axis=-1), "what a model is chosen by, and told as, is"
     shares = counts.min(axis=-1) / np.maximum(total, 1)
-    few = int(((shares < RARE) & (total > 0)).sum())
+    few = int(((shares > 0) & (shares < RARE)).sum())
     if not few:
         return ""
     if counts.ndim == 1:
