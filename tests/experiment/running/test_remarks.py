@@ -14,9 +14,10 @@ from fedgraft.experiment.running.remarks import remarks
 NAMES = ("ok", "fraud", "odd")
 
 
-def remarks_of(task, sums, round=3, constants=None, start=None):
+def remarks_of(task, sums, round=3, constants=None, start=None, test=None):
     """Remarks on a kept model with these sums on validation, after 20 rounds."""
-    best = {"round": round, "validation": task.score(sums), "test": task.score(sums), "sums": {"validation": sums}}
+    by_split = {"validation": sums, "test": test or sums}
+    best = {"round": round, **{split: task.score(each) for split, each in by_split.items()}, "sums": by_split}
     state = SimpleNamespace(best=best, round=20)
     return remarks(SimpleNamespace(task=task, start=start or {}), state, constants or {})
 
@@ -140,3 +141,11 @@ def test_nothing_is_said_where_nothing_is_scored():
     assert remarks_of(task, nothing) == []
     (said,) = remarks_of(task, task.labels.sums_by(np.float32([[0.9, 0.1]] * 3), np.zeros(3, np.int64)), round=0)
     assert said.startswith("All 3 validation examples are of one class")
+
+
+def test_a_test_split_of_one_class_is_said_beside_the_rest():
+    task = nodes("average_precision")
+    one = task.labels.sums_by(np.float32([[0.9, 0.1]] * 3), np.zeros(3, np.int64))
+    (said,) = remarks_of(task, known(task, 2), test=one)
+    assert said == "All 3 test examples are of one class: the score on test means nothing."
+    assert len(remarks_of(task, guessed(task, 2), test=one)) == 2

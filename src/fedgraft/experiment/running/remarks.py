@@ -20,15 +20,26 @@ def remarks(plan: Plan, state: RunState, constants: Mapping[str, Mapping[str, fl
 
     `constants` are {yardstick: {split: score}}, of those that say the same of everything and were scored.
     """
-    sums = state.best.get("sums", {}).get("validation", {})
-    if said := _one_class(sums):
-        return [said]
+    sums = state.best.get("sums", {})
+    if count := _of_one_class(sums.get("validation", {})):
+        return [
+            f"All {count} validation examples are of one class: the score means nothing. At least two classes are "
+            "needed; see which column data.label names."
+        ]
+    said = [_kept(plan, state, sums.get("validation", {}), constants)]
+    if count := _of_one_class(sums.get("test", {})):
+        said.append(f"All {count} test examples are of one class: the score on test means nothing.")
+    return [each for each in said if each]
+
+
+def _kept(plan: Plan, state: RunState, sums: Sums, constants: Mapping[str, Mapping[str, float]]) -> str:
+    """Say that the kept model is the first one, or no better than what needs none."""
     if math.isnan(state.best.get("validation", math.nan)):
-        return []
+        return ""
     chance = _at_chance(plan, state, sums, constants)
     if state.best["round"] == 0 and state.round:
-        return [_untrained(plan, state, chance)]
-    return [f"The score is at chance: {chance}."] if chance else []
+        return _untrained(plan, state, chance)
+    return f"The score is at chance: {chance}." if chance else ""
 
 
 def _untrained(plan: Plan, state: RunState, chance: str) -> str:
@@ -47,15 +58,10 @@ def _untrained(plan: Plan, state: RunState, chance: str) -> str:
     )
 
 
-def _one_class(sums: Sums) -> str:
-    """Say that all validation examples are of one class."""
+def _of_one_class(sums: Sums) -> int:
+    """Return how many examples there are, where all are of one class; 0 where they are not, or sums do not tell."""
     classes = [name for name in sums if name.startswith("true_") and sums[name]]
-    if len(classes) != 1 or not sums.get("count"):
-        return ""
-    return (
-        f"All {int(sums['count'])} validation examples are of one class: the score means nothing. At least two classes "
-        "are needed; see which column data.label names."
-    )
+    return int(sums.get("count", 0)) if len(classes) == 1 else 0
 
 
 def _at_chance(plan: Plan, state: RunState, sums: Sums, constants: Mapping[str, Mapping[str, float]]) -> str:
