@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts.detailed_scores import DetailedScores
+from fedgraft.contracts.detailed_scores import Chance, DetailedScores
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Sums
 from fedgraft.wire.layouts import Array
@@ -132,9 +132,18 @@ class Labels(ABC):
     def decision(self, sums: Mapping[str, Sums]) -> dict[str, Any]:
         """Return how a class is answered, from the sums of splits: {} (default) for the likeliest.
 
-        Else {"class": name of the rarer, "share": of validation examples, "threshold": the probability from which on it
-        is answered, None for the likeliest, "curve": [(recall, precision, threshold)] of it on test}.
+        Else {"class": name of the rarer, "other": of the other one, "share": of validation examples, "threshold": the
+        probability from which on it is answered, None for the likeliest, "curve": [(recall, precision, threshold)] of
+        it on test}.
         """
+        return {}
+
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return what a constant answer reaches on the examples of the sums; None (default) where they do not tell."""
+        return None
+
+    def decisions(self, sums: Mapping[str, Sums]) -> dict[str, dict[str, Any]]:
+        """Return {label: what `decision` tells of it} where an example has several; {} by default."""
         return {}
 
     @abstractmethod
@@ -191,6 +200,10 @@ class LabelledTask(DetailedScores[Shard, Prepared]):
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return the labels' measures."""
         return self.labels.measures(sums)
+
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return what a constant answer reaches, as the labels tell it."""
+        return self.labels.chance(sums)
 
     def choice(self, sums: Sums) -> float:
         """Return what a model is chosen by."""

@@ -308,6 +308,7 @@ def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any,
         options["encoder"] = _build_encoder(section_of(content, "model"), name, get_type_hints(cls)["encoder"])
     elif "model" in content:
         raise InputError(f"task {name!r} has a model of its own; leave the section [model] out.")
+    discovery.check_keys("tasks", cls, "task", name, options)
     return _with_parts(discovery.construct(cls, "task", options), name, sharing)
 
 

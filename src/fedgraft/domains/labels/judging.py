@@ -1,6 +1,6 @@
 """What tasks that tell labels do to be judged by a measure that is asked for, or by one that suits the data."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, Self
 
@@ -11,14 +11,14 @@ from fedgraft.contracts.labels import JudgedTask, LabelledTask
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels import numbers
-from fedgraft.domains.labels.class_weights import check_names
+from fedgraft.domains.labels.class_weights import check_names, counts_of
 from fedgraft.domains.labels.judged import METRICS
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError
 
 RARE: Final = 0.2
 """Share of training examples below which the rarer of two classes is what a model is judged by; ours."""
-MOST_CLASSES: Final = 20
+MOST_CLASSES: Final = 100
 """Classes of own tables up to which areas are told class by class; of more it takes long messages."""
 
 
@@ -62,14 +62,14 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
         label = label_of(shard)
         if len(label) < 2 or label.ndim > 1 or not (label == label[0]).all():
             return []
-        if self.tells_classes:
+        if label.dtype.kind != "f":  # a site's task may not know yet what it tells
             name = shard.classes[int(label[0])]  # type: ignore[attr-defined]
             said = f"All {len(label)} training examples here are of one class, {name!r}"
             return [f"{said}: their scores mean nothing, unless other clients have other classes."]
         return [f"All {len(label)} training examples here have the same number, {label[0]:g}: R2 of them is undefined."]
 
     def _by_classes(self, names: tuple[str, ...] | None, counts: Indices) -> Self:
-        """Judged by accuracy unless asked otherwise or, of two classes, one is rare."""
+        """Judged by accuracy unless asked otherwise or, of two classes, one is rare; `counts` as of `counted`."""
         options = {each.name for each in fields(self)}  # type: ignore[arg-type]
         if names is None:
             if self.judged not in ("", "accuracy"):
@@ -84,21 +84,42 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
         known: dict[str, Any] = {}
         if "class_names" in options:
             known["class_names"] = names
-        share = counts.min() / counts.sum() if two else 1.0
-        if two:
+        if two and counts.ndim == 1:
             known["rare"] = names[int(counts[1] <= counts[0])]
         judged = self.judged
-        if not judged and share < RARE:
+        if not judged and two and (said := rare_said(names, counts)):
             judged = "average_precision"
-            tell(
-                [
-                    f"The rarer class {known['rare']!r} is {share:.2%} of the training examples: what a model is "
-                    "chosen by, and told as, is its average precision; evaluation.metric = 'accuracy' goes by that."
-                ]
-            )
+            tell([f"{said}; evaluation.metric = 'accuracy' goes by that.{self._weights_said(options)}"])
         if not judged and len(names) <= MOST_CLASSES:
             judged = "accuracy"
         return replace(self, judged=judged, **known) if judged else self  # type: ignore[type-var]
+
+    def _weights_said(self, options: Collection[str]) -> str:
+        """Say what else a rare class can be given, unless it is, or the task has no such option."""
+        weights, focal = (getattr(self, name, "") for name in ("class_weights", "focal"))
+        if "class_weights" not in options or weights or focal:
+            return ""
+        smoothed, adjusted = (getattr(self, name, 0.0) for name in ("label_smoothing", "logit_adjustment"))
+        focal = "" if smoothed else " or task.focal"  # which does not go with it
+        beside = f", as task.logit_adjustment = {adjusted:g} does much of what they do" if adjusted else ""
+        instead = " with task.logit_adjustment = 0" if adjusted else ""
+        return f" Class weights are none by default{beside}; task.class_weights = 'balanced'{focal}{instead} sets them."
+
+
+def rare_said(names: Sequence[str], counts: Indices) -> str:
+    """Say by what a model is chosen where one of two classes is rare, by `counts` as of `counted`; "" where none is."""
+    total, told = counts.sum(axis=-1), "what a model is chosen by, and told as, is"
+    shares = counts.min(axis=-1) / np.maximum(total, 1)
+    few = int(((shares > 0) & (shares < RARE)).sum())
+    if not few:
+        return ""
+    if counts.ndim == 1:
+        rare = names[int(counts[1] <= counts[0])]
+        return f"The rarer class {rare!r} is {shares:.2%} of the training examples: {told} its average precision"
+    return (
+        f"Of {few} of {len(counts)} labels the rarer class is less than {RARE:.0%} of the training examples: {told} "
+        "the mean over labels of its average precision"
+    )
 
 
 def label_of(shard: Any) -> Any:
@@ -107,20 +128,31 @@ def label_of(shard: Any) -> Any:
 
 
 def counted(shards: Sequence[Any]) -> tuple[tuple[str, ...] | None, Indices]:
-    """Return names of classes, None where clients differ in them, and how many training examples each has."""
-    total: dict[str, int] = {}
+    """Return names of classes, None where clients differ in them, and how many training examples each has.
+
+    The counts are int64 [classes]; where an example has several labels, [labels, classes].
+    """
+    total: dict[str, Any] = {}
     every = {tuple(shard.classes) for shard in telling(shards)}
     for shard in telling(shards):
-        counts = np.bincount(label_of(shard), minlength=len(shard.classes))
-        for name, count in zip(shard.classes, counts.tolist(), strict=True):
+        for name, count in zip(shard.classes, counts_of(shard, len(shard.classes)).T, strict=True):
             total[name] = total.get(name, 0) + count
-    return (next(iter(every)) if len(every) == 1 else None), np.array(list(total.values()), np.int64)
+    return (next(iter(every)) if len(every) == 1 else None), np.array(list(total.values()), np.int64).T
 
 
 def check_classes(names: Sequence[str] | None, counts: Indices) -> None:
-    """Raise `InputError` where all training examples are of one class."""
-    if len(there := np.flatnonzero(counts)) > 1 or not len(there):
+    """Raise `InputError` where all training examples are of one class, of several labels those of each.
+
+    `counts` are as of `counted`.
+    """
+    if ((counts > 0).sum(axis=-1) > 1).any() or not counts.any():
         return
+    if counts.ndim > 1:
+        raise InputError(
+            f"Of each of the {len(counts)} labels all training examples are of one class: there is nothing to tell "
+            "apart; at least two classes are needed."
+        )
+    there = np.flatnonzero(counts)
     only = f" {names[int(there[0])]!r}" if names is not None else ""
     raise InputError(
         f"All {int(counts.sum())} training examples are of one class{only}: there is nothing to tell apart, and any "

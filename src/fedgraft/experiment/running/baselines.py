@@ -9,7 +9,7 @@ sending all their data once would cost.
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -67,6 +67,15 @@ def local(names: Iterable[str]) -> list[str]:
         for name in names
         if name == LOCAL_ONLY or (name not in TRAINED_YARDSTICKS and find("yardsticks", name).local)
     ]
+
+
+def constant(yardsticks: Mapping[str, Scores]) -> dict[str, Scores]:
+    """Return the scores of those yardsticks that say the same of everything."""
+    return {
+        name: scored
+        for name, scored in yardsticks.items()
+        if name not in TRAINED_YARDSTICKS and find("yardsticks", name).constant
+    }
 
 
 def raw_data(shards: Sequence[Any]) -> int | None:
