@@ -51,8 +51,10 @@ def summarise(
     known = [score for score in by_client.values() if score is not None] if state.best["sums"] else []
     yardsticks = baselines.scores(experiment, [shards[client] for client in scored] if sampled else shards)
     raw_data, alone = None, None
+    notes = remarks(experiment.plan, state, baselines.constant(yardsticks))
     if here:
         raw_data, alone = baselines.raw_data(shards), baselines.client_alone(experiment, state, shards)
+        notes += [each for each in (baselines.not_tried(experiment, state),) if each]
     return {
         "recipe": experiment.recipe,
         "dataset": experiment.sections["data"]["name"],
@@ -68,7 +70,7 @@ def summarise(
         "test_at_best_validation": _number(state.best.get("test")),
         "measures": _measures(experiment.plan, state),
         **_decision(experiment.plan, state),
-        "remarks": remarks(experiment.plan, state, baselines.constant(yardsticks)),
+        "remarks": notes,
         "test_per_client": by_client,
         "test_plain_mean": mean(known) if known else None,
         "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
