@@ -89,7 +89,7 @@ def summarise(
 
 
 def _remarks(
-    experiment: Experiment, state: RunState, yardsticks: Mapping[str, Mapping[str, float]], here: bool
+    experiment: Experiment, state: RunState, yardsticks: Mapping[str, baselines.Scores], here: bool
 ) -> list[str]:
     """Sentences about what is kept, and what it is not held against."""
     said = remarks(experiment.plan, state, baselines.constant(yardsticks))
