@@ -7,10 +7,11 @@ from typing import Any, Final, Self
 import numpy as np
 
 from fedgraft.contracts.data import telling
-from fedgraft.contracts.labels import JudgedTask, LabelledTask
+from fedgraft.contracts.labels import ClassCounts, JudgedTask, LabelledTask
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels import numbers
+from fedgraft.domains.labels.class_notes import twin_notes
 from fedgraft.domains.labels.class_weights import check_names
 from fedgraft.domains.labels.judged import METRICS
 from fedgraft.domains.notes import tell
@@ -55,7 +56,18 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
             return self
         found, counts = counted(shards)
         check_classes(found, counts)
-        return self._by_classes(found, counts)
+        suited, notes = self._by_classes(found, counts, counts)
+        tell(notes)
+        return suited
+
+    def judged_among(self, classes: ClassCounts) -> tuple[Self, list[str]]:
+        """Return this task judged by what suits classes that clients have told of, and notes why."""
+        if not self.tells_classes:
+            return self, []
+        told = zip(classes.least.tolist(), classes.most.tolist(), strict=True)
+        shown = [f"{least:,}" if least == most else f"{least:,} to {most:,}" for least, most in told]
+        suited, notes = self._by_classes(classes.names if classes.alike else None, classes.least, classes.most)
+        return suited, [*twin_notes(classes.names, shown, "All clients"), *notes]
 
     def remarks(self, shard: Shard) -> list[str]:
         """Return a note where all of a client's training examples have one class, or one number."""
@@ -68,8 +80,12 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
             return [f"{said}: their scores mean nothing, unless other clients have other classes."]
         return [f"All {len(label)} training examples here have the same number, {label[0]:g}: R2 of them is undefined."]
 
-    def _by_classes(self, names: tuple[str, ...] | None, counts: Indices) -> Self:
-        """Judged by accuracy unless asked otherwise or, of two classes, one is rare."""
+    def _by_classes(self, names: tuple[str, ...] | None, least: Indices, most: Indices) -> tuple[Self, list[str]]:
+        """Judged by accuracy unless asked otherwise or, of two classes, one is rare; and notes why.
+
+        There are `least` to `most` training examples of each class, int64 [classes]; `names` is None where clients
+        differ in them.
+        """
         options = {each.name for each in fields(self)}  # type: ignore[arg-type]
         if names is None:
             if self.judged not in ("", "accuracy"):
@@ -77,28 +93,32 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
                     f"evaluation.metric = {self.judged!r} needs the same classes at all clients, which these data do "
                     "not have; accuracy does not."
                 )
-            return self
+            return self, []
         two = len(names) == 2
         if self.judged == "f1" and not two:
             raise InputError(f"evaluation.metric = 'f1' is for two classes; these data have {len(names)}: macro_f1.")
         known: dict[str, Any] = {}
         if "class_names" in options:
             known["class_names"] = names
-        share = counts.min() / counts.sum() if two else 1.0
+        rarer = int(two and most[1] <= most[0])
         if two:
-            known["rare"] = names[int(counts[1] <= counts[0])]
-        judged = self.judged
-        if not judged and share < RARE:
+            known["rare"] = names[rarer]
+        judged, notes = self.judged, list[str]()
+        if not judged and two and (share := _share(rarer, least, most)) < RARE:
             judged = "average_precision"
-            tell(
-                [
-                    f"The rarer class {known['rare']!r} is {share:.2%} of the training examples: what a model is "
-                    "chosen by, and told as, is its average precision; evaluation.metric = 'accuracy' goes by that."
-                ]
+            at_most = "" if (least == most).all() else "at most "
+            notes.append(
+                f"The rarer class {known['rare']!r} is {at_most}{share:.2%} of the training examples: what a model is "
+                "chosen by, and told as, is its average precision; evaluation.metric = 'accuracy' goes by that."
             )
         if not judged and len(names) <= MOST_CLASSES:
             judged = "accuracy"
-        return replace(self, judged=judged, **known) if judged else self  # type: ignore[type-var]
+        return (replace(self, judged=judged, **known) if judged else self), notes  # type: ignore[type-var]
+
+
+def _share(place: int, least: Indices, most: Indices) -> float:
+    """The share of one of two classes, at most, where there are `least` to `most` examples of each, int64 [2]."""
+    return float(most[place] / max(1, most[place] + least[1 - place]))
 
 
 def label_of(shard: Any) -> Any:

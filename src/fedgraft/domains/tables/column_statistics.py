@@ -38,7 +38,7 @@ UNKNOWN, BINARY, WORDS, NUMBER = range(4)
 # --- what a client publishes ------------------------------------------------------------------------------------------
 
 
-def statistics_of(columns: Columns, least: int, scaling: Scaling, where: str, own: bool = False) -> Tree:
+def statistics_of(columns: Columns, least: int, scaling: Scaling, where: str, own: bool = False) -> dict[str, Tree]:
     """Return what a client publishes of its columns of features; `where` names its table in errors.
 
     Nothing is told that fewer than `least` rows are behind: of a column with fewer numbers its kind is `UNKNOWN`, and a
@@ -148,6 +148,23 @@ def agreed(published: Sequence[Any], scaling: Scaling) -> dict[str, dict[str, An
         for name in names
     }
     return {name: transform for name, transform in transforms.items() if transform}
+
+
+def all_alike(published: Sequence[Any]) -> dict[str, Any]:
+    """Return what must be the same at all clients, {option of a task: value}, from what each has published of it.
+
+    Raises `InputError` where two differ.
+    """
+    for client, each in enumerate(published):
+        if not isinstance(each, dict) or each.keys() != published[0].keys():
+            raise InputError(f"Client {client} has published something else than client 0 of what all have alike.")
+        for name, value in each.items():
+            if value != published[0][name]:
+                raise InputError(
+                    f"Clients' tables must be alike, or the recipe must say task.{name}: it is {published[0][name]} by "
+                    f"those of client 0 and {value} by those of client {client}."
+                )
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in (published or [{}])[0].items()}
 
 
 def _check(published: Any, client: int) -> None:
