@@ -137,8 +137,11 @@ class Experiment:
 
     def with_data(self, data: Data[Any]) -> "Experiment":
         """Return the experiment on a data set of the same name."""
-        section = as_section(self.sections["data"]["name"], data)
-        return replace(self, data=data, sections={**self.sections, "data": section})
+        return replace(self, data=data, sections=self._with_sections(data=data))
+
+    def _with_sections(self, **methods: Any) -> Section:
+        made = {name: as_section(self.sections[name]["name"], method) for name, method in methods.items()}
+        return {**self.sections, **made}
 
     def shards(self) -> Sequence[Any]:
         """Load every client's data, as the task reads them."""
@@ -175,12 +178,8 @@ class Experiment:
 
         Raises `InputError` where the task was told otherwise.
         """
-        if isinstance(wanted := self.sections["selector"].get("clients"), int) and wanted > len(shards):
-            if "selector.clients" in self.asked or not is_usual(self.recipe, "selector", "clients", wanted):
-                LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, len(shards))
-            selector: Any = self.selector
-            sections = {**self.sections, "selector": {**self.sections["selector"], "clients": len(shards)}}
-            return replace(self, selector=replace(selector, clients=len(shards)), sections=sections).fitted(shards)
+        if (cohort := self.among(len(shards))) is not self:
+            return cohort.fitted(shards)
         if (suited := suiting.judged_by_data(self.plan.task, self.data, shards)) != self.plan.task:
             return self.with_task(suited).fitted(shards)
         task = self.plan.task.fitted(shards) if isinstance(self.plan.task, FittedTask) else self.plan.task
@@ -193,18 +192,24 @@ class Experiment:
                 raise InputError(f"task.{each.name} must be {fitted!r} with these data; got {value!r}.")
         return self.with_task(task)
 
+    def among(self, count: int) -> "Experiment":
+        """Return the experiment with a cohort of no more than so many clients, with a note where one was asked for."""
+        wanted = self.sections["selector"].get("clients")
+        if not isinstance(wanted, int) or wanted <= count:
+            return self
+        if "selector.clients" in self.asked or not is_usual(self.recipe, "selector", "clients", wanted):
+            LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, count)
+        selector: Any = replace(self.selector, clients=count)  # type: ignore[type-var]
+        return replace(self, selector=selector, sections=self._with_sections(selector=selector))
+
     def with_task(self, task: Task[Any, Any]) -> "Experiment":
-        """Return the experiment with a task that knows what it must of data, and all that depends on it fitted to it."""
+        """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
         sharing, sampler = fitted_sharing(self.plan.sharing, task), fitted_sampler(self.plan.sampler, task)
         plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=_build_rows(self.sections, task))
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
-        fitted = {
-            "task": {**self.sections["task"], **known},
-            "sharing": as_section(self.sections["sharing"]["name"], sharing),
-            "sampler": as_section(self.sections["sampler"]["name"], sampler),
-        }
-        return replace(self, plan=plan, sections={**self.sections, **fitted})
+        sections = self._with_sections(sharing=sharing, sampler=sampler)
+        return replace(self, plan=plan, sections={**sections, "task": {**self.sections["task"], **known}})
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""

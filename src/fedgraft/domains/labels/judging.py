@@ -67,6 +67,8 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
         told = zip(classes.least.tolist(), classes.most.tolist(), strict=True)
         shown = [f"{least:,}" if least == most else f"{least:,} to {most:,}" for least, most in told]
         suited, notes = self._by_classes(classes.names if classes.alike else None, classes.least, classes.most)
+        if not self.judged and suited.judged == "accuracy" and len(classes.names) == 2:
+            notes = _in_doubt(classes)
         return suited, [*twin_notes(classes.names, shown, "All clients"), *notes]
 
     def remarks(self, shard: Shard) -> list[str]:
@@ -119,6 +121,18 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
 def _share(place: int, least: Indices, most: Indices) -> float:
     """The share of one of two classes, at most, where there are `least` to `most` examples of each, int64 [2]."""
     return float(most[place] / max(1, most[place] + least[1 - place]))
+
+
+def _in_doubt(classes: ClassCounts) -> list[str]:
+    """Return a note where a class may be rare, for all that clients tell, and models are chosen by accuracy."""
+    rarer = int(classes.most[1] <= classes.most[0])
+    if _share(rarer, classes.most, classes.least) >= RARE:
+        return []
+    return [
+        f"Whether the class {classes.names[rarer]!r} is rarer than {RARE:.0%} of the training examples is not known: "
+        "clients with fewer than data.least_examples of it do not say how many. A model is chosen by accuracy, unless "
+        "evaluation.metric says otherwise."
+    ]
 
 
 def label_of(shard: Any) -> Any:
