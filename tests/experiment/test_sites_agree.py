@@ -11,6 +11,7 @@ from test_site_tables import FEATURES, KNOWN, at_sites, of_client, recipe_of, ta
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute
 from fedgraft.interface.node import plan_of
 from helpers import site_tables
@@ -201,6 +202,24 @@ def test_tasks_without_classes_know_the_width(tmp_path: Path, recipe: str) -> No
     found, _ = federated(recipe, {**said, **nowhere}, data, list(CLIENTS), tmp_path / "sites")
     for key in SAME:
         assert found[key] == here[key], key
+
+
+@pytest.mark.parametrize("task", FIRST)
+def test_a_site_predicts_with_what_the_run_leaves_it(tmp_path: Path, task: str) -> None:
+    tables = tables_of(task)
+    recipe, said = recipe_of(task, written(tables, tmp_path / "all"))
+    execute(experiments.load(recipe, said), tmp_path / "here")
+    _, sites = at_sites(task, tables, tmp_path / "sites")
+    own = of_client(task, tables, "north")
+    nodes = own["nodes"]
+    asked = (
+        {"nodes": nodes[nodes["node"].str.startswith("n")].head(9)[["node"]]}
+        if task != "graph"
+        else {name: own[name][own[name]["graph"].isin(own["graphs"]["graph"].head(5))] for name in ("nodes", "edges")}
+    )
+    found = predict(sites.run_folder("north"), asked)
+    wanted = predict(tmp_path / "here", asked, client="north")
+    assert found["class"].tolist() == wanted["class"].tolist()
 
 
 def test_the_recipe_of_the_run_says_what_was_agreed_on(tmp_path: Path) -> None:

@@ -68,10 +68,7 @@ def read_graphs(
     for table, roles in ((GRAPHS, None), (NODES, ("graph", "node")), (EDGES, None), (NODES, ("attributes",))):
         table.check(owner, names, roles)
     nodes = read(tables["nodes"], NODES, names, owner)
-    named = nodes.read("graph")[0]
-    graphs = nodes.take(np.sort(np.unique(named, return_index=True)[1]))
-    if "graphs" in tables:
-        graphs = read(tables["graphs"], GRAPHS, names, owner, only=None if labelled else ("graph",))
+    graphs = _graph_rows(tables, nodes, names, owner, labelled)
     code, ids = graphs.read("graph")
     graphs.check_once(code, ids, "graph", f" of column {names['graph']!r}")
     ids = ids[code]
@@ -86,8 +83,7 @@ def read_graphs(
     attributes, attribute_names = _attributes(nodes) if columns is None else (np.zeros((len(nodes), 0), np.float32), ())
     kind, kind_names = _kinds(nodes)
     edges = read(tables["edges"], EDGES, names, owner)
-    ends = _ends(edges, ids, graphs.where, node_names, keys[order])
-    tidy, notes = tidy_edges(ends, sizes, f"{owner}.edges, row")
+    tidy, notes = tidy_edges(_ends(edges, ids, graphs.where, node_names, keys[order]), sizes, f"{owner}.edges, row")
     whole = GraphShard(
         name=graphs.where,
         sizes=sizes,
@@ -102,11 +98,17 @@ def read_graphs(
         kind_names=tuple(kind_names.tolist()),
         attribute_names=attribute_names,
     )
-    notes = (*nodes.notes, *notes, *edges.notes)
-    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, notes, columns=columns)
-    if not labelled:
-        return collection
-    return _arranged(_with_labels(collection, graphs, are_numbers, unknown, known_classes), by_ids)
+    told = (*nodes.notes, *notes, *edges.notes)
+    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, told, columns=columns)
+    labels = are_numbers, unknown, known_classes
+    return _arranged(_with_labels(collection, graphs, *labels), by_ids) if labelled else collection
+
+
+def _graph_rows(tables: Mapping[str, Given], nodes: Rows, names: Names, owner: str, labelled: bool) -> Rows:
+    """One row for each graph, of its own table, else of nodes."""
+    if "graphs" in tables:
+        return read(tables["graphs"], GRAPHS, names, owner, only=None if labelled else ("graph",))
+    return nodes.take(np.sort(np.unique(nodes.read("graph")[0], return_index=True)[1]))
 
 
 def _check_nodes(graphs: Rows, ids: Array, sizes: Indices, where: str) -> None:
