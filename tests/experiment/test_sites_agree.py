@@ -12,10 +12,10 @@ from test_site_tables import FEATURES, KNOWN, at_sites, of_client, recipe_of, ta
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.predicting.predict import predict
-from fedgraft.experiment.running.runner import execute
+from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.interface.node import plan_of
 from helpers import site_tables
-from helpers.local_sites import federated
+from helpers.local_sites import LocalSites, federated
 from helpers.site_tables import CLIENTS
 
 SAME = ("digest", "bytes", "metric", "test", "validation", "test_per_client")
@@ -235,3 +235,16 @@ def test_the_recipe_of_the_run_says_what_was_agreed_on(tmp_path: Path) -> None:
     strange = other.with_changes({"task.class_names": ["cat", "dog"]})
     with pytest.raises(InputError, match=r"its \[task\] is not that of this node's recipe"):
         plan_of((tmp_path / "run" / "experiment.toml").read_bytes(), strange)
+
+
+def test_a_server_that_resumes_knows_what_was_agreed_on(tmp_path: Path) -> None:
+    """Its nodes, which have their own recipe alone, are told again."""
+    tables = tables_of("node")
+    paced = {"training.schedule": "constant", "evaluation.every": 1}
+    whole, _ = at_sites("node", tables, tmp_path / "whole", **paced, rounds=4)
+    _, sites = at_sites("node", tables, tmp_path / "cut", **paced, rounds=2)
+    given = [list(each.data) for each in sites.sites]
+    again = LocalSites(sites.sites[0].own, given, list(CLIENTS), tmp_path / "cut" / "nodes")
+    found = resume(tmp_path / "cut" / "run", sites=again, rounds=4)
+    assert found["digest"] == whole["digest"]
+    assert found["bytes"] == whole["bytes"]

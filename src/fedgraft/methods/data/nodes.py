@@ -45,7 +45,7 @@ class Nodes(
         not by class, as published sets are. Of a PyG object the id of a node is its position.
     Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges
     are undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges`
-    of its own, where edges to nodes elsewhere are left out; the recipe says `features`, and the task's `class_names`.
+    of its own, where edges to nodes elsewhere are left out; sites agree on columns of features and on classes.
 
     Args:
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
