@@ -135,7 +135,7 @@ class Dealing(ABC, Generic[Whole, Part]):
         """Return the label and the split of each client's examples, as `load` splits them."""
         whole = self.split_of(collection, seed, split_seed)
         owner, clients = self.owners(collection, seed)
-        return [(whole.label[owner == k], whole.split[owner == k]) for k in range(clients)]
+        return [(whole.label[own], whole.split[own]) for own in (owner == k for k in range(clients))]
 
     def split_site(self, part: Part, is_split: bool, purpose: Purpose, where: str) -> Part:
         """Return a client's own data, split by the purpose's seeds unless they are; `where` errors call their table."""

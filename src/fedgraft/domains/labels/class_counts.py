@@ -63,7 +63,8 @@ def _sound(told: Any, client: int) -> dict[str, int]:
     try:
         names, count = told["names"], told["count"]
         sound = (
-            all(isinstance(name, str) for name in names)
+            isinstance(names, list)
+            and all(isinstance(name, str) for name in names)
             and len(set(names)) == len(names)
             and isinstance(count, np.ndarray)
             and count.dtype == np.uint32

@@ -64,6 +64,8 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
         """Return this task judged by what suits classes that clients have told of, and notes why."""
         if not self.tells_classes:
             return self, []
+        if isinstance(weights := getattr(self, "class_weights", ""), dict):
+            check_names("task", weights, classes.names)
         told = zip(classes.least.tolist(), classes.most.tolist(), strict=True)
         shown = [f"{least:,}" if least == most else f"{least:,} to {most:,}" for least, most in told]
         suited, notes = self._by_classes(classes.names if classes.alike else None, classes.least, classes.most)

@@ -51,6 +51,8 @@ class ScaledTables(FittedData[Shard]):
     """The option that names columns of features."""
     own_columns: ClassVar[bool] = False
     """Whether clients may have columns of features of their own, which are empty at the others."""
+    alike_options: ClassVar[tuple[str, ...]] = ()
+    """Options of a task that tables tell and that must be the same at all clients."""
     own_classes: ClassVar[bool] = False
     """Whether clients may have classes of their own, whose names are all in text's order."""
 
@@ -128,7 +130,7 @@ class ScaledTables(FittedData[Shard]):
         return not (names and judged)
 
     def alike_of(self, collection: Collection[Any]) -> dict[str, Tree]:
-        """Return {option of a task: value} of what must be the same in all clients' tables; {} by default."""
+        """Return {one of `alike_options`: value} of what must be the same in all clients' tables; {} by default."""
         return {}
 
     @abstractmethod
@@ -160,12 +162,13 @@ class ScaledTables(FittedData[Shard]):
 
     def known_of(self, task: Any, published: Sequence[Any]) -> Mapping[str, Any]:
         """Return the width of features, classes, and what else must be the same in all clients' tables."""
-        known: dict[str, Any] = {}
+        alike = all_alike([each.get(ALIKE, {}) for each in published])
+        known = {name: alike[name] for name in self.alike_options if name in alike}
         if names := list(published[0]["names"]) if published else []:
             known["features"] = len(self.made.names(names))
         if (classes := self.classes_of(task, published)) is not None and classes.names and classes.alike:
             known |= {"classes": len(classes.names), "class_names": classes.names}
-        return {**known, **all_alike([each.get(ALIKE, {}) for each in published])}
+        return known
 
     def classes_of(self, task: Any, published: Sequence[Any]) -> ClassCounts | None:
         """Return the classes of all clients."""

@@ -69,6 +69,7 @@ class TypedGraph(
     task: ClassVar[str] = "typed_node"
     site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
     schemas: ClassVar[tuple[Table, ...]] = (NODES, EDGES)
+    alike_options: ClassVar[tuple[str, ...]] = ("metapaths", "features")
 
     nodes: str | Path | pd.DataFrame | dict[str, Any] | Any
     target: str
