@@ -184,6 +184,23 @@ def test_texts_and_empty_cells_count_for_the_width(tmp_path: Path) -> None:
         assert found[key] == here[key], key
 
 
+@pytest.mark.parametrize("more", [{}, {"age": 40.0}])
+def test_bags_of_words_are_sparse_at_all_sites_where_they_are_on_one_machine(
+    tmp_path: Path, more: dict[str, float]
+) -> None:
+    def change(table: pd.DataFrame) -> pd.DataFrame:
+        g = np.random.default_rng(0)
+        words = {f"w{k}": (g.random(len(table)) < 0.1) * g.integers(1, 3, len(table)) for k in range(60)}
+        own = {name: g.normal(value, 9, len(table)) for name, value in more.items()}
+        return table.drop(columns=FEATURES).assign(**words, **own)
+
+    here, found = both("node", changed("node", change), tmp_path)
+    for key in SAME:
+        assert found[key] == here[key], key
+    text = (tmp_path / "sites" / "run" / "experiment.toml").read_text()
+    assert experiments.Experiment.from_toml(text).plan.task.sparse  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("recipe", ["links", "node_regression"])
 def test_tasks_without_classes_know_the_width(tmp_path: Path, recipe: str) -> None:
     nodes, edges = site_tables.nodes()

@@ -66,9 +66,7 @@ def test_a_class_that_is_not_in_the_list_of_the_recipe_is_refused() -> None:
 
 def test_what_must_be_the_same_at_all_clients() -> None:
     assert all_alike([{"metapaths": ["a-b-a"]}] * 2) == {"metapaths": ("a-b-a",)}
-    with pytest.raises(
-        InputError, match=r"say task.metapaths: it is \['a-b-a'\] by those of client 0 and \[\] by"
-    ):
+    with pytest.raises(InputError, match=r"say task.metapaths: it is \['a-b-a'\] by those of client 0 and \[\] by"):
         all_alike([{"metapaths": ["a-b-a"]}, {"metapaths": []}])
     with pytest.raises(InputError, match="Client 1 has published something else than client 0"):
         all_alike([{"metapaths": []}, {}])

@@ -20,7 +20,7 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.class_counts import CLASSES, classes_of_all, published_classes
 from fedgraft.domains.notes import LOG, tell
-from fedgraft.domains.tables.column_statistics import SCALINGS, agreed, all_alike, statistics_of
+from fedgraft.domains.tables.column_statistics import SCALINGS, agreed, all_alike, are_sparse, statistics_of
 from fedgraft.domains.tables.columns import Columns, read_columns
 from fedgraft.domains.tables.features import check_present, known_features, some
 from fedgraft.domains.tables.labels import in_order
@@ -165,7 +165,7 @@ class ScaledTables(FittedData[Shard]):
         alike = all_alike([each.get(ALIKE, {}) for each in published])
         known = {name: alike[name] for name in self.alike_options if name in alike}
         if names := list(published[0]["names"]) if published else []:
-            known["features"] = len(self.made.names(names))
+            known |= {"features": len(self.made.names(names)), "sparse": are_sparse(published, self.made)}
         if (classes := self.classes_of(task, published)) is not None and classes.names and classes.alike:
             known |= {"classes": len(classes.names), "class_names": classes.names}
         return known
