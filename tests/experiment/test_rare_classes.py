@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.remarks import remarks
 from fedgraft.experiment.running.runner import execute
 from fedgraft.interface.result_lines import result_lines
+from fedgraft.methods.models.sage import SAGE
+from fedgraft.methods.tasks.node import Node
 from fedgraft.reports.figures.curve_figures import precision_recall
 from fedgraft.reports.pages.confusion import confusion_of
 from fedgraft.reports.stored.stored_runs import StoredRun
@@ -86,10 +87,39 @@ def test_what_is_chosen_by_the_data_is_said(tmp_path, caplog):
     task.fitted(task.shards())
     assert "The rarer class 'fraud' is 5.42%" in caplog.text
     assert "average precision" in caplog.text
+    assert "Class weights are none by default, as task.logit_adjustment = 1 does much of what they do; " in caplog.text
+    assert "task.class_weights = 'balanced' with task.logit_adjustment = 0 sets them." in caplog.text
+    plain = {"task.label_smoothing": 0.0, "task.logit_adjustment": 0.0}
+    for options in (plain, {**plain, "task.class_weights": "balanced"}, {**plain, "task.focal": 2.0}):
+        caplog.clear()
+        task = load("graft_node", {**QUICK, **own, **options}).agreed()
+        task.fitted(task.shards())
+        assert "The rarer class 'fraud'" in caplog.text
+        said = (
+            "Class weights are none by default; task.class_weights = 'balanced' or task.focal sets them." in caplog.text
+        )
+        assert said == (options == plain)
     caplog.clear()
     task = load("graft_node", {**QUICK, **own, "evaluation.metric": "accuracy"}).agreed()
     assert task.fitted(task.shards()).plan.task.metric == "accuracy"
     assert "rarer" not in caplog.text
+
+
+@pytest.mark.parametrize("option", [{"task.class_weights": "balanced"}, {"task.focal": 2.0}])
+@pytest.mark.parametrize("recipe", ["links", "node_regression"])
+def test_weights_of_a_task_without_classes_are_one_line(tmp_path, recipe, option):
+    (key,) = option
+    with pytest.raises(InputError, match=rf"No task option named '{key[5:]}' with task.name = .*'node' .* has it\.$"):
+        load(recipe, {**bank(tmp_path), **option})
+
+
+def test_of_several_own_classes_auc_is_the_mean_over_classes(tmp_path):
+    own = bank(tmp_path)
+    table = pd.read_csv(tmp_path / "nodes.csv")
+    table.assign(label=pd.cut(table["risk"], 30, labels=False)).to_csv(tmp_path / "nodes.csv", index=False)
+    summary = execute(load("graft_node", {**QUICK, **own, "rounds": 1}))
+    assert summary["metric"] == "accuracy"
+    assert {"auc", "average_precision"} <= summary["measures"]["test"].keys()
 
 
 def test_classes_that_are_even_are_judged_by_accuracy(tmp_path):
@@ -99,13 +129,12 @@ def test_classes_that_are_even_are_judged_by_accuracy(tmp_path):
 
 def said_of(validation, label, round=3, judged="accuracy", majority=0.0):
     """Remarks on a run of which a model is kept that answers so of validation nodes with these classes."""
-    labels = JudgedClasses(("ok", "fraud"), judged=judged, rare="fraud")
-    task = SimpleNamespace(metric=judged, better="higher", class_weights="")
-    sums = labels.sums_by(np.array(validation, np.float32), np.array(label))
-    score = labels.score(sums)
+    task = Node(SAGE(), judged=judged, class_names=("ok", "fraud"), classes=2, rare="fraud")
+    sums = task.labels.sums_by(np.array(validation, np.float32), np.array(label))
+    score = task.score(sums)
     best = {"round": round, "validation": score, "test": score, "sums": {"validation": sums}}
     yardsticks = {"node_majority": {"validation": majority, "test": majority}}
-    return remarks(SimpleNamespace(task=task), SimpleNamespace(best=best, round=20), yardsticks)
+    return remarks(SimpleNamespace(task=task, start={}), SimpleNamespace(best=best, round=20), yardsticks)
 
 
 def test_the_untrained_model_is_not_kept_in_silence():

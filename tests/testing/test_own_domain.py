@@ -110,6 +110,63 @@ def test_it_is_run_asked_exported_and_reported(command, installed, options):
     assert "roads_constant" in Path("report.html").read_text(encoding="utf-8")
 
 
+def test_of_rare_classes_average_precision_is_judged_and_a_threshold_answers(command, installed, caplog):
+    """Run two labels of roads, of each of which one class is rare, and ask: rare ones are answered, too."""
+    changes = ["data.kind=classes", "data.high=60", "task.class_weights=balanced", "runtime.workers=0"]
+    done = command("run", installed / f"{CODE}.toml", *changes, "--out", "run", "--json")
+    assert done.code == 0, done.err
+    summary = done.json()
+    measures = summary["measures"]["test"]
+    assert summary["metric"] == "average_precision"
+    each = [measures[f"average_precision_{name}"] for name in ("wear", "noise")]
+    assert measures["average_precision"] == summary["test_at_best_validation"] == pytest.approx(np.mean(each))
+    assert 0.5 < measures["average_precision"] < measures["auc"]
+    assert summary["yardsticks"]["roads_constant"] < 0.3
+    assert summary["bytes"]["statistics"] > 0
+
+    towns = importlib.import_module(CODE).Towns(kind="classes", high=60.0).load(summary["seed"])
+    pd.concat([asked_of(town, town.rows("test")) for town in towns]).to_csv("asked.csv", index=False)
+    asked = ("predict", "run", "--examples", "asked.csv", "--out")
+    assert command(*asked, "answers.csv", "--probabilities").code == 0
+    answers = pd.read_csv("answers.csv")
+    for label in ("wear", "noise"):
+        decision = summary["decisions"][label]
+        assert decision["class"] == "high"
+        found = answers[f"probability_high_{label}"] >= decision["threshold"]
+        assert 0 < found.sum() < len(found) / 2
+        assert (answers[f"class_{label}"] == np.where(found, "high", "low")).all()
+    assert command(*asked, "all.csv", "--threshold", "0").code == 0
+    assert (pd.read_csv("all.csv")[["class_wear", "class_noise"]] == "high").all(axis=None)
+    assert command("export", "run", "--out", "exported").code == 0
+    assert "The class 'high' of 'noise' is answered" in Path("exported/README.md").read_text(encoding="utf-8")
+    assert command("report", "run", "--out", "report.html").code == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["data.kind=classes", "evaluation.metric=rmse"], "must be one of accuracy, .* whose labels are classes"),
+        (["evaluation.metric=auc"], "must be one of rmse, mae, r2 for these data, whose labels are numbers; got 'auc'"),
+        (["task.class_weights=balanced"], "task.class_weights must be '' where labels are numbers; got 'balanced'"),
+        (["task.focal=2"], "task.focal must be 0 where labels are numbers"),
+        (["data.kind=classes", "task.class_weights=balance"], "Did you mean 'balanced'"),
+        (["evaluation.metric=acuracy"], "Did you mean 'accuracy'"),
+    ],
+)
+def test_what_does_not_fit_the_labels_is_one_line(command, installed, changes, said):
+    done = command("run", installed / f"{CODE}.toml", *changes, "runtime.workers=0", "--out", "run")
+    assert done.code == 2
+    assert re.search(said, " ".join(done.err.split()))
+
+
+@pytest.mark.parametrize("metric", ["mae", "r2"])
+def test_several_numbers_are_judged_by_what_is_asked_for(command, installed, metric):
+    changes = [f"evaluation.metric={metric}", "runtime.workers=0", "--out", "run", "--json"]
+    summary = command("run", installed / f"{CODE}.toml", *changes).json()
+    assert summary["metric"] == metric
+    assert summary["test_at_best_validation"] == summary["measures"]["test"][metric]
+
+
 def asked_of(town, examples) -> pd.DataFrame:
     """The question whose answer is the label of some examples."""
     names = ("source", "target") if len(town.ends) > 1 else ("node",)

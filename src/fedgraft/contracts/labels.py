@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts.detailed_scores import DetailedScores
+from fedgraft.contracts.detailed_scores import Chance, DetailedScores
 from fedgraft.contracts.task import Prepared, Shard
-from fedgraft.contracts.values import Sums
+from fedgraft.contracts.values import Indices, Sums
 from fedgraft.wire.layouts import Array
 
 Floats = NDArray[np.float64]
@@ -132,9 +132,18 @@ class Labels(ABC):
     def decision(self, sums: Mapping[str, Sums]) -> dict[str, Any]:
         """Return how a class is answered, from the sums of splits: {} (default) for the likeliest.
 
-        Else {"class": name of the rarer, "share": of validation examples, "threshold": the probability from which on it
-        is answered, None for the likeliest, "curve": [(recall, precision, threshold)] of it on test}.
+        Else {"class": name of the rarer, "other": of the other one, "share": of validation examples, "threshold": the
+        probability from which on it is answered, None for the likeliest, "curve": [(recall, precision, threshold)] of
+        it on test}.
         """
+        return {}
+
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return what a constant answer reaches on the examples of the sums; None (default) where they do not tell."""
+        return None
+
+    def decisions(self, sums: Mapping[str, Sums]) -> dict[str, dict[str, Any]]:
+        """Return {label: what `decision` tells of it} where an example has several; {} by default."""
         return {}
 
     @abstractmethod
@@ -192,6 +201,10 @@ class LabelledTask(DetailedScores[Shard, Prepared]):
         """Return the labels' measures."""
         return self.labels.measures(sums)
 
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return what a constant answer reaches, as the labels tell it."""
+        return self.labels.chance(sums)
+
     def choice(self, sums: Sums) -> float:
         """Return what a model is chosen by."""
         return self.labels.choice(sums)
@@ -203,6 +216,23 @@ class LabelledTask(DetailedScores[Shard, Prepared]):
     def measured(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, dict[str, float]]:
         """Return the labels' measures of each split."""
         return self.labels.measured(sums, chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """Classes of all clients' training examples, as far as clients have told of them.
+
+    Args:
+        names: of the classes, in order.
+        least: int64 [classes], training examples that there are at least.
+        most: int64 [classes], training examples that there are at most.
+        alike: whether all clients answer with all of these classes.
+    """
+
+    names: tuple[str, ...]
+    least: Indices
+    most: Indices
+    alike: bool = True
 
 
 class JudgedTask(DetailedScores[Shard, Prepared]):
@@ -225,6 +255,13 @@ class JudgedTask(DetailedScores[Shard, Prepared]):
         Raises `InputError` where there is nothing to learn from them. By default nothing is looked at.
         """
         return self
+
+    def judged_among(self, classes: ClassCounts) -> tuple[Self, list[str]]:
+        """Return this task judged by what suits classes that clients have told of, unless it is said, and notes why.
+
+        Raises `InputError` where there is nothing to learn from them. By default nothing is looked at.
+        """
+        return self, []
 
     def remarks(self, shard: Shard) -> list[str]:
         """Return what a person at a client's site should know of its labels; nothing by default."""

@@ -16,6 +16,8 @@ class Yardstick(ABC, Generic[Shard]):
     """Whether every run of its task is compared with it, unless a recipe says otherwise."""
     local: ClassVar[bool] = False
     """Whether each client is scored by what its own data tell, for no bytes at all."""
+    constant: ClassVar[bool] = False
+    """Whether it says the same of everything: a model that is no better has learnt nothing."""
 
     @abstractmethod
     def score(self, shards: Sequence[Shard]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from fedgraft.experiment.predicting.thresholds import threshold_of
+from fedgraft.experiment.predicting.thresholds import thresholds_of
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.interface.json_tables import MEMBERS
 
@@ -37,7 +37,7 @@ def request_schema(run: FinishedRun, most_rows: int, own_needed: bool) -> dict[s
         },
         client: {"type": ["string", "null"], "description": "Who answers all questions, by name."},
     }
-    if threshold_of(run, None) is not None:
+    if thresholds_of(run, None):
         said = "Probability from which on the rarer class is answered, in place of the run's."
         properties[threshold] = {"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": said}
     if counted:

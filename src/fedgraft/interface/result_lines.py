@@ -45,6 +45,8 @@ def _measures(summary: Mapping[str, Any]) -> list[str]:
 
 def _decision(summary: Mapping[str, Any]) -> list[str]:
     """Return the line that says which class is the rarer, and from which probability on it is answered."""
+    if several := summary.get("decisions", {}):
+        return [f"  the rarer class of each label: {'; '.join(_rarer(name, told) for name, told in several.items())}"]
     if (decision := summary.get("decision")) is None:
         return []
     least, line = decision["threshold"], f"  the rarer class is {decision['class']!r}"
@@ -52,6 +54,13 @@ def _decision(summary: Mapping[str, Any]) -> list[str]:
     if least is None:
         return [line]
     return [f"{line}; it is answered from a probability of {least:.4f} on, which has the largest F1 there"]
+
+
+def _rarer(label: str, decision: Mapping[str, Any]) -> str:
+    """Return what is said of one of several labels."""
+    least = decision["threshold"]
+    said = f"of {label!r} {decision['class']!r}, {decision['share']:.2%} of validation"
+    return said if least is None else f"{said}, from {least:.4f} on"
 
 
 def _smoothed(summary: Mapping[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from fedgraft.domains.labels.class_weights import (
     check_counts,
     check_names,
     check_options,
+    counts_of,
     own_weights,
     weighted,
     with_weights,
@@ -51,6 +52,18 @@ def test_a_table_and_a_clients_own_examples():
     np.testing.assert_allclose(own_weights("balanced", shard([0, 0, 0, 1]), (), 2), [4 / 6, 2.0])
     losses = weighted(torch.tensor([1.0, 1.0]), torch.tensor([1, 0]), torch.tensor([0.5, 4.0]))
     assert losses.tolist() == [4.0, 0.5]
+
+
+def test_each_of_several_labels_has_weights_of_its_own():
+    some = shard([[0, 1], [0, -1], [0, 1], [1, 1]])
+    assert counts_of(some, 2).tolist() == [[3, 1], [0, 3]]
+    assert balanced(counts_of(some, 2)).tolist() == [[4 / 6, 4 / 2], [1.5, 0.5]]
+    assert balanced(np.array([[0, 0], [1, 1]])).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert own_weights({"fraud": 20}, some, ("ok", "fraud"), 2).tolist() == [[1.0, 20.0], [1.0, 20.0]]
+    published = {
+        k: {COUNTS: np.array(counts, np.float64)} for k, counts in enumerate([[[6, 0], [1, 1]], [[3, 1], [0, 0]]])
+    }
+    np.testing.assert_allclose(with_weights({}, published)[0][WEIGHTS], [[10 / 18, 5.0], [1.0, 1.0]])
 
 
 @pytest.mark.parametrize("counts", [[-1.0, 2.0], [0.5, 1.0], [np.nan, 1.0]])

@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 from fedgraft.contracts.scores import add
 from fedgraft.domains.labels import curves
 from fedgraft.domains.labels.judged import METRICS, JudgedClasses
-from fedgraft.domains.labels.judging import check_classes, check_numbers, counted
+from fedgraft.domains.labels.judging import RARE, check_classes, check_numbers, counted, rare_said
 from fedgraft.errors import InputError
 
 TWO = JudgedClasses(("ok", "fraud"), judged="average_precision", rare="fraud")
@@ -114,6 +114,25 @@ def test_of_more_classes_the_mean_over_those_there_are():
     assert "f1" not in measured
 
 
+@pytest.mark.parametrize("spread", [1.0, 3.0, 8.0])
+@pytest.mark.parametrize("classes", [30, 100])
+def test_of_many_classes_areas_stay_means_over_classes_to_a_hundredth(classes, spread):
+    g = np.random.default_rng(5)
+    label = g.integers(0, classes, 40 * classes)
+    logits = spread * (g.normal(size=(len(label), classes)) + 2 * np.eye(classes)[label])
+    shares = np.exp(logits - logits.max(1, keepdims=True))
+    shares = (shares / shares.sum(1, keepdims=True)).astype(np.float32)
+    labels = JudgedClasses(tuple(map(str, range(classes))))
+    measured = labels.measures(labels.sums_by(shares, label))
+    each = [exact((label == k).astype(np.int64), shares[:, k]) for k in range(classes)]
+    precision, area = np.mean(each, axis=0)
+    assert abs(measured["auc"] - area) < 0.01
+    assert abs(measured["average_precision"] - precision) < 0.05
+    assert len(labels.sums) < 9000
+    labels = JudgedClasses(labels.names, judged="average_precision")
+    assert abs(labels.score(labels.sums_by(shares, label)) - precision) < 0.01
+
+
 def test_without_examples_nothing_is_known():
     nothing = TWO.sums_by(np.zeros((0, 2), np.float32), np.zeros(0, np.int64))
     assert all(map(math.isnan, TWO.measures(nothing).values()))
@@ -151,3 +170,17 @@ def test_one_class_and_equal_numbers_are_refused():
     with pytest.raises(InputError, match=r"All 3 training examples have the same number, 2\.5: the target is constant"):
         check_numbers([np.array([2.5, 2.5]), np.array([2.5, np.nan])])
     check_numbers([np.array([2.5]), np.array([1.0])])
+
+
+def test_of_several_labels_those_with_a_rare_class_are_counted():
+    label = np.stack([np.arange(40) < 2, np.arange(40) % 2, np.zeros(40)], 1).astype(np.int64)
+    label[0, 1] = -1
+    names, counts = counted([Shard(label[:30]), Shard(label[30:])])
+    assert counts.tolist() == [[38, 2], [19, 20], [40, 0]]
+    check_classes(names, counts)
+    assert rare_said(names, counts).startswith(
+        f"Of 1 of 3 labels the rarer class is less than {RARE:.0%} of the training"
+    )
+    assert rare_said(names, counts[1:]) == ""
+    with pytest.raises(InputError, match="Of each of the 1 labels all training examples are of one class"):
+        check_classes(names, counts[2:])

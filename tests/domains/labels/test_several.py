@@ -8,6 +8,7 @@ import torch
 
 from fedgraft.contracts.labels import Unit
 from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.labels.several import Several
 from fedgraft.errors import InputError
@@ -80,6 +81,60 @@ def test_models_answer_together_label_by_label():
     shares = CLASSES.together([one, other]).exp()
     torch.testing.assert_close(shares, torch.tensor([[0.625, 0.375, 0.5, 0.5]]))
     torch.testing.assert_close(NUMBERS.together([torch.zeros(1, 2), torch.ones(1, 2)]), torch.full((1, 2), 0.5))
+
+
+def test_a_loss_counts_as_often_as_the_weight_of_its_class_of_its_label_says():
+    label, weights = torch.tensor([[0, 1], [1, -1]]), torch.tensor([[1.0, 3.0], [1.0, 5.0]])
+    losses = CLASSES.losses(torch.zeros(2, 4), label, weights)
+    assert losses.tolist() == pytest.approx([(1 + 5) / 2 * math.log(2), 3 * math.log(2)])
+
+
+def several(judged, names=("wear", "noise")):
+    return Several(JudgedClasses(("low", "high"), judged=judged, labels=len(names)), names)
+
+
+def sums_of(kind, odds, label):
+    """Sums by log odds of "high", [examples][labels]."""
+    odds = torch.tensor(odds)
+    logits = torch.stack([torch.zeros_like(odds), odds], dim=2).flatten(1)
+    return kind.sums_of([(logits, torch.tensor(label))], Unit())
+
+
+def test_areas_are_means_over_labels():
+    kind = several("average_precision")
+    odds = [[3.0, -3.0], [1.0, 3.0], [-1.0, 1.0], [-3.0, -1.0]]
+    sums = sums_of(kind, odds, [[1, 1], [0, -1], [1, 0], [0, 0]])
+    measures = kind.measures(sums)
+    assert measures["average_precision_wear"] == pytest.approx((1 + 2 / 3) / 2)
+    assert measures["average_precision_noise"] == pytest.approx(1 / 3)
+    assert kind.score(sums) == measures["average_precision"] == pytest.approx(((1 + 2 / 3) / 2 + 1 / 3) / 2)
+    assert measures["auc"] == pytest.approx((0.75 + 0.0) / 2)
+    assert kind.chance(sums).value == pytest.approx((1 / 2 + 1 / 3) / 2)
+    assert kind.choice(sums) == pytest.approx(kind.score(sums), abs=1e-8)
+
+
+def test_a_label_that_has_no_score_has_no_part_in_the_choice():
+    kind = several("auc")
+    sums = sums_of(kind, [[3.0, 1.0], [-3.0, 2.0]], [[1, 0], [0, 0]])
+    assert kind.score(sums) == 1.0
+    assert kind.choice(sums) == pytest.approx(1.0, abs=1e-8)
+    assert kind.chance(sums).value == 0.5
+
+
+def test_every_label_has_a_threshold_chosen_on_validation():
+    kind = several("f1")
+    validation = sums_of(kind, [[-3.0, 3.0], [-1.0, 1.0], [1.0, -1.0]], [[0, 0], [1, 0], [1, 1]])
+    test = sums_of(kind, [[-3.0, 3.0], [-1.0, 1.0], [1.0, -1.0]], [[0, 1], [0, 0], [1, 1]])
+    wear = 2 / 3  # two are taken for it, one rightly
+    noise = kind.each.scores({"": kind._by_label(test)[1]}, kind._by_label(validation)[1])[""]
+    assert kind.scores({"validation": validation, "test": test})["test"] == pytest.approx((wear + noise) / 2)
+    decisions = kind.decisions({"validation": validation, "test": test})
+    assert {name: decision["class"] for name, decision in decisions.items()} == {"wear": "low", "noise": "high"}
+
+
+def test_bins_are_shared_by_labels():
+    assert len(several("auc").sums) < 9000
+    assert len(several("accuracy", tuple(map(str, range(50)))).sums) < 9000
 
 
 def test_a_label_needs_a_name():

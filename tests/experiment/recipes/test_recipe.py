@@ -19,7 +19,7 @@ ALTERNATIVES = {
     "model": {"name": "gin"},
     "alternatives": {
         "sharing": {"*": {"codec": {"name": "quantized", "bits": 32}}, "local": {"training": {"epochs": 3}}},
-        "model": {"gcn": {"model": {"layers": 2}}},
+        "model": {"gcn": {"model": {"layers": 2}, "rounds": 30}},
     },
 }
 
@@ -29,6 +29,13 @@ def test_a_recipe_says_what_other_methods_want_in_place_of_its_own_options():
     assert changed["sharing"] == {"name": "fedstar"}
     assert changed["codec"] == {"name": "quantized", "bits": 32}
     assert changed["training"] == ALTERNATIVES["training"]
+
+
+def test_an_alternative_may_have_rounds_of_its_own():
+    changed = override(ALTERNATIVES, {"model.name": "gcn"})
+    assert (changed["model"], changed["rounds"]) == ({"name": "gcn", "layers": 2}, 30)
+    assert override(ALTERNATIVES, {"model.name": "gcn", "rounds": 3})["rounds"] == 3, "what is asked for counts"
+    assert "rounds" not in override(ALTERNATIVES, {"model.name": "sage"})
 
 
 def written(folder, **files):

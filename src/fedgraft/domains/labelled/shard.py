@@ -10,6 +10,7 @@ from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Examples
 from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.judged import METRICS, JudgedClasses
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.labels.several import Several
@@ -17,9 +18,21 @@ from fedgraft.errors import require
 from fedgraft.wire.layouts import Array
 
 
-def labels_of(class_names: Sequence[str], label_names: Sequence[str]) -> Labels:
-    """Return the kind of labels with these classes, numbers where there are none; several where labels have names."""
-    each = Classes(tuple(class_names)) if class_names else Numbers()
+def labels_of(
+    class_names: Sequence[str], label_names: Sequence[str], judged: str = "", rare: str = "", focal: float = 0.0
+) -> Labels:
+    """Return the kind of labels with these classes, numbers where there are none; several where labels have names.
+
+    `judged`, `rare` and `focal` are as of `JudgedClasses`, or of `Numbers`. Before the data are known, the measure
+    tells whether there are classes.
+    """
+    each: Labels
+    if judged in METRICS:
+        each = JudgedClasses(tuple(class_names), 0, focal, judged, rare, max(1, len(label_names)))
+    elif class_names:
+        each = Classes(tuple(class_names), focal=focal)
+    else:
+        each = Numbers(judged=judged or "rmse")
     return Several(each, tuple(label_names)) if label_names else each
 
 

@@ -23,12 +23,17 @@ from fedgraft.contracts.task_abilities import FittedTask, PredictingTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Draw, Indices, Questions, Sums
 from fedgraft.domains.labelled.model import Inputs, LabelModel
 from fedgraft.domains.labelled.shard import LabelledShard, labels_of
+from fedgraft.domains.labels import numbers
+from fedgraft.domains.labels.class_weights import BalancedClasses, ClassWeights, check_options, weighted
+from fedgraft.domains.labels.judged import METRICS
+from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.known import groups_of
+from fedgraft.domains.labels.several import Several
 from fedgraft.domains.labels.shared_unit import SharedUnit
 from fedgraft.domains.tables.asked import clients_said
 from fedgraft.domains.tables.reader import read_asked
 from fedgraft.domains.tables.schema import Column, Table
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, nearest, require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -47,7 +52,8 @@ Labelled = TypeVar("Labelled", bound=LabelledShard)
 class LabelledData:
     """A client's data, ready to train on: what the network reads, and labels of the examples, in the unit of numbers.
 
-    `ends` is int64 [1 or 2, examples], `rows` {split: int64 [examples]}.
+    `ends` is int64 [1 or 2, examples], `rows` {split: int64 [examples]}, `weights` of classes float32 [classes] or
+    [labels, classes].
     """
 
     inputs: Inputs
@@ -55,10 +61,13 @@ class LabelledData:
     label: Tensor
     rows: dict[str, Indices]
     unit: Unit
+    weights: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class LabelTask(
+    BalancedClasses[Labelled, LabelledData],
+    JudgedByData[Labelled, LabelledData],
     SharedUnit[Labelled, LabelledData],
     FittedTask[Labelled, LabelledData],
     PlainTask[Labelled, LabelledData],
@@ -73,6 +82,13 @@ class LabelTask(
         class_names: of the classes; taken from the data.
         label_names: of the labels where an example has several; taken from the data.
         ends: things that an example is made of, 1 or 2; 0 = as the data have.
+        judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
+        rare: the rarer of two classes, which average precision and F1 are of; taken from the data. Of several labels it
+            is that which fewer validation examples have.
+        class_weights: what the loss of an example of each class is multiplied by: "" for 1, "balanced" so that all
+            classes of all clients count alike, label by label, or a table {class = weight}, others having 1.
+        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
+            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
     """
 
     asks: ClassVar[tuple[str, ...]] = ("examples",)
@@ -83,6 +99,10 @@ class LabelTask(
     class_names: tuple[str, ...] = ()
     label_names: tuple[str, ...] = ()
     ends: int = 0
+    judged: str = ""
+    rare: str = ""
+    class_weights: ClassWeights = ""
+    focal: float = 0.0
 
     @abstractmethod
     def inputs(self, shard: Labelled) -> Inputs:
@@ -96,7 +116,41 @@ class LabelTask(
     @cached_property
     def labels(self) -> Labels:
         """As the data have them."""
-        return labels_of(self.class_names, self.label_names)
+        return labels_of(self.class_names, self.label_names, self.judged, self.rare, self.focal)
+
+    @property
+    def classes(self) -> int:  # type: ignore[override]
+        """How many there are."""
+        return len(self.class_names)
+
+    @property
+    def tells_classes(self) -> bool:
+        """Whether labels are classes; before the data are known, whether a measure of these is asked for."""
+        return bool(self.class_names) or self.judged in METRICS
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those of classes, or of numbers; before the data are known, both."""
+        return super().metrics if self.class_names else (*METRICS, *numbers.METRICS)
+
+    def judged_by(self, shards: Sequence[Labelled], own: bool) -> Self:
+        """Return this task judged by what suits the data, which are always a user's own here.
+
+        Raises `InputError` for what classes alone, or numbers alone, have; and where there is nothing to learn.
+        """
+        check_options("task", self.class_weights, self.focal)  # not at its birth, where a domain's task checks its own
+        known = self.known_of(telling(shards)[0])
+        told = replace(self, **{name: value for name, value in known.items() if not getattr(self, name)})
+        kind, allowed = ("classes", METRICS) if told.class_names else ("numbers", numbers.METRICS)
+        if self.judged not in ("", *allowed):
+            raise InputError(
+                f"evaluation.metric must be one of {', '.join(allowed)} for these data, whose labels are {kind}; got "
+                f"{self.judged!r}.{nearest(self.judged, allowed)}"
+            )
+        if not told.class_names:
+            require(not self.class_weights, "task.class_weights", "'' where labels are numbers", self.class_weights)
+            require(not self.focal, "task.focal", "0 where labels are numbers", self.focal)
+        return super(LabelTask, told).judged_by(shards, True)
 
     def known_of(self, shard: Labelled) -> dict[str, Any]:
         """Return {option: value} of what the model must know of the data; a client's tell."""
@@ -115,7 +169,14 @@ class LabelTask(
         unit, own = self.unit_of(shard, shared), self.labels.constant(self.training_labels(shard))
         rows = {split: shard.rows(split) for split in SPLITS}
         label = torch.from_numpy(self.labels.told(shard.label, unit))
-        return LabelledData(self.inputs(shard), torch.from_numpy(shard.ends), label, rows, unit.around(own))
+        return LabelledData(
+            self.inputs(shard),
+            torch.from_numpy(shard.ends),
+            label,
+            rows,
+            unit.around(own),
+            self._weights(shard, shared),
+        )
 
     def examples(self, data: LabelledData) -> int:
         """Return how many training examples the client has."""
@@ -129,7 +190,10 @@ class LabelTask(
         """Return the labels' losses, float32 [n]."""
         rows = data.rows["train"][draw.examples]
         outputs = self._outputs(model, data.inputs, data.ends[:, rows])
-        return self.labels.losses(outputs, data.label[rows].to(outputs.device))
+        label = data.label[rows].to(outputs.device)
+        if isinstance(self.labels, Several):
+            return self.labels.losses(outputs, label, None if data.weights is None else data.weights.to(label.device))
+        return weighted(self.labels.losses(outputs, label), label, data.weights)
 
     def evaluate(self, model: nn.Module, data: LabelledData) -> dict[str, Sums]:
         """Return the labels' sums."""
@@ -178,6 +242,9 @@ class LabelTask(
         unit = "" if self.labels.numbers is None else ", in the unit in which all training examples have variance 1"
         classes = f": logits of {', '.join(self.class_names)}" if self.class_names else ""
         return model.plain(f"{what}{classes}{unit}.")
+
+    def _weights(self, shard: Labelled, shared: Arrays) -> Tensor | None:
+        return self.weights_of(shard, shared) if self.class_names else None
 
     @staticmethod
     def _outputs(model: nn.Module, inputs: Inputs, ends: Tensor) -> Tensor:

@@ -24,10 +24,13 @@ ClassWeights = str | dict[str, float]
 class BalancedClasses(PublishingTask[Shard, Prepared]):
     """Weigh training examples by their class; a task that inherits it before others publishes what these do, too.
 
+    Where an example has several labels, counts and weights are [labels, classes].
+
     Attributes:
         class_weights: "" for none, "balanced", or {class: weight}; others have weight 1.
         classes: how many there are.
         class_names: theirs.
+        label_names: of the labels where an example has several; a task need not have it.
     """
 
     class_weights: ClassWeights
@@ -37,7 +40,7 @@ class BalancedClasses(PublishingTask[Shard, Prepared]):
     @property
     def statistics_layout(self) -> Layout:
         """How many training examples each class has, behind what is published anyway."""
-        return self._with(super().statistics_layout, COUNTS)
+        return self._counted(super().statistics_layout, COUNTS)
 
     def statistics(self, shard: Shard) -> Arrays:
         """Return what a client publishes."""
@@ -55,7 +58,7 @@ class BalancedClasses(PublishingTask[Shard, Prepared]):
     @property
     def combined_layout(self) -> Layout:
         """What clients are told anyway, and a weight for each class."""
-        return self._with(super().combined_layout, WEIGHTS)
+        return self._counted(super().combined_layout, WEIGHTS)
 
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
         """Return what clients are told anyway, and the weights by which all classes count alike."""
@@ -63,19 +66,23 @@ class BalancedClasses(PublishingTask[Shard, Prepared]):
         return combined if self.class_weights != BALANCED else with_weights(combined, statistics)
 
     def weights_of(self, shard: Shard, shared: Arrays) -> Tensor | None:
-        """Return float32 [classes]; by the client's own examples where nothing is known of others. None for none."""
+        """Return float32 [classes] or [labels, classes]; None for none.
+
+        They are by the client's own examples where nothing is known of others.
+        """
         if self.class_weights == BALANCED and WEIGHTS in shared:
             return torch.from_numpy(shared[WEIGHTS].astype(np.float32))
         return own_weights(self.class_weights, shard, self.class_names, self.classes)
 
-    def _with(self, layout: Layout, name: str) -> Layout:
+    def _counted(self, layout: Layout, name: str) -> Layout:
         if self.class_weights != BALANCED:
             return layout
-        return Layout((*layout.specs, Spec(name, "float64", (self.classes,))))
+        labels = len(getattr(self, "label_names", ()))
+        return Layout((*layout.specs, Spec(name, "float64", (*([labels] if labels else []), self.classes))))
 
 
 def check_counts(counts: Floats) -> None:
-    """Raise `WireError` for numbers of examples, [classes], that no client can have."""
+    """Raise `WireError` for numbers of examples, [classes] or [labels, classes], that no client can have."""
     if not ((counts >= 0) & (counts < 2**53) & (counts == np.floor(counts))).all():
         raise WireError(f"{counts.tolist()} training examples of the classes")
 
@@ -87,26 +94,35 @@ def with_weights(combined: Mapping[int, Arrays], statistics: Mapping[int, Arrays
 
 
 def own_weights(said: ClassWeights, shard: Any, names: tuple[str, ...], classes: int) -> Tensor | None:
-    """Return weights of classes, float32 [classes], by what is said and one client's own examples; None for none."""
+    """Return weights of classes, float32 [classes], by what is said and one client's own examples; None for none.
+
+    Of several labels they are [labels, classes].
+    """
     if not said:
         return None
     if isinstance(said, str):
         return torch.from_numpy(balanced(counts_of(shard, classes)).astype(np.float32))
-    return torch.tensor([float(said.get(name, 1.0)) for name in names], dtype=torch.float32)
+    weights = torch.tensor([float(said.get(name, 1.0)) for name in names], dtype=torch.float32)
+    return weights.expand(*shard.label.shape[1:], -1)
 
 
 def balanced(counts: Indices | Floats) -> Floats:
     """Return float64 [classes], examples / (classes x those of the class): all classes count alike, a mean one is 1.
 
-    A class without an example has the weight of one with a single one; no weight is infinite.
+    A class without an example has the weight of one with a single one; no weight is infinite. Counts of several labels
+    are [labels, classes], and so are weights.
     """
-    weights: Floats = counts.sum() / (len(counts) * np.maximum(counts, 1.0))
-    return weights if counts.sum() else np.ones(len(counts))
+    total = counts.sum(axis=-1, keepdims=True)
+    weights: Floats = total / (counts.shape[-1] * np.maximum(counts, 1.0))
+    return np.where(total > 0, weights, 1.0)
 
 
 def counts_of(shard: Any, classes: int) -> Indices:
-    """Return how many training examples each class has, int64 [classes]."""
-    return np.bincount(shard.label[shard.rows("train")], minlength=classes)
+    """Return how many training examples each class has, int64 [classes]; of several labels [labels, classes]."""
+    label = shard.label[shard.rows("train")]
+    if label.ndim == 1:
+        return np.bincount(label, minlength=classes)
+    return np.stack([np.bincount(column[column >= 0], minlength=classes) for column in label.T])
 
 
 def weighted(losses: Tensor, label: Tensor, weights: Tensor | None) -> Tensor:

@@ -9,10 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.labels import Batches, Labels, Unit
 from fedgraft.contracts.task_abilities import SHARE
 from fedgraft.contracts.values import Indices, Sums
 from fedgraft.domains.labels import counts
+from fedgraft.domains.labels.chance import chance_of
 from fedgraft.wire.layouts import Array
 
 TINY: Final = 1e-6
@@ -132,6 +134,10 @@ class CountedClasses(Classes):
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return accuracy, macro-F1, AUC."""
         return counts.measures(sums)
+
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return the share of the most frequent class."""
+        return chance_of(self.metric, [sums.get(f"true_{k}", 0.0) for k in range(self.width)])
 
 
 def shares_of(batches: Batches, classes: int) -> tuple[Array, Indices]:

@@ -29,6 +29,7 @@ class Constant(Yardstick[Shard]):
     """Say one label of everything; a yardstick of a task is a row that names the task and its kind of label."""
 
     default: ClassVar[bool] = True
+    constant: ClassVar[bool] = True
     labels: ClassVar[Labels]
     """The kind."""
     own: ClassVar[bool] = False

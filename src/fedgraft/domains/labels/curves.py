@@ -23,6 +23,10 @@ FAR: Final = 108.0
 ALL_BINS: Final = 4096
 """Bins of all classes together, but `LEAST` of each at least: errors of two classes stay below a thousandth."""
 LEAST: Final = 160
+"""Bins of a class, of however many there are, where a model is chosen by its area or its average precision."""
+FEWEST: Final = 40
+"""The same where these are told beside another measure: errors of areas stay below a hundredth, those of average
+precision below a few; ours."""
 SHARES: Final = (1, 5, 10)
 """Shares of all examples, in percent, whose precision and recall are told."""
 
@@ -104,21 +108,20 @@ class Curve:
 
 
 @lru_cache
-def names(classes: int) -> tuple[str, ...]:
+def names(classes: int, bins: int) -> tuple[str, ...]:
     """Return the names of the counts."""
-    counted, bins = _counted(classes), bins_of(classes)
+    counted = _counted(classes)
     return tuple(f"{what}_{k}_{part}" for k in counted for what in ("of", "not") for part in range(bins))
 
 
-def bins_of(classes: int) -> int:
-    """Return how many bins a class has."""
-    return max(LEAST, ALL_BINS // max(1, classes))
+def bins_of(classes: int, least: int = LEAST) -> int:
+    """Return how many bins a class has, `least` or more; of several labels, of the classes of all."""
+    return max(least, ALL_BINS // max(1, classes))
 
 
-def counts_of(probabilities: Array, label: Indices) -> Floats:
+def counts_of(probabilities: Array, label: Indices, bins: int) -> Floats:
     """Return counts in the order of `names`, of probabilities, float32 [n, classes], and labels, int64 [n]."""
-    classes = probabilities.shape[1]
-    bins, parts = bins_of(classes), []
+    classes, parts = probabilities.shape[1], []
     for k in _counted(classes):
         rest = probabilities[:, 0] if classes == 2 else 1.0 - probabilities[:, k].astype(np.float64)
         part = _part(probabilities[:, k], rest, classes, bins)
@@ -126,9 +129,9 @@ def counts_of(probabilities: Array, label: Indices) -> Floats:
     return np.concatenate(parts).astype(np.float64)
 
 
-def curves(sums: Sums, classes: int) -> list[Curve]:
+def curves(sums: Sums, classes: int, bins: int) -> list[Curve]:
     """Return each class's curve."""
-    values = np.array([sums[name] for name in names(classes)]).reshape(-1, 2, bins_of(classes))
+    values = np.array([sums[name] for name in names(classes, bins)]).reshape(-1, 2, bins)
     if classes == 2:
         of, others = values[0]
         return [Curve(others[::-1], of[::-1]), Curve(of, others)]

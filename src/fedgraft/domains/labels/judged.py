@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.labels import Batches, Unit
 from fedgraft.contracts.values import Indices, Sums
 from fedgraft.domains.labels import curves
+from fedgraft.domains.labels.chance import chance_of
 from fedgraft.domains.labels.classes import Classes, shares_of
 from fedgraft.wire.layouts import Array
 
@@ -37,10 +39,12 @@ class JudgedClasses(Classes):
         focal: as of `Classes`.
         judged: one of `METRICS`.
         rare: name of the rarer of two classes; "" = the one that there are fewer examples of.
+        labels: how many such labels an example has, >= 1, which share the bins of probability that are counted.
     """
 
     judged: str = "accuracy"
     rare: str = ""
+    labels: int = 1
 
     @property
     def metric(self) -> str:  # type: ignore[override]
@@ -56,7 +60,13 @@ class JudgedClasses(Classes):
     def sums(self) -> tuple[str, ...]:
         """Right answers, examples, cross-entropy; per class true, claimed, right ones; counts by probability."""
         by_class = tuple(f"{what}_{k}" for what in ("true", "claimed", "hit") for k in range(self.width))
-        return ("correct", "count", "loss", *by_class, *curves.names(self.width))
+        return ("correct", "count", "loss", *by_class, *curves.names(self.width, self.bins))
+
+    @property
+    def bins(self) -> int:
+        """How many bins of probability a class has."""
+        least = curves.LEAST if self.judged in DECIDING else curves.FEWEST
+        return curves.bins_of(self.width * self.labels, least)
 
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
         """Return the sums of some examples."""
@@ -70,7 +80,7 @@ class JudgedClasses(Classes):
             [
                 [(best == label).sum(), len(label), -np.log(np.maximum(own, np.finfo(np.float32).tiny)).sum()],
                 *(np.bincount(each, minlength=classes) for each in (label, best, label[best == label])),
-                curves.counts_of(shares, label),
+                curves.counts_of(shares, label, self.bins),
             ]
         )
         return dict(zip(self.sums, values.tolist(), strict=True))
@@ -91,6 +101,10 @@ class JudgedClasses(Classes):
         if self.judged == "loss" or math.isnan(loss):
             return score
         return (0.0 if math.isnan(score) else score) + _TINY / (1.0 + loss)
+
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return what guessing, or one class for all, reaches."""
+        return chance_of(self.judged, [sums.get(f"true_{k}", 0.0) for k in range(self.width)], self.rarer(sums))
 
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return all measures of some examples."""
@@ -113,12 +127,12 @@ class JudgedClasses(Classes):
     def cut(self, sums: Sums) -> int | None:
         """Return the edge from which on examples are taken for the rarer class; None of more classes or no example."""
         rare = self.rarer(sums)
-        return None if rare is None or not sums.get("count") else curves.curves(sums, 2)[rare].cut
+        return None if rare is None or not sums.get("count") else curves.curves(sums, 2, self.bins)[rare].cut
 
     def threshold(self, sums: Sums) -> float | None:
         """Return the probability from which on that is: of the largest F1 of these examples."""
         cut = self.cut(sums)
-        return None if cut is None else curves.probability(cut, curves.bins_of(2))
+        return None if cut is None else curves.probability(cut, self.bins)
 
     def decision(self, sums: Mapping[str, Sums]) -> dict[str, Any]:
         """Return the rarer of two classes, with a threshold and a curve where it is what is judged."""
@@ -128,9 +142,10 @@ class JudgedClasses(Classes):
             return {}
         return {
             "class": self.names[rare],
+            "other": self.names[1 - rare],
             "share": chosen[f"true_{rare}"] / chosen["count"],
             "threshold": self.threshold(chosen) if decides else None,
-            "curve": curves.curves(test, 2)[rare].points(POINTS) if decides and test.get("count") else [],
+            "curve": curves.curves(test, 2, self.bins)[rare].points(POINTS) if decides and test.get("count") else [],
         }
 
     def agreement(self, predicted: Array, label: Array) -> float:
@@ -153,7 +168,7 @@ class JudgedClasses(Classes):
         if not sums.get("count"):
             return dict.fromkeys(METRICS if rare is not None else [name for name in METRICS if name != "f1"], math.nan)
         each = [tuple(sums[f"{what}_{k}"] for what in ("true", "claimed", "hit")) for k in range(self.width)]
-        found = curves.curves(sums, self.width)
+        found = curves.curves(sums, self.width, self.bins)
         curved = found if rare is None else [found[rare]]
         measures = {
             "accuracy": sums["correct"] / sums["count"],

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.labels import Batches, Labels, Unit
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.values import Sums
@@ -93,6 +94,14 @@ class Numbers(Labels):
         absolute = sums["absolute_error"] / count if count else math.nan
         share = 1 - sums["squared_error"] / spread if spread else math.nan
         return {"rmse": root_mean_square(sums.get("squared_error", 0.0), count), "mae": absolute, "r2": share}
+
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return what saying each client's mean reaches; None of the absolute error, which the sums do not tell."""
+        if not sums.get("squared_deviation"):
+            return None
+        spread = root_mean_square(sums["squared_deviation"], sums["count"])
+        value = {"rmse": spread, "r2": 0.0}.get(self.judged)
+        return None if value is None else Chance(self.judged, value, "the mean")
 
     def answers(self, outputs: Tensor, unit: Unit) -> dict[str, Array]:
         """Return the number in the user's unit."""

@@ -1,15 +1,18 @@
 """Several labels of an example, all of one kind, of which any may be missing: an array [n, labels]."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.labels import Batches, Labels, Unit
 from fedgraft.contracts.values import Sums
+from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import is_known
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Array
@@ -68,13 +71,18 @@ class Several(Labels):
         columns = [self.each.told(column, unit.of_label(number)) for number, column in enumerate(label.T)]
         return np.stack(columns, axis=1)
 
-    def losses(self, outputs: Tensor, label: Tensor) -> Tensor:
-        """Return the mean loss over the labels that an example has, float32 [n]; 0 where it has none."""
+    def losses(self, outputs: Tensor, label: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return the mean loss over the labels that an example has, float32 [n]; 0 where it has none.
+
+        `weights`, float32 [labels, classes], are what a loss is multiplied by; None for 1.
+        """
         known = torch.isfinite(label) if label.is_floating_point() else label >= 0
         total = outputs.new_zeros(len(label))
         for number, part in enumerate(self._parts(outputs)):
             rows = torch.nonzero(known[:, number])[:, 0]
-            total = total.index_add(0, rows, self.each.losses(part[rows], label[rows, number]))
+            losses = self.each.losses(part[rows], label[rows, number])
+            own = None if weights is None else weights[number]
+            total = total.index_add(0, rows, weighted(losses, label[rows, number], own))
         return total / known.sum(1).clamp(min=1)
 
     def together(self, outputs: Sequence[Tensor]) -> Tensor:
@@ -98,17 +106,46 @@ class Several(Labels):
         """Return the mean over labels of the metric."""
         return _mean([self.each.score(part) for part in self._by_label(sums)])
 
+    def choice(self, sums: Sums) -> float:
+        """Return the mean over labels that have a score of what each is chosen by; of all where none has."""
+        parts = self._by_label(sums)
+        scored = [part for part in parts if not math.isnan(self.each.score(part))]
+        return _mean([self.each.choice(part) for part in scored or parts])
+
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return the mean over labels that have a score of what needs no model; None where one does not tell."""
+        scored = [part for part in self._by_label(sums) if not math.isnan(self.each.score(part))]
+        known = [chance for chance in map(self.each.chance, scored) if chance is not None]
+        if not known or len(known) < len(scored):
+            return None
+        return Chance(known[0].measure, _mean([chance.value for chance in known]), known[0].what)
+
+    def scores(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, float]:
+        """Return the mean over labels of the metric of each split; arguments as of `Labels.scores`."""
+        each = self._each(sums, chosen)
+        return {split: _mean([measures[split][self.metric] for measures in each]) for split in sums}
+
+    def measured(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, dict[str, float]]:
+        """Return the measures of each split, as `measures` does; arguments as of `Labels.measured`."""
+        each = self._each(sums, chosen)
+        return {split: self._told([measures[split] for measures in each]) for split in sums}
+
+    def decisions(self, sums: Mapping[str, Sums]) -> dict[str, dict[str, Any]]:
+        """Return how each label's class is answered, of those for which it is not the likeliest."""
+        splits = {split: self._by_label(each) for split, each in sums.items()}
+        told = {
+            name: self.each.decision({split: parts[number] for split, parts in splits.items()})
+            for number, name in enumerate(self.names)
+        }
+        return {name: decision for name, decision in told.items() if decision}
+
     def mean_loss(self, sums: Sums) -> float:
         """Return the mean over labels of the mean loss."""
         return _mean([self.each.mean_loss(part) for part in self._by_label(sums)])
 
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return the means over labels of all measures, and the metric of each label by its name."""
-        parts = self._by_label(sums)
-        measures = [self.each.measures(part) for part in parts]
-        means = {name: _mean([each[name] for each in measures]) for name in measures[0]}
-        scores = [self.each.score(part) for part in parts]
-        return {**means, **{f"{self.metric}_{name}": each for name, each in zip(self.names, scores, strict=True)}}
+        return self._told([self.each.measures(part) for part in self._by_label(sums)])
 
     def answers(self, outputs: Tensor, unit: Unit) -> dict[str, Array]:
         """Return the columns of every label, with its name behind theirs."""
@@ -131,6 +168,19 @@ class Several(Labels):
     def _parts(self, outputs: Tensor) -> list[Tensor]:
         """Return the outputs of every label, [n, width of one]."""
         return list(torch.split(outputs, self.each.width, dim=1))
+
+    def _told(self, measures: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        """Return means over labels of their measures, and the metric of each label by its name."""
+        means = {name: _mean([each[name] for each in measures]) for name in measures[0]}
+        scores = {f"{self.metric}_{name}": each[self.metric] for name, each in zip(self.names, measures, strict=True)}
+        return means | scores
+
+    def _each(self, sums: Mapping[str, Sums], chosen: Sums | None) -> list[dict[str, dict[str, float]]]:
+        """Return for every label the measures of each split."""
+        splits = {split: self._by_label(each) for split, each in sums.items()}
+        bases = [None] * len(self.names) if chosen is None else self._by_label(chosen)
+        by_label = ({split: parts[number] for split, parts in splits.items()} for number in range(len(self.names)))
+        return [self.each.measured(own, base) for own, base in zip(by_label, bases, strict=True)]
 
     def _by_label(self, sums: Sums) -> list[Sums]:
         """Return the sums of every label by their own names; {} where there are none."""

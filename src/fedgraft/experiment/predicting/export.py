@@ -15,7 +15,7 @@ from fedgraft.contracts.data import Data, FittedData
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainModel, PlainTask, Tensors
 from fedgraft.errors import InputError
-from fedgraft.experiment.predicting.thresholds import threshold_of
+from fedgraft.experiment.predicting.thresholds import thresholds_of
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.data_now import listed
@@ -37,8 +37,8 @@ _READ: Final = """
 Features are made of the columns of the training data by `features(table)` of `features.py`, which needs pandas.
 """
 _DECIDED: Final = """
-The class {rare!r} is answered where its probability, by softmax of the outputs, is at least {least:.6g}: the threshold
-with the largest F1 on validation.
+The class {rare!r}{label} is answered where its probability, by softmax of the outputs, is at least {least:.6g}: the
+threshold with the largest F1 on validation.
 """
 _SMOOTHED: Final = """
 The run smoothed its answers over the graph after training; `fedgraft predict` does, this model alone does not.
@@ -82,9 +82,11 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
 
 
 def _decided(run: FinishedRun) -> str:
-    """Return which class is answered where it is not the likeliest."""
-    threshold = threshold_of(run, None)
-    return _DECIDED.format(rare=threshold[0], least=threshold[1]) if threshold else ""
+    """Return which class of which label is answered where it is not the likeliest."""
+    return "".join(
+        _DECIDED.format(rare=each.rare, least=each.least, label=f" of {each.label!r}" * bool(each.label))
+        for each in thresholds_of(run, None)
+    )
 
 
 def exported(folder: Path) -> torch.nn.Module:

@@ -14,7 +14,7 @@ from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm, table_of
 from fedgraft.contracts.task_abilities import SHARE, DerivingTask, EmbeddingTask, PredictingTask
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.predicting.site_run import SiteRun, open_run
-from fedgraft.experiment.predicting.thresholds import decided, threshold_of
+from fedgraft.experiment.predicting.thresholds import decided, thresholds_of
 from fedgraft.experiment.storage.finished_run import FinishedRun, client_model
 from fedgraft.wire.layouts import Array
 
@@ -50,7 +50,7 @@ def predict(
         each answer, the client that answered, and the task's answers.
     """
     run = run if isinstance(run, FinishedRun) else open_run(run)
-    name, task, least = run.experiment.task_name, run.task, threshold_of(run, threshold)
+    name, task, least = run.experiment.task_name, run.task, thresholds_of(run, threshold)
 
     def answer(module: Module, shard: Any, remembered: Mapping[str, Any], questions: Any) -> dict[str, Array]:
         columns = decided(task.predict(module, shard, remembered, questions), least)

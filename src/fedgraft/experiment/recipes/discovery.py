@@ -11,7 +11,7 @@ import importlib
 import inspect
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -87,12 +87,17 @@ def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
                 f"{section}.{key} must be {value!r} with {section}.name = {name!r}; got {own[key]!r}. "
                 f"{section}.name = {of!r} takes any."
             )
-    for key in sorted(own.keys() - {field.name for field in dataclasses.fields(cls)}):
+    check_keys(family, cls, section, name, own)
+    _check_tables(family, cls, name, own)
+    return construct(cls, section, {**fixed, **own})
+
+
+def check_keys(family: str, cls: type[Any], section: str, name: str, keys: Iterable[str]) -> None:
+    """Raise `InputError` for an option that the class of this name has not, and others of its family have."""
+    for key in sorted({*keys} - {field.name for field in dataclasses.fields(cls)}):
         if others := _with(family, key):
             listed = " or ".join(f"{section}.name = {other!r}" for other in others[:SHOWN])
             raise InputError(f"No {section} option named {key!r} with {section}.name = {name!r}; {listed} has it.")
-    _check_tables(family, cls, name, own)
-    return construct(cls, section, {**fixed, **own})
 
 
 def _check_tables(family: str, cls: type[Any], name: str, own: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ were meant for another method. What other methods want in their place a recipe m
     codec = { name = "identity" }
     [alternatives.model.gcn]            # with this very model
     model = { layers = 2 }
+    rounds = 30
 
 A file with `extends = "fedacs"`, or the path of another file, overrides that recipe by the same rules.
 """
@@ -34,6 +35,8 @@ EXTENDS = "extends"
 _NAMED = frozenset((*METHODS, "name", "codecs", "yardsticks", "module"))
 """Keys under which a class may be named."""
 _ALTERNATIVE = '[alternatives.{section}."*"]'
+_LIMITS = ("rounds", "patience")
+"""Keys outside sections that an alternative may hold."""
 
 
 def read_recipe(recipe: str) -> tuple[str, Section]:
@@ -125,8 +128,8 @@ def check_alternatives(content: Section) -> None:
             place = f"alternatives.{section}.{name}"
             _check_table(place, wanted, "sections")
             for key, options in wanted.items():
-                if key not in METHODS and key not in SETTINGS:
-                    raise unknown("section", key, [*METHODS, *SETTINGS])
+                if key not in (*METHODS, *SETTINGS, *_LIMITS):
+                    raise unknown("section", key, [*METHODS, *SETTINGS, *_LIMITS])
                 if key == section or key in SETTINGS:
                     _check_table(f"{place}.{key}", options, "options")
 
@@ -209,7 +212,7 @@ def _apply_alternative(result: Section, section: str, name: Any) -> None:
         if key == section:
             result[key] = {"name": name, **options}
         else:
-            result[key] = options if key in METHODS else {**result.get(key, {}), **options}
+            result[key] = {**result.get(key, {}), **options} if key in SETTINGS else options
 
 
 def _chain(section: Any) -> Sequence[Section] | None:
@@ -234,3 +237,11 @@ def _override_chain(section: str, content: Any, chain: Sequence[Section], option
         raise InputError(f"{section}.{option} fits {len(having)} codecs of the chain {names}; it must fit just one.")
     parts[having[0]] = {**parts[having[0]], option: value}
     return {**content, "codecs": parts} if isinstance(content, Mapping) else parts
+
+
+def contents(text: str, where: str) -> Section:
+    """Return what a resolved recipe says, unchecked; `where` it is, for errors."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{where} is not valid TOML: {error}.") from error

@@ -61,8 +61,8 @@ class TopLevel:
         patience: rounds without a better validation score after which a run ends, >= 0; 0 = it never ends so.
         yardsticks: names of what the model is held against; "local_only" and "centralised" train it by each client
             alone and in one place. Unset: those of the task that cost little.
-        alternatives: options of other sections to take in place of the recipe's where a section names another method:
-            [alternatives.SECTION.NAME], or [alternatives.SECTION."*"] for any other.
+        alternatives: options of other sections, rounds and patience to take in place of the recipe's where a section
+            names another method: [alternatives.SECTION.NAME], or [alternatives.SECTION."*"] for any other.
     """
 
     description: str = ""

@@ -4,77 +4,83 @@ import math
 from collections.abc import Mapping
 
 from fedgraft.contracts import Sums
+from fedgraft.contracts.detailed_scores import Chance, DetailedScores
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.run_state import RunState
 
 NO_BETTER = 0.02
-"""By how much at least a model that has learnt is above chance, as a share of what is between chance and 1; ours."""
+"""By how much at least a model that has learnt is above chance, as a share of what is between chance and 1, of an error
+half of it, which is about as much of its square; ours."""
+MOST = 0.5
+"""The most that this may be of chance itself: of a class of one in a thousand twice its share is a find; ours."""
 
 
-def remarks(plan: Plan, state: RunState, yardsticks: Mapping[str, Mapping[str, float]]) -> list[str]:
+def remarks(plan: Plan, state: RunState, constants: Mapping[str, Mapping[str, float]]) -> list[str]:
     """Return sentences about what was kept, none where all is well.
 
-    `yardsticks` are {name: {split: score}}, of those that were scored.
+    `constants` are {yardstick: {split: score}}, of those that say the same of everything and were scored.
     """
-    if not state.best or math.isnan(state.best.get("test", math.nan)):
-        return []
     sums = state.best.get("sums", {})
-    said = [_one_class(sums.get("validation", {}))]
-    if not said[0]:
-        said = [_untrained(plan, state), _at_chance(plan, state, sums.get("validation", {}), yardsticks)]
+    if count := _of_one_class(sums.get("validation", {})):
+        return [
+            f"All {count} validation examples are of one class: the score means nothing. At least two classes are "
+            "needed; see which column data.label names."
+        ]
+    said = [_kept(plan, state, sums.get("validation", {}), constants)]
+    if count := _of_one_class(sums.get("test", {})):
+        said.append(f"All {count} test examples are of one class: the score on test means nothing.")
     return [each for each in said if each]
 
 
-def _untrained(plan: Plan, state: RunState) -> str:
-    if state.best["round"] or not state.round:
+def _kept(plan: Plan, state: RunState, sums: Sums, constants: Mapping[str, Mapping[str, float]]) -> str:
+    """Say that the kept model is the first one, or no better than what needs none."""
+    if math.isnan(state.best.get("validation", math.nan)):
         return ""
-    judged, rounds = plan.task.metric, f"{state.round} round{'s' * (state.round > 1)}"
-    more = "evaluation.metric=average_precision (or macro_f1), " if judged == "accuracy" else ""
-    rare = ", or task.class_weights=balanced where a class is rare" if hasattr(plan.task, "class_weights") else ""
+    chance = _at_chance(plan, state, sums, constants)
+    if state.best["round"] == 0 and state.round:
+        return _untrained(plan, state, chance)
+    return f"The score is at chance: {chance}." if chance else ""
+
+
+def _untrained(plan: Plan, state: RunState, chance: str) -> str:
+    """Say that no round was better than none."""
+    task, rounds = plan.task, f"{state.round} round{'s' * (state.round > 1)}"
+    known, judged = getattr(task, "metrics", ()), task.metric
+    more = "evaluation.metric=average_precision (or macro_f1), " if judged == "accuracy" and "macro_f1" in known else ""
+    weights = getattr(task, "tells_classes", True) and not getattr(task, "class_weights", "none")
+    instead = " with task.logit_adjustment=0" if getattr(task, "logit_adjustment", 0.0) else ""
+    rare = f", or task.class_weights=balanced{instead} where a class is rare" if weights else ""
+    model = "model that the run began with" if plan.start else "untrained model"
     return (
-        f"The untrained model is kept: {judged} on validation was best in round 0, and none of {rounds} was better. "
+        f"The {model} is kept: {judged} on validation was best in round 0, and none of {rounds} was better"
+        f"{f'; it is at chance: {chance}' if chance else ''}. "
         f"Try {more}more rounds, another training.learning_rate{rare}."
     )
 
 
-def _one_class(sums: Sums) -> str:
-    """Say that all validation examples are of one class."""
+def _of_one_class(sums: Sums) -> int:
+    """Return how many examples there are, where all are of one class; 0 where they are not, or sums do not tell."""
     classes = [name for name in sums if name.startswith("true_") and sums[name]]
-    if len(classes) != 1 or not sums.get("count"):
-        return ""
-    return (
-        f"All {int(sums['count'])} validation examples are of one class: the score means nothing. At least two classes "
-        "are needed; see which column data.label names."
-    )
+    return int(sums.get("count", 0)) if len(classes) == 1 else 0
 
 
-def _at_chance(plan: Plan, state: RunState, sums: Sums, yardsticks: Mapping[str, Mapping[str, float]]) -> str:
-    """Say that the kept model's score is no better than what needs no model."""
-    metric, score = plan.task.metric, float(state.best["validation"])
-    chance = _chance(metric, sums)
-    if chance is not None:
-        value, what = chance
-        if score <= value + NO_BETTER * (1 - value):
-            return f"The score is at chance: {metric} {score:.4f} on validation, where {what} has {value:.4f}."
-        return ""
-    for name, scores in yardsticks.items():
-        if "majority" in name and plan.task.better == "higher" and score <= scores.get("validation", -math.inf):
-            return f"The score is at chance: {metric} {score:.4f} on validation; the yardstick {name} has as much."
+def _at_chance(plan: Plan, state: RunState, sums: Sums, constants: Mapping[str, Mapping[str, float]]) -> str:
+    """Say what has as good a score as the kept model without being one; "" where nothing has."""
+    task, score = plan.task, float(state.best["validation"])
+    if isinstance(task, DetailedScores) and (chance := task.chance(sums)) is not None:
+        if chance.measure != task.metric:
+            score = task.measured({"validation": sums})["validation"][chance.measure]
+        said = f"{chance.measure} {score:.4f} on validation, where {chance.what} has {chance.value:.4f}"
+        return said if _no_better(score, chance, task.better) else ""
+    for name, scores in constants.items():
+        value = scores.get("validation", math.nan)
+        if (score <= value) if task.better == "higher" else (score >= value):
+            return f"{task.metric} {score:.4f} on validation, where the yardstick {name} has {value:.4f}"
     return ""
 
 
-def _chance(metric: str, sums: Sums) -> tuple[float, str] | None:
-    """Return what a constant answer has, and what it is called; None where the sums do not tell."""
-    if metric == "r2":
-        return 0.0, "the mean"
-    true = [value for name, value in sums.items() if name.startswith("true_")]
-    if not true or not sum(true):
-        return None
-    shares = [value / sum(true) for value in true]
-    constant = {
-        "accuracy": (max(shares), "the most frequent class"),
-        "balanced_accuracy": (1 / sum(share > 0 for share in shares), "one class for all"),
-        "auc": (0.5, "guessing"),
-        "average_precision": (min(shares), "guessing"),
-    }
-    return constant.get(metric) if metric != "average_precision" or len(true) == 2 else None
+def _no_better(score: float, chance: Chance, better: str) -> bool:
+    if better == "lower":
+        return score >= chance.value * (1 - NO_BETTER / 2)
+    margin = NO_BETTER * (1 - chance.value)
+    return score <= chance.value + (min(margin, MOST * chance.value) if chance.value else margin)

@@ -68,7 +68,7 @@ def summarise(
         "test_at_best_validation": _number(state.best.get("test")),
         "measures": _measures(experiment.plan, state),
         **_decision(experiment.plan, state),
-        "remarks": remarks(experiment.plan, state, yardsticks),
+        "remarks": _remarks(experiment, state, yardsticks, here),
         "test_per_client": by_client,
         "test_plain_mean": mean(known) if known else None,
         "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
@@ -88,6 +88,15 @@ def summarise(
     }
 
 
+def _remarks(
+    experiment: Experiment, state: RunState, yardsticks: Mapping[str, baselines.Scores], here: bool
+) -> list[str]:
+    """Sentences about what is kept, and what it is not held against."""
+    said = remarks(experiment.plan, state, baselines.constant(yardsticks))
+    missing = baselines.not_tried(experiment, state) if here else ""
+    return [*said, missing] if missing else said
+
+
 def _kept_scores(plan: Plan, state: RunState) -> Mapping[str, Mapping[str, float]]:
     """Scores by client of the models that the run keeps; none where an earlier version stored none, with a note."""
     kept = state.kept_scores(plan.personal)
@@ -100,10 +109,12 @@ def _kept_scores(plan: Plan, state: RunState) -> Mapping[str, Mapping[str, float
 
 
 def _decision(plan: Plan, state: RunState) -> dict[str, Any]:
-    """How the model that was best on validation tells one of two classes, if it is not the likeliest."""
+    """How the model that was best on validation tells one of two classes, of each label, if it is not the likeliest."""
     task, sums = plan.task, state.best.get("sums", {})
-    decision = task.labels.decision(sums) if isinstance(task, LabelledTask) and sums else {}
-    return {"decision": decision} if decision else {}
+    if not isinstance(task, LabelledTask) or not sums:
+        return {}
+    told = {"decision": task.labels.decision(sums), "decisions": task.labels.decisions(sums)}
+    return {name: value for name, value in told.items() if value}
 
 
 def _smoothing(smoothed: Mapping[str, Any]) -> dict[str, Any]:

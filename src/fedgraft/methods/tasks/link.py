@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
@@ -199,6 +200,10 @@ class Link(
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return AUC, average precision and hits@k."""
         return metrics.measures(sums, self.k)
+
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return what a random order reaches: half of AUC and of average precision; hits@k is told by its AUC."""
+        return Chance("average_precision" if self.metric == "average_precision" else "auc", 0.5, "a random order")
 
     def mean_loss(self, sums: Sums) -> float:
         """Return the mean cross-entropy of an edge and of a pair without; nan without edges."""

@@ -136,7 +136,9 @@ class Node(
         super().__post_init__()
         check_options(self)
         class_weights.check_options("Node", self.class_weights, self.focal)
-        require(not (self.focal and self.label_smoothing), "Node.focal", "0 unless label_smoothing is 0", self.focal)
+        require(
+            not (self.focal and self.label_smoothing), "Node.focal", "0 unless task.label_smoothing is 0", self.focal
+        )
 
     @cached_property
     def labels(self) -> CountedClasses | JudgedClasses:

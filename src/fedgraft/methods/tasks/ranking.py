@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts.data import telling
-from fedgraft.contracts.detailed_scores import DetailedScores
+from fedgraft.contracts.detailed_scores import Chance, DetailedScores
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.task_abilities import FittedTask, PooledTask, PredictingTask, SeededTask
@@ -191,6 +191,10 @@ class Ranking(
     def score(self, sums: Sums) -> float:
         """Return the mean AUC of users; nan where none has a held-out item."""
         return self._mean(sums, "auc")
+
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return the AUC of a random order."""
+        return Chance("auc", 0.5, "a random order")
 
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return AUC, NDCG@k and Recall@k, means over users."""

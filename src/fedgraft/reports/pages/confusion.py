@@ -96,7 +96,7 @@ def confusion_of(
     task = run.plan.task
     if not isinstance(task, ClassifyingTask):
         return None
-    parts, threshold = [], threshold_of(run, None)
+    parts, threshold = [], threshold_of(run)
     for client, shard in enumerate(run.shards):
         answers = task.classified(run.client_model(client), shard, run.prepared(client), run.memory(client))
         answers = answers.decided(*threshold) if threshold else answers
