@@ -7,6 +7,7 @@ from itertools import combinations, product
 
 import pytest
 
+from fedgraft.contracts import MovableSharing
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import execute
@@ -54,8 +55,9 @@ def names(section: str) -> list[str]:
 def fits(chosen: dict[str, str]) -> bool:
     if (chosen.get("sharing"), chosen.get("model")) == ("fedstar", "network"):  # whose second channel needs layers
         return False
-    if chosen.get("sharing") == "local" and chosen.get("server_optimizer", "none") != "none":  # nothing is shared
-        return False
+    if chosen.get("server_optimizer", "none") != "none" and "sharing" in chosen:
+        if not issubclass(discovery.find("sharing", chosen["sharing"]), MovableSharing):
+            return False
     wanted = TOLD_BY_A_SAMPLER.get(chosen.get("selector", ""))
     return wanted is None or chosen.get("sampler", wanted) == wanted
 

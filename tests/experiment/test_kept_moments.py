@@ -16,7 +16,7 @@ MOLECULES = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "mo
 CASES = {
     "staged, silent and private": ("cefgl", {**MOLECULES, "yardsticks": []}),
     "pausing for halo rows": ("fedais", SMALL),
-    "written by hand": ("fedall", SMALL),
+    "written by hand, and others at the server": ("fedall", {**SMALL, "server_optimizer.name": "fedyogi"}),
 }
 ADAM = {"optimizer": "adam", "learning_rate": 0.05}
 
