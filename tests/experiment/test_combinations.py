@@ -55,9 +55,9 @@ def names(section: str) -> list[str]:
 def fits(chosen: dict[str, str]) -> bool:
     if (chosen.get("sharing"), chosen.get("model")) == ("fedstar", "network"):  # whose second channel needs layers
         return False
-    if chosen.get("server_optimizer", "none") != "none" and "sharing" in chosen:
-        if not issubclass(discovery.find("sharing", chosen["sharing"]), MovableSharing):
-            return False
+    sharing = discovery.find("sharing", chosen.get("sharing", "fedavg"))
+    if chosen.get("server_optimizer", "none") != "none" and not issubclass(sharing, MovableSharing):
+        return False
     wanted = TOLD_BY_A_SAMPLER.get(chosen.get("selector", ""))
     return wanted is None or chosen.get("sampler", wanted) == wanted
 
