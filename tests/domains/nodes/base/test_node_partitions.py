@@ -44,9 +44,7 @@ def test_an_even_cut_deals_pieces_of_communities(monkeypatch: pytest.MonkeyPatch
     starts = np.cumsum([0, *sizes])
     edges = [(int(s) + a, int(s) + b) for s, n in zip(starts, sizes, strict=False) for a in range(n) for b in range(a)]
     owner = louvain_even(whole(edges, [0, 1] * 6), 3, g())
-    assert owner.tolist() == [0, 0, 0, 1, 1, 1, 0, 2, 2, 2, 1, 1], (
-        "3 3 3 in turn; 2 where it fits least above; 1 in turn"
-    )
+    assert owner.tolist() == [0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 0, 0], "3 3 3 in turn, 2 where fewest are, 1 to the next"
 
 
 @pytest.mark.parametrize("cut", [louvain_even, metis], ids=lambda each: each.__name__)
