@@ -47,6 +47,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node, sums of features": ("node", {"share_states": False, "aggregates": True}),
     "node, nothing shared": ("node", {"share_states": False, "share_features": False}),
     "node, rows asked for": ("node", {"pull": "asked", "head": "convolution"}),
+    "node, inputs smoothed": ("node", {"propagate": 2, "scale": 2.0}),
+    "node, inputs smoothed and nothing shared": (
+        "node",
+        {"propagate": 1, "share_states": False, "share_features": False},
+    ),
+    "node, sums of smoothed inputs": ("node", {"propagate": 1, "share_states": False, "aggregates": True}),
+    "node regression, inputs smoothed": ("node_regression", {"propagate": 2, "share_states": False}),
     "graph, wl counts": ("graph", {"wl": 2, "wl_width": 64}),
     "graph regression, wl counts": ("graph_regression", {"wl": 2, "wl_width": 64, "huber": 1.0}),
     "node regression, sums of features": ("node_regression", {"share_states": False, "aggregates": True, "huber": 1.0}),

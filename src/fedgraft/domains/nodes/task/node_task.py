@@ -20,7 +20,7 @@ from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
-from fedgraft.domains.nodes.base.memory_check import check_room
+from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
@@ -29,6 +29,7 @@ from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
+from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs, rows_of
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
@@ -60,10 +61,11 @@ class NodeTask(
     scale: float = 0.0
     features: int = 0
     sparse: bool = False
+    propagate: int = 0
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        for option in ("neighbours", "halo", "features"):
+        for option in ("neighbours", "halo", "features", "propagate"):
             require(getattr(self, option) >= 0, f"{name}.{option}", ">= 0", getattr(self, option))
         require(0 <= self.dropout < 1, f"{name}.dropout", "in [0, 1)", self.dropout)
         require(self.scale >= 0, f"{name}.scale", ">= 0 (0 = as they are)", self.scale)
@@ -99,14 +101,25 @@ class NodeTask(
             return 1
         return self.encoder.depth + (self.head == "convolution" or not self.encoder.depth)
 
+    @property
+    def input_width(self) -> int:
+        """Number of columns that the model reads of a node."""
+        return self.inputs.width(self.features)
+
+    @cached_property
+    def inputs(self) -> SmoothedInputs:
+        """How the model's inputs are made of features."""
+        return SmoothedInputs(self.propagate)
+
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
         """Return {option: value} of what the model must know of the data; a client's tell."""
         return {"features": shard.width}
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
         """With what the model must know of the data; raises for halos that no memory of this machine holds."""
+        check_inputs(shards, self.propagate)
         if self.share_features and not self.aggregates:
-            check_room(shards, self.halo)
+            check_room(shards, self.halo, self.propagate)
         first = shards[0]
         known = self.known_of(first)
         for name, value in known.items():
@@ -121,7 +134,9 @@ class NodeTask(
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """Return what a client publishes."""
-        return self._set_up.statistics(self._seen(shard)) if self._set_up else {}
+        if not self._set_up:
+            return {}
+        return self._set_up.statistics((self._averaged if self.share_features else self._seen)(shard))
 
     def check(self, statistics: Arrays) -> None:
         """Sizes, order and finite numbers."""
@@ -143,14 +158,14 @@ class NodeTask(
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
-        seen = self._seen(shard)
+        seen = self._averaged(shard)
         sums, full = (self._aggregates.sums(seen, shared), seen.degree) if self.aggregates else (None, seen.degree)
         seen = inside(seen) if self.aggregates else seen
         features, known, degree, needed = self._halo_setup.received(seen, shared if self._connected else {})
         all_known = np.concatenate([np.ones(seen.own, bool), known])
         return NodeData(
-            features=FeatureRows(seen.features, features),
-            around=around_of(seen, degree, all_known, self.encoder, self.features),
+            features=rows_of(seen.features, features) if self.propagate else FeatureRows(seen.features, features),
+            around=around_of(seen, degree, all_known, self.encoder, self.input_width),
             own=seen.own,
             halo=seen.halo,
             label=seen.label,
@@ -179,7 +194,7 @@ class NodeTask(
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
-        return NodeModel(self.encoder, self.features or 1, self.labels.width, self.head, self.dropout, g)
+        return NodeModel(self.encoder, self.input_width or 1, self.labels.width, self.head, self.dropout, g)
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Return the labels' losses of the draw's nodes, float32 [nodes]."""
@@ -268,12 +283,12 @@ class NodeTask(
 
     @property
     def _halo_setup(self) -> HaloSetup:
-        return HaloSetup(FeatureCoding(self.features, self.sparse), self.share_features)
+        return HaloSetup(FeatureCoding(self.input_width, self.sparse), self.share_features)
 
     @property
     def _aggregates(self) -> Aggregates:
         assert isinstance(self.encoder, LayeredEncoder), "it was checked"
-        return Aggregates(FeatureCoding(self.features, self.sparse), self.encoder.by_degree)
+        return Aggregates(FeatureCoding(self.input_width, self.sparse), self.encoder.by_degree)
 
     @property
     def _set_up(self) -> HaloSetup | Aggregates | Mending | None:
@@ -286,6 +301,10 @@ class NodeTask(
         if self.scale and shard.scale_rows:
             shard = replace(shard, features=scaled(shard.features, self.scale))
         return shard if self.aggregates else thinned(shard, self.halo) if self._connected else inside(shard)
+
+    def _averaged(self, shard: NodeShard) -> NodeShard:
+        """The same with what the model reads in place of features, which are scaled first and averaged then."""
+        return self.inputs.of(self._seen(shard))
 
     def _computed(self, data: NodeData, draw: Draw) -> Computed:
         """Return what a draw is computed from."""
