@@ -109,9 +109,12 @@ class Node(
         classes: how many there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
-        propagate: hops over which features are averaged inside each client before training, >= 0: the model reads
-            [X, R X .. R^hops X], R the mean over a node and its neighbours (SGC, Wu et al., ICML 2019; SIGN, Frasca et
+        propagate: hops over which features are averaged inside each client before training, >= 0: the model reads X,
+            R X .. R^hops X, R the mean over a node and its neighbours (SGC, Wu et al., ICML 2019; SIGN, Frasca et
             al., 2020); 0 = features as they are.
+        joined: how the model reads features after these hops: "concatenate", side by side (SIGN); "last", those of the
+            last hop alone (SGC); or "attention", each node's weighted by a learnt vector (as GAMLP, Zhang et al., KDD
+            2022).
         smoothing: hops over which answers are smoothed after training, >= 0; 0 = none, 2 is best on our data.
         share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """

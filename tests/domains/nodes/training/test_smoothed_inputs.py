@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 
 from fedgraft.domains.nodes.base import memory_check
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
-from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs, rows_of
+from fedgraft.domains.nodes.training.hop_attention import HopAttention
+from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
 from fedgraft.errors import InputError
-from helpers.node_runs import set_up, small
+from helpers.node_runs import model_of, relayed, set_up, small
 from helpers.toy_nodes import whole
 
 PATH = [(0, 1), (1, 2), (2, 3)]
@@ -67,11 +69,11 @@ def test_the_kind_of_features_stays_for_the_wire_and_is_chosen_for_the_model() -
     assert isinstance(wide, sparse.csr_matrix)
     assert wide.nnz == 60 * (1 + 3 + 5)
     assert wide.has_sorted_indices
-    assert rows_of(wide, wide[:0]).dense is None
+    assert SmoothedInputs(2).rows(wide, wide[:0]).dense is None
     # A path of four with nearly all numbers there: dense, with the halo.
     crowded = SmoothedInputs(2).of(four(is_sparse=True)).features
     assert isinstance(crowded, sparse.csr_matrix)
-    rows = rows_of(crowded, crowded[:1])
+    rows = SmoothedInputs(2).rows(crowded, crowded[:1])
     assert rows.dense is not None
     np.testing.assert_array_equal(rows.rows(np.array([4])), dense(crowded[0]))
 
@@ -96,24 +98,60 @@ def test_what_is_told_of_a_node_is_its_owners_row() -> None:
         np.testing.assert_array_equal(halo, expected)
 
 
-def test_what_a_machine_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_machine_cannot_hold_is_refused() -> None:
     # Four nodes of two features in three blocks of four bytes.
-    memory_check.check_inputs([four()], 2, memory_bytes=96)
-    memory_check.check_inputs([four()], 0, memory_bytes=1)
+    memory_check.check_inputs([four()], 2, False, memory_bytes=96)
+    memory_check.check_inputs([four()], 0, False, memory_bytes=1)
     with pytest.raises(InputError, match=r"task\.propagate = 2 has 1 clients keep 3 times 2 features of 4 nodes"):
-        memory_check.check_inputs([four()], 2, memory_bytes=95)
+        memory_check.check_inputs([four()], 2, False, memory_bytes=95)
 
 
 def test_of_sparse_features_no_more_is_counted_than_dense_ones_have() -> None:
     ring = cut(whole([(v, (v + 1) % 60) for v in range(60)], label=[0, 1] * 30), np.zeros(60, np.int64), ["a"])[0]
     ring = replace(ring, features=sparse.csr_matrix(np.eye(60, dtype=np.float32)))
-    memory_check.check_inputs([ring], 2, memory_bytes=8 * 60 * (1 + 3 + 9))
+    memory_check.check_inputs([ring], 2, False, memory_bytes=8 * 60 * (1 + 3 + 9))
     with pytest.raises(InputError):
-        memory_check.check_inputs([ring], 2, memory_bytes=8 * 60 * (1 + 3 + 9) - 1)
-    memory_check.check_inputs([ring], 4, memory_bytes=4 * 60 * 60 * 5)
+        memory_check.check_inputs([ring], 2, False, memory_bytes=8 * 60 * (1 + 3 + 9) - 1)
+    memory_check.check_inputs([ring], 4, False, memory_bytes=4 * 60 * 60 * 5)
 
 
-@pytest.mark.parametrize("options", [{"task__propagate": -1}, {"task__propagate": 1, "task__generator": True}])
+@pytest.mark.parametrize(
+    "options", [{"task__propagate": -1}, {"task__joined": "last"}, {"task__propagate": 1, "task__generator": True}]
+)
 def test_hops_that_cannot_be_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(InputError, match="propagate"):
         small("fedlocal", **options)
+
+
+def test_the_last_hop_alone_is_as_wide_as_features() -> None:
+    last = SmoothedInputs(2, "last")
+    assert last.width(7) == 7
+    np.testing.assert_array_equal(last.of(four()).features, SmoothedInputs(2).of(four()).features[:, 4:])
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_attention_weighs_each_nodes_hops(is_sparse: bool) -> None:
+    inputs, attention = SmoothedInputs(2, "attention"), HopAttention(2, 2)
+    wide = inputs.of(four(is_sparse)).features
+    rows = inputs.rows(wide, wide[:0]).dense
+    assert rows is not None
+    hops = dense(wide).reshape(4, 3, 2)
+    np.testing.assert_allclose(attention(rows).detach().numpy(), hops.mean(1), rtol=1e-6)  # all alike at first
+    with torch.no_grad():
+        attention.score += torch.tensor([1.0, 0.0])
+    # The score of a hop is its first number: node 3 has 3, 5/2 and 9/4, and a column of ones stays one.
+    weights = np.exp([3, 5 / 2, 9 / 4]) / np.exp([3, 5 / 2, 9 / 4]).sum()
+    found = attention(rows).detach().numpy()
+    np.testing.assert_allclose(found[3], [weights @ [3, 5 / 2, 9 / 4], 1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("recipe", ["fedais", "fedlocal"])
+@pytest.mark.parametrize("joined", ["concatenate", "last", "attention"])
+def test_a_graph_in_parts_is_scored_layer_by_layer_as_at_once(recipe: str, joined: str) -> None:
+    experiment, shards = small(recipe, task__propagate=2, task__joined=joined)
+    task = experiment.plan.task
+    model = model_of(task)
+    for data in relayed(task, shards, model):
+        at_once = data.scored(model)
+        data.relayed.clear()
+        torch.testing.assert_close(data.scored(model), at_once)

@@ -18,12 +18,13 @@ SUGGESTED = 10
 GB = 1e9
 
 
-def check_inputs(shards: Sequence[NodeShard], hops: int, memory_bytes: int | None = None) -> None:
+def check_inputs(shards: Sequence[NodeShard], hops: int, dense: bool, memory_bytes: int | None = None) -> None:
     """Raise `InputError` where features averaged over `hops`, `task.propagate`, are larger than a machine's memory.
 
-    The shards are simulated here; `memory_bytes` are as of `check_room`.
+    The shards are simulated here; `dense` says whether sparse ones are kept with their zeros, and `memory_bytes` are as
+    of `check_room`.
     """
-    memory, needed = physical_bytes() if memory_bytes is None else memory_bytes, _own_bytes(shards, hops)
+    memory, needed = physical_bytes() if memory_bytes is None else memory_bytes, _own_bytes(shards, hops, dense)
     if hops and memory is not None and needed > memory:
         raise InputError(
             f"task.propagate = {hops} has {len(shards)} clients keep {hops + 1} times {shards[0].width:,} features of "
@@ -71,7 +72,7 @@ def _feature_bytes(shards: Sequence[NodeShard], most: int, hops: int) -> int:
     return round(_own_bytes(shards, hops) / own * (own + _halo_nodes(shards, most))) if own else 0
 
 
-def _own_bytes(shards: Sequence[NodeShard], hops: int) -> int:
+def _own_bytes(shards: Sequence[NodeShard], hops: int, is_dense: bool = False) -> int:
     """Float32 of own nodes after 0 .. `hops` averages, and where they are sparse a column for each number, at most.
 
     An average has at most the numbers of a node and of its neighbours; all are dense where few zeros are left.
@@ -80,7 +81,7 @@ def _own_bytes(shards: Sequence[NodeShard], hops: int) -> int:
     if not own:
         return 0
     dense = 4 * own * shards[0].width
-    if isinstance(shards[0].features, np.ndarray):
+    if is_dense or isinstance(shards[0].features, np.ndarray):
         return dense * (hops + 1)
     stored = sum(int(shard.features.size) for shard in shards)
     if not hops:

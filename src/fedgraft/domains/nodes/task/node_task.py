@@ -25,11 +25,12 @@ from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
+from fedgraft.domains.nodes.training.hop_attention import HopAttention
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
-from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs, rows_of
+from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
@@ -62,6 +63,7 @@ class NodeTask(
     features: int = 0
     sparse: bool = False
     propagate: int = 0
+    joined: Joined = "concatenate"
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -71,6 +73,8 @@ class NodeTask(
         require(self.scale >= 0, f"{name}.scale", ">= 0 (0 = as they are)", self.scale)
         fits = not self.aggregates or (self.share_features and not self.share_states)
         require(fits, f"{name}.aggregates", "false where states are shared, or features are not", self.aggregates)
+        fits = self.propagate > 0 or self.joined == "concatenate"
+        require(fits, f"{name}.joined", f"'concatenate' where {name}.propagate is 0", self.joined)
         if isinstance(self.encoder, NetworkEncoder):
             whole = "with a whole network, whose layers nobody else sees"
             require(self.head == "linear", f"{name}.head", f"'linear' {whole}", self.head)
@@ -103,13 +107,18 @@ class NodeTask(
 
     @property
     def input_width(self) -> int:
-        """Number of columns that the model reads of a node."""
+        """Number of columns that the first layer reads of a node."""
         return self.inputs.width(self.features)
+
+    @property
+    def coding(self) -> FeatureCoding:
+        """The code of prepared rows."""
+        return FeatureCoding(self.inputs.blocks * self.features, self.sparse)
 
     @cached_property
     def inputs(self) -> SmoothedInputs:
         """How the model's inputs are made of features."""
-        return SmoothedInputs(self.propagate)
+        return SmoothedInputs(self.propagate, self.joined)
 
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
         """Return {option: value} of what the model must know of the data; a client's tell."""
@@ -117,7 +126,7 @@ class NodeTask(
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
         """With what the model must know of the data; raises for halos that no memory of this machine holds."""
-        check_inputs(shards, self.propagate)
+        check_inputs(shards, self.propagate, self.inputs.attends)
         if self.share_features and not self.aggregates:
             check_room(shards, self.halo, self.propagate)
         first = shards[0]
@@ -164,7 +173,7 @@ class NodeTask(
         features, known, degree, needed = self._halo_setup.received(seen, shared if self._connected else {})
         all_known = np.concatenate([np.ones(seen.own, bool), known])
         return NodeData(
-            features=rows_of(seen.features, features) if self.propagate else FeatureRows(seen.features, features),
+            features=self.inputs.rows(seen.features, features),
             around=around_of(seen, degree, all_known, self.encoder, self.input_width),
             own=seen.own,
             halo=seen.halo,
@@ -194,7 +203,9 @@ class NodeTask(
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
-        return NodeModel(self.encoder, self.input_width or 1, self.labels.width, self.head, self.dropout, g)
+        attention = HopAttention(self.features or 1, self.propagate) if self.inputs.attends else None
+        width = self.input_width or 1
+        return NodeModel(self.encoder, width, self.labels.width, self.head, self.dropout, g, attention)
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Return the labels' losses of the draw's nodes, float32 [nodes]."""
@@ -283,12 +294,12 @@ class NodeTask(
 
     @property
     def _halo_setup(self) -> HaloSetup:
-        return HaloSetup(FeatureCoding(self.input_width, self.sparse), self.share_features)
+        return HaloSetup(self.coding, self.share_features)
 
     @property
     def _aggregates(self) -> Aggregates:
         assert isinstance(self.encoder, LayeredEncoder), "it was checked"
-        return Aggregates(FeatureCoding(self.input_width, self.sparse), self.encoder.by_degree)
+        return Aggregates(self.coding, self.encoder.by_degree)
 
     @property
     def _set_up(self) -> HaloSetup | Aggregates | Mending | None:

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, cast
+
+from torch import Tensor
 
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, Tensors
@@ -9,6 +12,16 @@ from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
 from fedgraft.domains.plain_source import called, listed, source_of
 from fedgraft.nn.whole_networks import WholeNetwork
+
+_JOINED: Final = {
+    "concatenate": ["x = torch.cat(hops, 1)"],
+    "last": ["x = hops[-1]"],
+    "attention": [
+        "hops = torch.stack(hops, 1)",
+        "x = (torch.softmax(hops @ self.score, 1).unsqueeze(2) * hops).sum(1)",
+    ],
+}
+"""Source text: what the convolutions read, of the features after each hop."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +37,15 @@ class ReadFeatures:
         """Lines of `forward` that make of features what the convolutions read."""
         scaled = [f"x = x * ({self.scale} / x.norm(dim=1, keepdim=True).clamp(min=1e-30))"] if self.scale else []
         return scaled + (self._averaged if self.inputs.hops else [])
+
+    def arrays(self, model: NodeModel) -> Tensors:
+        """Return what of the state dict belongs to that."""
+        return {} if model.attention is None else {"score": cast(Tensor, model.attention.score)}
+
+    @property
+    def made(self) -> list[str]:
+        """Lines that make what it needs."""
+        return [f"self.score = nn.Parameter(torch.zeros({self.features}))"] if self.inputs.attends else []
 
     @property
     def told(self) -> str:
@@ -43,7 +65,7 @@ class ReadFeatures:
             "hops = [x]",
             f"for _ in range({self.inputs.hops}):",
             "    hops.append(hops[-1].index_add(0, target, hops[-1][source]) / count)",
-            "x = torch.cat(hops, 1)",
+            *_JOINED[self.inputs.joined],
         ]
 
 
@@ -59,7 +81,8 @@ def plain_nodes(
         for number, convolution in enumerate(model.convolutions)
         for name, array in encoder.arrays(convolution).items()
     }
-    made = [listed(encoder, widths)]
+    arrays = {**arrays, **read.arrays(model)}
+    made = [*read.made, listed(encoder, widths)]
     forward = [
         *read.lines,
         "for number, conv in enumerate(self.convs):",
@@ -82,11 +105,12 @@ def plain_network(model: NodeModel, encoder: NetworkEncoder, classes: Sequence[s
     assert isinstance(network, WholeNetwork), "of a NetworkEncoder"
     assert model.head is not None, "a network has one"
     line, maker = encoder.source(read.inputs.width(read.features))
-    made = [f"self.network = {maker}", f"self.head = nn.Linear({network.width}, {len(classes)})"]
+    made = [*read.made, f"self.network = {maker}", f"self.head = nn.Linear({network.width}, {len(classes)})"]
     arrays: Tensors = {
         **{f"network.{name}": array for name, array in network.module.state_dict().items()},
         "head.weight": model.head.weight,
         "head.bias": model.head.bias,
+        **read.arrays(model),
     }
     forward = [*read.lines, f"return self.head({called(network, 'edge_index.new_zeros(len(x))')})"]
     says, inputs = _about(len(classes), read)

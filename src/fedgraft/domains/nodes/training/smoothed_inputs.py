@@ -1,4 +1,4 @@
-"""Features averaged over neighbours before training: the model reads [X, R X, R^2 X ...] in place of X.
+"""Features averaged over neighbours before training: the model reads X, R X, R^2 X ... in place of X.
 
 R is the mean over a node and its neighbours, (D + I)^-1 (A + I). Sources: Wu et al., "Simplifying Graph Convolutional
 Networks", ICML 2019 (SGC), for averages in place of layers; Frasca et al., "SIGN", 2020, for all hops side by side.
@@ -7,6 +7,7 @@ Differs: both have the symmetric D^-1/2 (A + I) D^-1/2 first; a mean keeps the s
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,22 +17,54 @@ from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.shards import NodeShard
 
+Joined = Literal["concatenate", "last", "attention"]
+
 
 @dataclass(frozen=True)
 class SmoothedInputs:
-    """The inputs of a model that reads features after 0, 1 .. `hops` averages over neighbours, side by side."""
+    """The inputs of a model that reads features after 0, 1 .. `hops` averages over neighbours.
+
+    `joined` says how: "concatenate", side by side; "last", those of the last hop alone; "attention", weighted by what
+    the model learns, of rows that are kept side by side.
+    """
 
     hops: int
+    joined: Joined = "concatenate"
+
+    @property
+    def blocks(self) -> int:
+        """How many times as wide as features prepared rows are."""
+        return 1 if self.joined == "last" else self.hops + 1
+
+    @property
+    def attends(self) -> bool:
+        """True where the model weighs hops."""
+        return self.hops > 0 and self.joined == "attention"
 
     def width(self, features: int) -> int:
-        """Return the number of columns made of so many features."""
-        return (self.hops + 1) * features
+        """Return the number of columns that the first layer reads, of so many features."""
+        return features if self.attends else self.blocks * features
 
     def of(self, shard: NodeShard) -> NodeShard:
-        """Return the shard with these in place of its features, of the same kind; edges to nodes of others unused."""
+        """Return the shard with prepared rows in place of its features, of the same kind.
+
+        Edges to nodes of others have no part in it.
+        """
         if not self.hops:
             return shard
-        return replace(shard, features=side_by_side(averages(shard.features, Within.of(shard), self.hops)))
+        made = averages(shard.features, Within.of(shard), self.hops)
+        return replace(shard, features=side_by_side(made[-self.blocks :]))
+
+    def rows(self, own: Features, halo: Features) -> FeatureRows:
+        """Return prepared rows of own nodes and of the halo, to be multiplied.
+
+        Sparse ones are made dense where averages have left few zeros, and where hops are weighed.
+        """
+        if self.hops and isinstance(own, sparse.csr_matrix):
+            own = own.toarray() if self.attends else compact(own)
+            if isinstance(own, np.ndarray) and isinstance(halo, sparse.csr_matrix):
+                halo = halo.toarray()
+        return FeatureRows(own, halo)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +110,3 @@ def side_by_side(blocks: Sequence[Features]) -> Features:
     if isinstance(blocks[0], np.ndarray):
         return np.concatenate(blocks, axis=1)
     return sparse.csr_matrix(sparse.hstack(blocks, format="csr"))
-
-
-def rows_of(own: Features, halo: Features) -> FeatureRows:
-    """Return rows of own nodes and of the halo; dense where averages have left few zeros in sparse ones."""
-    packed = compact(own) if isinstance(own, sparse.csr_matrix) else own
-    if isinstance(packed, np.ndarray) and isinstance(halo, sparse.csr_matrix):
-        halo = halo.toarray()
-    return FeatureRows(packed, halo)
