@@ -115,6 +115,9 @@ class Node(
         joined: how the model reads features after these hops: "concatenate", side by side (SIGN); "last", those of the
             last hop alone (SGC); or "attention", each node's weighted by a learnt vector (as GAMLP, Zhang et al., KDD
             2022).
+        share_sums: whether these means are over neighbours elsewhere, too: clients publish sums of their nodes'
+            features for nodes of others, once a hop, and the server adds them up.
+        least: the fewest nodes elsewhere behind such a sum, >= 1; what would be a sum of fewer stays home.
         smoothing: hops over which answers are smoothed after training, >= 0; 0 = none, 2 is best on our data.
         share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """

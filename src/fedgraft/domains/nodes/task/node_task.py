@@ -15,14 +15,13 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
-from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
+from fedgraft.domains.nodes.task.summed_inputs import SummedInputs, check_options
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
 from fedgraft.domains.nodes.training.hop_attention import HopAttention
@@ -30,9 +29,10 @@ from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
-from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs
+from fedgraft.domains.nodes.training.smoothed_inputs import Joined
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
+from fedgraft.wire.lazy import Made
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class NodeTask(
     abilities.NeighbourSamplingTask[NodeShard, NodeData],
     abilities.PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
-    abilities.PublishingTask[NodeShard, NodeData],
+    SummedInputs,
 ):
     """Answer something of nodes of one graph that is cut over clients; options as of `Node`."""
 
@@ -64,17 +64,18 @@ class NodeTask(
     sparse: bool = False
     propagate: int = 0
     joined: Joined = "concatenate"
+    share_sums: bool = False
+    least: int = 3
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        for option in ("neighbours", "halo", "features", "propagate"):
+        for option in ("neighbours", "halo", "features"):
             require(getattr(self, option) >= 0, f"{name}.{option}", ">= 0", getattr(self, option))
         require(0 <= self.dropout < 1, f"{name}.dropout", "in [0, 1)", self.dropout)
         require(self.scale >= 0, f"{name}.scale", ">= 0 (0 = as they are)", self.scale)
         fits = not self.aggregates or (self.share_features and not self.share_states)
         require(fits, f"{name}.aggregates", "false where states are shared, or features are not", self.aggregates)
-        fits = self.propagate > 0 or self.joined == "concatenate"
-        require(fits, f"{name}.joined", f"'concatenate' where {name}.propagate is 0", self.joined)
+        check_options(self, name)
         if isinstance(self.encoder, NetworkEncoder):
             whole = "with a whole network, whose layers nobody else sees"
             require(self.head == "linear", f"{name}.head", f"'linear' {whole}", self.head)
@@ -105,21 +106,6 @@ class NodeTask(
             return 1
         return self.encoder.depth + (self.head == "convolution" or not self.encoder.depth)
 
-    @property
-    def input_width(self) -> int:
-        """Number of columns that the first layer reads of a node."""
-        return self.inputs.width(self.features)
-
-    @property
-    def coding(self) -> FeatureCoding:
-        """The code of prepared rows."""
-        return FeatureCoding(self.inputs.blocks * self.features, self.sparse)
-
-    @cached_property
-    def inputs(self) -> SmoothedInputs:
-        """How the model's inputs are made of features."""
-        return SmoothedInputs(self.propagate, self.joined)
-
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
         """Return {option: value} of what the model must know of the data; a client's tell."""
         return {"features": shard.width}
@@ -139,27 +125,34 @@ class NodeTask(
     @property
     def statistics_layout(self) -> Layout:
         """Addresses of the halo; what others may know of own nodes."""
-        return self._set_up.statistics_layout if self._set_up else Layout(())
+        known = self._set_up.statistics_layout.specs if self._set_up else ()
+        return Layout((*known, *super().statistics_layout.specs))
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """Return what a client publishes."""
+        published = super().statistics(shard)
         if not self._set_up:
-            return {}
-        return self._set_up.statistics((self._averaged if self.share_features else self._seen)(shard))
+            return published
+        seen = self._seen(shard)
+        return {**self._set_up.statistics(self.averaged(seen, {}) if self.share_features else seen), **published}
 
     def check(self, statistics: Arrays) -> None:
         """Sizes, order and finite numbers."""
+        super().check(statistics)
         if self._set_up:
             self._set_up.check(statistics)
 
     @property
     def combined_layout(self) -> Layout:
         """`Layout` of what is known of the halo, and of which own nodes others need."""
-        return self._set_up.combined_layout if self._set_up else Layout(())
+        known = self._set_up.combined_layout.specs if self._set_up else ()
+        return Layout((*known, *super().combined_layout.specs))
 
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
-        """Everybody's halo, from what its owners published."""
-        return self._set_up.combine(statistics) if self._set_up else {}
+        """Everybody's halo, from what its owners published, and sums of neighbours elsewhere."""
+        sums = super().combine(statistics)
+        told = self._set_up.combine(statistics) if self._set_up else {}
+        return Made(told, lambda client: {**told[client], **sums[client]}) if told and sums else told or sums
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
@@ -167,7 +160,7 @@ class NodeTask(
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
-        seen = self._averaged(shard)
+        seen = self.averaged(self._seen(shard), shared)
         sums, full = (self._aggregates.sums(seen, shared), seen.degree) if self.aggregates else (None, seen.degree)
         seen = inside(seen) if self.aggregates else seen
         features, known, degree, needed = self._halo_setup.received(seen, shared if self._connected else {})
@@ -309,13 +302,8 @@ class NodeTask(
 
     def _seen(self, shard: NodeShard) -> NodeShard:
         """The part of the graph that takes part, its features as the model reads them."""
-        if self.scale and shard.scale_rows:
-            shard = replace(shard, features=scaled(shard.features, self.scale))
+        shard = self.scaled(shard)
         return shard if self.aggregates else thinned(shard, self.halo) if self._connected else inside(shard)
-
-    def _averaged(self, shard: NodeShard) -> NodeShard:
-        """The same with what the model reads in place of features, which are scaled first and averaged then."""
-        return self.inputs.of(self._seen(shard))
 
     def _computed(self, data: NodeData, draw: Draw) -> Computed:
         """Return what a draw is computed from."""
