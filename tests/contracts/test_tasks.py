@@ -54,6 +54,15 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "node, sums of smoothed inputs": ("node", {"propagate": 1, "share_states": False, "aggregates": True}),
     "node, hops weighed": ("node", {"propagate": 2, "joined": "attention"}),
+    "node, sums elsewhere": ("node", {"propagate": 2, "share_sums": True, "share_features": False}),
+    "node, sums elsewhere and nothing else": (
+        "node",
+        {"propagate": 1, "share_sums": True, "share_features": False, "share_states": False},
+    ),
+    "node regression, sums elsewhere": (
+        "node_regression",
+        {"propagate": 1, "share_sums": True, "share_features": False, "least": 1},
+    ),
     "node regression, last hop": ("node_regression", {"propagate": 2, "joined": "last", "share_states": False}),
     "graph, wl counts": ("graph", {"wl": 2, "wl_width": 64}),
     "graph regression, wl counts": ("graph_regression", {"wl": 2, "wl_width": 64, "huber": 1.0}),

@@ -12,6 +12,7 @@ from helpers.resumed_runs import resumed_alike
 INPUTS = {
     "mlp": {"model": {"name": "mlp", "hidden": 6}, "task.propagate": 2},
     "shared": {"model": {"name": "sage", "hidden": 6}, "task.propagate": 1, "task.share_features": True},
+    "sums": {"task.propagate": 2, "task.share_sums": True, "rows": {"name": "quantized", "bits": 4}},
     "attention": {"model": {"name": "mlp", "hidden": 6}, "task.propagate": 2, "task.joined": "attention"},
 }
 

@@ -31,3 +31,8 @@ class StagedTask(PublishingTask[Shard, Prepared]):
     @abstractmethod
     def check_further(self, first: Arrays, further: Arrays) -> None:
         """Server: raise `WireError` for what no client that published `first` can have published in a stage."""
+
+
+def of_stage(further: Arrays, stage: int) -> Arrays:
+    """Return what a client published in a stage by the names that it has among what it published in all."""
+    return {f"{name}.{stage}": array for name, array in further.items()}

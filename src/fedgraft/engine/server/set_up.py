@@ -8,7 +8,7 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import randomness
-from fedgraft.contracts.staged_statistics import StagedTask
+from fedgraft.contracts.staged_statistics import StagedTask, of_stage
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.exchange import Exchange, Replies, check_finite
 from fedgraft.engine.server.halo_exchange import halos_of
@@ -57,10 +57,7 @@ class SetUp:
         published, refused = self._published(replies)
         replies = replies.without(refused)
         if not replies.messages:
-            longest = max(traffic.up for traffic in replies.bytes.values())
-            if self._hello_varies and self._budget_bytes and longest == limit < self._safeguards.hello_bytes:
-                raise self._too_small(f"clients have {limit} bytes each for what they publish, which is not enough")
-            raise AllClientsFailedError(0, dict(replies.failed))
+            raise self._nobody(replies, replies, limit if self._hello_varies else 0)
         halos, refused = halos_of(self._plan, published, len(clients))
         replies = self._combine(replies.without(refused), published)
         profiles = [dict(replies.messages[c].report) if c in replies.messages else {} for c in clients]
@@ -152,14 +149,14 @@ class SetUp:
             try:
                 arrays = self._decoded(message.arrays or {}, self._plan.further_layout)
                 task.check_further(published[client], arrays)
-                published[client] = {**published[client], **{f"{name}.{stage}": each for name, each in arrays.items()}}
+                published[client] = {**published[client], **of_stage(arrays, stage)}
             except (WireError, ClientError) as error:
                 refused[client] = printable(str(error))
         for client in refused:
             del published[client]
         replies = replies.without({**refused, **self._too_much(published)})
         if not replies.messages:
-            raise AllClientsFailedError(0, dict(replies.failed))
+            raise self._nobody(replies, answers, limit)
         return replies
 
     def _request(self, client: int, arrays: Arrays, stage: int = 0) -> bytes:
@@ -191,6 +188,13 @@ class SetUp:
         self._afford((request_bytes + least) * clients, "asking every client what it has")
         most = self._safeguards.hello_bytes if self._hello_varies else self._limits.reply_bytes("hello")
         return min(most, self._budget_bytes // clients - request_bytes) if self._budget_bytes else most
+
+    def _nobody(self, replies: Replies, last: Replies, limit: int) -> Exception:
+        """The error where all have failed, the `last` time with at most `limit` bytes each; 0 = as long as they are."""
+        longest = max(traffic.up for traffic in last.bytes.values())
+        if self._budget_bytes and limit and longest == limit < self._safeguards.hello_bytes:
+            return self._too_small(f"clients have {limit} bytes each for what they publish, which is not enough")
+        return AllClientsFailedError(0, dict(replies.failed))
 
     def _afford(self, cost: int, what: str) -> None:
         if self._budget_bytes and self._ledger.total + cost > self._budget_bytes:
