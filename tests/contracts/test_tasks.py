@@ -71,6 +71,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node, smoothed": ("node", {"smoothing": 2, "halo": 1}),
     "node, smoothed with labels": ("node", {"smoothing": 1, "share_labels": True, "share_states": False}),
     "link, perceptron and few neighbours": ("link", {"decoder": "perceptron", "negatives": 3, "neighbours": 2}),
+    "link, inputs smoothed": ("link", {"propagate": 2, "likeness": True, "scale": 2.0}),
+    "link, hops weighed": ("link", {"propagate": 1, "joined": "attention"}),
     "ranking, as printed": ("ranking", {"objective": "margin", "negatives": 5, "decorrelation": 0.1}),
     "ranking, one table": ("ranking", {"tied": True, "negatives": 0}),
     "typed node, few neighbours": ("typed_node", {"neighbours": 2, "dropout": 0.2}),

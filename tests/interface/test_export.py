@@ -116,8 +116,11 @@ def test_a_model_of_graphs_numbers_tells_them_in_the_unit_of_the_user(tmp_path, 
         {"task.likeness": True, "task.scale": 2.0, "model": {"name": "sage", "hidden": [6, 4]}},
         {"model": {"name": "mlp", "hidden": []}},
         {"model": {"name": "torch_geometric.nn:GCN", "hidden_channels": 6, "num_layers": 2}},
+        {"task.propagate": 2, "task.likeness": True, "task.scale": 2.0, "model": {"name": "mlp", "hidden": 4}},
+        {"task.propagate": 2, "task.joined": "attention", "model": {"name": "sage", "hidden": 4}},
+        {"task.propagate": 2, "model": {"name": "torch_geometric.nn:GCN", "hidden_channels": 6, "num_layers": 2}},
     ],
-    ids=["perceptron", "likeness", "linear", "network"],
+    ids=["perceptron", "likeness", "linear", "network", "averaged", "averaged-attention", "averaged-network"],
 )
 def test_a_model_of_links_says_of_pairs_what_the_runs_does(tmp_path, options):
     run = trained(tmp_path, "links", {**NODES, **options})

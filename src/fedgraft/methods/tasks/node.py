@@ -21,7 +21,7 @@ from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
-from fedgraft.domains.nodes.task.plain_nodes import ReadFeatures, plain_network, plain_nodes
+from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
 from fedgraft.domains.nodes.training.losses import (
@@ -37,6 +37,7 @@ from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.neighgen import Generator, generator_of
+from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.nodes.training.smoothing import Neighbours
 from fedgraft.errors import InputError, require
 from fedgraft.nn import flops

@@ -155,3 +155,14 @@ def test_a_graph_in_parts_is_scored_layer_by_layer_as_at_once(recipe: str, joine
         at_once = data.scored(model)
         data.relayed.clear()
         torch.testing.assert_close(data.scored(model), at_once)
+
+
+def test_links_are_averaged_over_training_edges_alone() -> None:
+    experiment, shards = small("links", task__propagate=1, selector__clients=4, model__layers=2)
+    task = experiment.plan.task
+    held = task.derived(shards[0], np.random.default_rng(0)) if isinstance(shards[0], NodeShard) else shards[0]
+    data = task.prepare(held, {})
+    assert held.pairs.shape[1] > 0
+    expected = SmoothedInputs(1).of(held.graph).features
+    np.testing.assert_array_equal(data.nodes.features.rows(np.arange(held.graph.own)), expected)
+    assert len(held.graph.senders) == 2 * held.edges.shape[1], "its graph has training edges alone"

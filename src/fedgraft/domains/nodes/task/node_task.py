@@ -24,7 +24,7 @@ from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split
 from fedgraft.domains.nodes.task.summed_inputs import SummedInputs, check_options
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
-from fedgraft.domains.nodes.training.hop_attention import HopAttention
+from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
@@ -196,7 +196,7 @@ class NodeTask(
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
-        attention = HopAttention(self.features or 1, self.propagate) if self.inputs.attends else None
+        attention = attention_of(self.inputs, self.features)
         width = self.input_width or 1
         return NodeModel(self.encoder, width, self.labels.width, self.head, self.dropout, g, attention)
 

@@ -1,72 +1,13 @@
 """A trained model of the task `node` in the words of PyTorch Geometric."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, cast
-
-from torch import Tensor
 
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, Tensors
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
+from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.plain_source import called, listed, source_of
 from fedgraft.nn.whole_networks import WholeNetwork
-
-_JOINED: Final = {
-    "concatenate": ["x = torch.cat(hops, 1)"],
-    "last": ["x = hops[-1]"],
-    "attention": [
-        "hops = torch.stack(hops, 1)",
-        "x = (torch.softmax(hops @ self.score, 1).unsqueeze(2) * hops).sum(1)",
-    ],
-}
-"""Source text: what the convolutions read, of the features after each hop."""
-
-
-@dataclass(frozen=True)
-class ReadFeatures:
-    """How a model reads so many `features`: scaled to the length `scale` (0 = as they are), then averaged."""
-
-    features: int
-    scale: float
-    inputs: SmoothedInputs
-
-    @property
-    def lines(self) -> list[str]:
-        """Lines of `forward` that make of features what the convolutions read."""
-        scaled = [f"x = x * ({self.scale} / x.norm(dim=1, keepdim=True).clamp(min=1e-30))"] if self.scale else []
-        return scaled + (self._averaged if self.inputs.hops else [])
-
-    def arrays(self, model: NodeModel) -> Tensors:
-        """Return what of the state dict belongs to that."""
-        return {} if model.attention is None else {"score": cast(Tensor, model.attention.score)}
-
-    @property
-    def made(self) -> list[str]:
-        """Lines that make what it needs."""
-        return [f"self.score = nn.Parameter(torch.zeros({self.features}))"] if self.inputs.attends else []
-
-    @property
-    def told(self) -> str:
-        """Sentences about that, for people to read."""
-        scaled = f" The model scales every row to the length {self.scale} itself." if self.scale else ""
-        averaged = (
-            f" It averages them over nodes and their neighbours itself, {self.inputs.hops} hops far, by the edges that "
-            "it is given; each client's were those inside it."
-        )
-        return scaled + averaged * (self.inputs.hops > 0)
-
-    @property
-    def _averaged(self) -> list[str]:
-        return [
-            "source, target = edge_index",
-            "count = x.new_ones(len(x), 1).index_add(0, target, x.new_ones(len(target), 1))",
-            "hops = [x]",
-            f"for _ in range({self.inputs.hops}):",
-            "    hops.append(hops[-1].index_add(0, target, hops[-1][source]) / count)",
-            *_JOINED[self.inputs.joined],
-        ]
 
 
 def plain_nodes(
@@ -84,7 +25,7 @@ def plain_nodes(
     arrays = {**arrays, **read.arrays(model)}
     made = [*read.made, listed(encoder, widths)]
     forward = [
-        *read.lines,
+        *read.lines(),
         "for number, conv in enumerate(self.convs):",
         "    x = torch.relu(x) if number else x",
         f"    x = {encoder.call}",
@@ -112,7 +53,7 @@ def plain_network(model: NodeModel, encoder: NetworkEncoder, classes: Sequence[s
         "head.bias": model.head.bias,
         **read.arrays(model),
     }
-    forward = [*read.lines, f"return self.head({called(network, 'edge_index.new_zeros(len(x))')})"]
+    forward = [*read.lines(), f"return self.head({called(network, 'edge_index.new_zeros(len(x))')})"]
     says, inputs = _about(len(classes), read)
     source = source_of(None, classes, says, made, "self, x, edge_index", forward, imports=[line])
     return PlainModel(source, arrays, inputs)

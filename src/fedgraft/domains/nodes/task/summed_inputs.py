@@ -12,17 +12,15 @@ from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.input_sums import InputSums
-from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs, Within, averages
+from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs, Within, averages, check_hops
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Arrays, Layout
 
 
 def check_options(node: Any, name: str) -> None:
     """Raise `InputError` for options of smoothed inputs that are out of range, or at odds; `name` is the task's."""
-    require(node.propagate >= 0, f"{name}.propagate", ">= 0 (0 = none)", node.propagate)
+    check_hops(node, name)
     require(node.least >= 1, f"{name}.least", ">= 1", node.least)
-    fits = node.propagate > 0 or node.joined == "concatenate"
-    require(fits, f"{name}.joined", f"'concatenate' where {name}.propagate is 0", node.joined)
     fits = not node.share_sums or (node.propagate > 0 and not node.share_features)
     require(fits, f"{name}.share_sums", "false where propagate is 0, or features are shared", node.share_sums)
 

@@ -8,6 +8,7 @@ Differs: a hop's score is the inner product of its row with one vector; GAMLP's 
 import torch
 from torch import Tensor, nn
 
+from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
 from fedgraft.nn import flops
 from fedgraft.nn.propagate import Sparse, Stacked, States
 
@@ -28,3 +29,8 @@ class HopAttention(nn.Module):
         flops.count(2 * (1 + torch.is_grad_enabled()) * rows.numel())
         weights = torch.softmax(blocks @ self.score, dim=1)
         return torch.bmm(weights[:, None], blocks)[:, 0]
+
+
+def attention_of(inputs: SmoothedInputs, features: int) -> HopAttention | None:
+    """Return the attention of a model with these inputs, of so many features; None for one that has none."""
+    return HopAttention(features or 1, inputs.hops) if inputs.attends else None

@@ -7,7 +7,7 @@ Differs: both have the symmetric D^-1/2 (A + I) D^-1/2 first; a mean keeps the s
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,16 @@ from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.input_sums import HopSums
+from fedgraft.errors import require
 
 Joined = Literal["concatenate", "last", "attention"]
+
+
+def check_hops(task: Any, name: str) -> None:
+    """Raise `InputError` for hops of a task, `name`, that are out of range, or joined without any."""
+    require(task.propagate >= 0, f"{name}.propagate", ">= 0 (0 = none)", task.propagate)
+    fits = task.propagate > 0 or task.joined == "concatenate"
+    require(fits, f"{name}.joined", f"'concatenate' where {name}.propagate is 0", task.joined)
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,10 @@ class SmoothedInputs:
             if isinstance(own, np.ndarray) and isinstance(halo, sparse.csr_matrix):
                 halo = halo.toarray()
         return FeatureRows(own, halo)
+
+
+PLAIN: Final = SmoothedInputs(0)
+"""Features as they are."""
 
 
 @dataclass(frozen=True, eq=False)
