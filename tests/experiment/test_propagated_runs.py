@@ -5,9 +5,12 @@ import pandas as pd
 import pytest
 
 import fedgraft
+from fedgraft import wire
+from fedgraft.engine.client.client import Client
 from fedgraft.experiment import experiment
+from fedgraft.wire import Message
 from helpers.node_runs import SMALL
-from helpers.resumed_runs import resumed_alike
+from helpers.resumed_runs import resumed_alike, worked_alike
 
 INPUTS = {
     "mlp": {"model": {"name": "mlp", "hidden": 6}, "task.propagate": 2},
@@ -56,3 +59,15 @@ def test_another_run_begins_with_its_model(tmp_path):
     run = fedgraft.run("graft_node", out=tmp_path / "two", overrides=changes, progress=False, start=tmp_path / "one")
     assert run.summary["rounds"] == 3
     assert (tmp_path / "two" / "start.safetensors").exists()
+
+
+def test_workers_make_no_difference_to_sums(whole_run):
+    worked_alike(whole_run, smoothed(**INPUTS["sums"]))
+
+
+def test_nobody_answers_a_stage_that_there_is_not(tmp_path):
+    plan = smoothed(**INPUTS["mlp"]).plan
+    client = Client(plan, {})
+    request = wire.encode(Message("stage", 0, {"stage": 1.0}), names=("stage",))
+    served = client.serve(0, request, b"")
+    assert "no stage 1" in served.reason
