@@ -76,6 +76,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "ranking, as printed": ("ranking", {"objective": "margin", "negatives": 5, "decorrelation": 0.1}),
     "ranking, one table": ("ranking", {"tied": True, "negatives": 0}),
     "typed node, few neighbours": ("typed_node", {"neighbours": 2, "dropout": 0.2}),
+    "typed node, inputs smoothed": ("typed_node", {"propagate": 2, "scale": 1.0}),
     "node, generator": ("node", {"share_states": False, "share_features": False, "generator": True, "elsewhere": 9}),
 }
 """Every task with its defaults, and with options that change what the laws are about."""
