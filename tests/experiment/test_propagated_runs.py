@@ -6,9 +6,11 @@ import pytest
 
 import fedgraft
 from fedgraft import wire
-from fedgraft.engine.client.client import Client
+from fedgraft.engine.client import client as served_client
 from fedgraft.experiment import experiment
+from fedgraft.interface import serve
 from fedgraft.wire import Message
+from helpers.asgi import Client
 from helpers.node_runs import SMALL
 from helpers.resumed_runs import resumed_alike, worked_alike
 
@@ -40,6 +42,10 @@ def test_answers_are_those_that_were_scored(tmp_path, name):
     names = np.array(shards[0].classes)
     right = (answers["class"].to_numpy() == names[table["label"]]).mean()
     assert right == pytest.approx(run.summary["test"])
+    asked = {"nodes": {"client": [shards[0].name] * 2, "node": [str(each) for each in shards[0].ids[:2]]}}
+    served = Client(serve.app(tmp_path / "run")).post("/predict", json={"tables": asked}).json()["answers"]
+    told = run.predict(nodes=pd.DataFrame(asked["nodes"]))
+    assert [each["probability"] for each in served] == told["probability"].tolist()
 
 
 def test_a_new_node_is_answered_from_its_own_neighbours(tmp_path):
@@ -67,7 +73,7 @@ def test_workers_make_no_difference_to_sums(whole_run):
 
 def test_nobody_answers_a_stage_that_there_is_not(tmp_path):
     plan = smoothed(**INPUTS["mlp"]).plan
-    client = Client(plan, {})
+    client = served_client.Client(plan, {})
     request = wire.encode(Message("stage", 0, {"stage": 1.0}), names=("stage",))
     served = client.serve(0, request, b"")
     assert "no stage 1" in served.reason
