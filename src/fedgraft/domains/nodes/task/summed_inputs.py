@@ -21,8 +21,8 @@ def check_options(node: Any, name: str) -> None:
     """Raise `InputError` for options of smoothed inputs that are out of range, or at odds; `name` is the task's."""
     check_hops(node, name)
     require(node.least >= 1, f"{name}.least", ">= 1", node.least)
-    fits = not node.share_sums or (node.propagate > 0 and not node.share_features)
-    require(fits, f"{name}.share_sums", "false where propagate is 0, or features are shared", node.share_sums)
+    for fits, where in ((node.propagate > 0, "propagate is 0"), (not node.share_features, "share_features is true")):
+        require(fits or not node.share_sums, f"{name}.share_sums", f"false where {where}", node.share_sums)
 
 
 class SummedInputs(StagedTask[NodeShard, NodeData]):
