@@ -47,6 +47,23 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node, sums of features": ("node", {"share_states": False, "aggregates": True}),
     "node, nothing shared": ("node", {"share_states": False, "share_features": False}),
     "node, rows asked for": ("node", {"pull": "asked", "head": "convolution"}),
+    "node, inputs smoothed": ("node", {"propagate": 2, "scale": 2.0}),
+    "node, inputs smoothed and nothing shared": (
+        "node",
+        {"propagate": 1, "share_states": False, "share_features": False},
+    ),
+    "node, sums of smoothed inputs": ("node", {"propagate": 1, "share_states": False, "aggregates": True}),
+    "node, hops weighed": ("node", {"propagate": 2, "joined": "attention"}),
+    "node, sums elsewhere": ("node", {"propagate": 2, "share_sums": True, "share_features": False}),
+    "node, sums elsewhere and nothing else": (
+        "node",
+        {"propagate": 1, "share_sums": True, "share_features": False, "share_states": False},
+    ),
+    "node regression, sums elsewhere": (
+        "node_regression",
+        {"propagate": 1, "share_sums": True, "share_features": False, "least": 1},
+    ),
+    "node regression, last hop": ("node_regression", {"propagate": 2, "joined": "last", "share_states": False}),
     "graph, wl counts": ("graph", {"wl": 2, "wl_width": 64}),
     "graph regression, wl counts": ("graph_regression", {"wl": 2, "wl_width": 64, "huber": 1.0}),
     "node regression, sums of features": ("node_regression", {"share_states": False, "aggregates": True, "huber": 1.0}),
@@ -54,9 +71,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node, smoothed": ("node", {"smoothing": 2, "halo": 1}),
     "node, smoothed with labels": ("node", {"smoothing": 1, "share_labels": True, "share_states": False}),
     "link, perceptron and few neighbours": ("link", {"decoder": "perceptron", "negatives": 3, "neighbours": 2}),
+    "link, inputs smoothed": ("link", {"propagate": 2, "likeness": True, "scale": 2.0}),
+    "link, hops weighed": ("link", {"propagate": 1, "joined": "attention"}),
     "ranking, as printed": ("ranking", {"objective": "margin", "negatives": 5, "decorrelation": 0.1}),
     "ranking, one table": ("ranking", {"tied": True, "negatives": 0}),
     "typed node, few neighbours": ("typed_node", {"neighbours": 2, "dropout": 0.2}),
+    "typed node, inputs smoothed": ("typed_node", {"propagate": 2, "scale": 1.0}),
     "node, generator": ("node", {"share_states": False, "share_features": False, "generator": True, "elsewhere": 9}),
 }
 """Every task with its defaults, and with options that change what the laws are about."""

@@ -44,15 +44,23 @@ def whole(run):
         {"model": {"name": "sage", "hidden": 4}, "data.sparse": True},
         {"model": {"name": "torch_geometric.nn:GCN", "hidden_channels": 6, "num_layers": 2}},
         {"model": {"name": "helpers.networks:Two"}, "task.scale": 2.0},
+        {"model": {"name": "mlp", "hidden": 4}, "task.scale": 2.0, "task.propagate": 2},
+        {"model": {"name": "gcn", "hidden": 4}, "data.sparse": True, "task.propagate": 1},
+        {"model": {"name": "helpers.networks:Two"}, "task.propagate": 1, "task.joined": "attention"},
+        {"model": {"name": "mlp", "hidden": []}, "task.propagate": 2, "task.joined": "last"},
+        {"model": {"name": "mlp", "hidden": [4]}, "task.propagate": 2, "task.joined": "attention"},
     ],
-    ids=["sage", "gcn", "gin-scaled", "mlp", "linear", "convolution", "sparse", "network", "network-scaled"],
+    ids=[
+        *("sage", "gcn", "gin-scaled", "mlp", "linear", "convolution", "sparse", "network", "network-scaled"),
+        *("averaged-scaled", "averaged-sparse", "averaged-network", "averaged-last", "averaged-attention"),
+    ],
 )
 def test_a_node_model_says_of_the_whole_graph_what_the_runs_does(tmp_path, options):
     run = trained(tmp_path, "fedais", {**NODES, **options})
     features, edges, shares = whole(run)
     with torch.no_grad():
         found = run.export()(features, edges).softmax(1)
-    np.testing.assert_allclose(found.numpy(), shares, atol=1e-5)
+    np.testing.assert_allclose(found.numpy(), shares, atol=1e-6 if "task.propagate" in options else 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +116,11 @@ def test_a_model_of_graphs_numbers_tells_them_in_the_unit_of_the_user(tmp_path, 
         {"task.likeness": True, "task.scale": 2.0, "model": {"name": "sage", "hidden": [6, 4]}},
         {"model": {"name": "mlp", "hidden": []}},
         {"model": {"name": "torch_geometric.nn:GCN", "hidden_channels": 6, "num_layers": 2}},
+        {"task.propagate": 2, "task.likeness": True, "task.scale": 2.0, "model": {"name": "mlp", "hidden": 4}},
+        {"task.propagate": 2, "task.joined": "attention", "model": {"name": "sage", "hidden": 4}},
+        {"task.propagate": 2, "model": {"name": "torch_geometric.nn:GCN", "hidden_channels": 6, "num_layers": 2}},
     ],
-    ids=["perceptron", "likeness", "linear", "network"],
+    ids=["perceptron", "likeness", "linear", "network", "averaged", "averaged-attention", "averaged-network"],
 )
 def test_a_model_of_links_says_of_pairs_what_the_runs_does(tmp_path, options):
     run = trained(tmp_path, "links", {**NODES, **options})

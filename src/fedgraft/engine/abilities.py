@@ -24,6 +24,7 @@ from fedgraft.contracts import (
 )
 from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.smoothing import SmoothingTask
+from fedgraft.contracts.staged_statistics import StagedTask
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
     HaloTask,
@@ -84,6 +85,9 @@ class Abilities:
 
     publishing: cached_property[PublishingTask[Any, Any] | None] = _able("task", PublishingTask)
     """The task, if clients can publish statistics."""
+
+    staged: cached_property[StagedTask[Any, Any] | None] = _able("task", StagedTask, "stages")
+    """The task, if clients publish further statistics by what they got back."""
 
     profiled: cached_property[ProfiledTask[Any, Any] | None] = _able("task", ProfiledTask)
     """The task, if it describes clients' data."""

@@ -113,7 +113,7 @@ class Plan(Abilities):
     @property
     def request_names(self) -> dict[str, tuple[str, ...]]:
         """{kind: names of the scalars in a request of this kind, in order}."""
-        return {"train": self.guidance, "trial": ("epochs",), "choice": ("choice",)}
+        return {"train": self.guidance, "trial": ("epochs",), "choice": ("choice",), "stage": ("stage",)}
 
     @cached_property
     def refreshes(self) -> int:
@@ -197,6 +197,11 @@ class Plan(Abilities):
         return self.publishing.combined_layout if self.publishing else Layout(())
 
     @cached_property
+    def further_layout(self) -> Layout:
+        """Layout of what a client publishes in each stage after that."""
+        return self.staged.further_layout if self.staged else Layout(())
+
+    @cached_property
     def request_layouts(self) -> dict[str, Layout]:
         """{kind: layout of the arrays in a request}; absent where a request never holds any."""
         down = self.coded_download_layout
@@ -206,7 +211,7 @@ class Plan(Abilities):
         orders = {"train": _joined(down, self.coded_halo_layout), "rows": self.coded_halo_layout}
         free = {**dict.fromkeys(("measure", "relay"), self.halo_layout), "scored": self.model_layout}
         means = dict.fromkeys(("hop", "tally"), Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
-        return {"statistics": combined, **models, **orders, **free, **means}
+        return {**dict.fromkeys(("statistics", "stage"), combined), **models, **orders, **free, **means}
 
     @cached_property
     def reply_layouts(self) -> dict[str, Layout]:
@@ -217,6 +222,7 @@ class Plan(Abilities):
         free = {"measure": sums, "relay": self.halo_layout}
         return {
             "hello": self.rows.encoded(self.statistics_layout),
+            "stage": self.rows.encoded(self.further_layout),
             "train": up,
             "wait": wait,
             **dict.fromkeys(("evaluate", "smoothed"), sums),

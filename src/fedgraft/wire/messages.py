@@ -48,6 +48,7 @@ KINDS: Final = {
     "tally": 16,
     "choice": 17,
     "smoothed": 18,
+    "stage": 19,
 }
 """Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
 

@@ -1,7 +1,7 @@
 """A client's part of a graph, ready to train on its edges: embeddings of nodes, pairs without an edge, scores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -15,10 +15,11 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features, scaled
 from fedgraft.domains.links.shards import LinkShard, codes_of
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.features import FeatureRows, inner_products
+from fedgraft.domains.nodes.base.features import inner_products
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.training.neighbour_sampling import scattered
+from fedgraft.domains.nodes.training.smoothed_inputs import PLAIN, SmoothedInputs
 from fedgraft.nn.layers import device_of
 
 TRIES: Final = 8
@@ -45,17 +46,26 @@ class LinkData:
     directions: "Features | None" = None
 
     @classmethod
-    def of(cls, shard: LinkShard, encoder: Encoder, layers: int, scale: float, likeness: bool = False) -> "LinkData":
+    def of(
+        cls,
+        shard: LinkShard,
+        encoder: Encoder,
+        layers: int,
+        scale: float,
+        likeness: bool = False,
+        inputs: SmoothedInputs = PLAIN,
+    ) -> "LinkData":
         """Prepare a client's part for a model with this encoder and so many convolutions.
 
         Features are brought to the length `scale`; 0 = as they are. `likeness` says whether their cosines join a score.
+        `inputs` are made of features over training edges.
         """
         graph = shard.graph
-        features = scaled(graph.features, scale) if scale else graph.features
-        nobody = FeatureCoding(graph.width, not isinstance(features, np.ndarray)).empty(0)
+        seen = inputs.of(replace(graph, features=scaled(graph.features, scale)) if scale else graph)
+        nobody = FeatureCoding(seen.width, not isinstance(seen.features, np.ndarray)).empty(0)
         nodes = NodeData(
-            features=FeatureRows(features, nobody),
-            around=around_of(graph, None, np.ones(graph.own, bool), encoder, graph.width),
+            features=inputs.rows(seen.features, nobody),
+            around=around_of(graph, None, np.ones(graph.own, bool), encoder, inputs.width(graph.width)),
             own=graph.own,
             halo=0,
             label=graph.label,

@@ -7,6 +7,7 @@ from torch import Tensor
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel
 from fedgraft.domains.links.model import LIKENESS, LinkModel
+from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.plain_source import called, listed, module_text
 from fedgraft.nn.whole_networks import WholeNetwork
 
@@ -21,15 +22,17 @@ OUTPUTS = (
 
 
 def plain_links(
-    model: LinkModel, encoder: PlainEncoder | NetworkEncoder, widths: Sequence[int], scale: float
+    model: LinkModel, encoder: PlainEncoder | NetworkEncoder, widths: Sequence[int], read: ReadFeatures
 ) -> PlainModel:
     """Return the plain model of a trained one.
 
-    `widths` are those of the features and behind each convolution, or behind the network; to `scale`, a length,
-    features are scaled; 0 leaves them.
+    `widths` are those of the inputs and behind each convolution, or behind the network; `read` says how inputs are made
+    of features.
     """
     imports, made, states, arrays = _network(model, encoder, widths)
-    forward = [f"h = x * ({scale} / x.norm(dim=1, keepdim=True).clamp(min=1e-30))" if scale else "h = x", *states]
+    arrays |= read.arrays(model.nodes)
+    made += read.made
+    forward = ["h = x", *read.lines("h"), *states]
     if model.nodes.head is not None:
         arrays |= {"head.weight": model.nodes.head.weight, "head.bias": model.nodes.head.bias}
         made.append(f"self.head = nn.Linear({widths[-1]}, {model.nodes.head.out_features})")
@@ -51,10 +54,11 @@ def plain_links(
         cosine = "nn.functional.cosine_similarity(x[pairs[0]], x[pairs[1]])"
         forward.append(f"odds = odds + {LIKENESS} * self.likeness * {cosine}")
     forward.append("return odds")
-    says = f"From features [nodes, {widths[0]}], edges and pairs of nodes to log odds [pairs]."
+    says = f"From features [nodes, {read.features}], edges and pairs of nodes to log odds [pairs]."
     source = module_text(imports, "", says, made, "self, x, edge_index, pairs", forward)
     inputs = (
-        f"- `x`: float32 [nodes, {widths[0]}], the nodes' features, columns in the order of the training data.\n"
+        f"- `x`: float32 [nodes, {read.features}], the nodes' features, columns in the order of the training data."
+        f"{read.told}\n"
         "- `edge_index`: int64 [2, edges], source over target; an undirected edge both ways, no loops, none twice.\n"
         "- `pairs`: int64 [2, pairs], the nodes to score.\n"
     )

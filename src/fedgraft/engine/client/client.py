@@ -109,6 +109,7 @@ class Client:
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
             "hello": self._hello,
             "statistics": self._statistics,
+            "stage": self._stage,
             "probe": self._probe,
             "trial": self._try,
             "train": self._train,
@@ -185,6 +186,16 @@ class Client:
             g = randomness.lazy(plan.seed, "rows-hello", 0, client)
             published, _ = plan.rows.encode(published, plan.rows.init(plan.statistics_layout), g)
         return Message("hello", message.round, report, published or None)
+
+    def _stage(self, client: int, message: Message, memory: Memory) -> Message:
+        plan, stage = self._plan, int(message.report["stage"])
+        if plan.staged is None or not 1 <= stage <= plan.staged.stages:
+            raise UnknownRequestError(f"these options have no stage {stage} of what clients publish")
+        shared = plan.rows.decode(message.arrays or {}, plan.combined_layout)
+        further = plan.staged.further(self._shards[client], shared, stage)
+        g = randomness.lazy(plan.seed, f"rows-stage-{stage}", 0, client)
+        coded, _ = plan.rows.encode(further, plan.rows.init(plan.further_layout), g)
+        return Message("stage", message.round, arrays=coded)
 
     def _known(self, data: Any) -> dict[str, float]:
         """What prepared data tell of a client."""

@@ -23,6 +23,7 @@ from fedgraft.wire.layouts import Array, Arrays, Layout, finite
 PURPOSE_OF_KIND = {
     "hello": "statistics",
     "statistics": "statistics",
+    "stage": "statistics",
     "probe": "probe",
     "trial": "probe",
     "train": "model",
@@ -190,7 +191,7 @@ class Exchange:
 
 
 _EMPTY = Layout(())
-_PLAIN = ("hello", "evaluate", "smoothed")
+_PLAIN = ("hello", "stage", "evaluate", "smoothed")
 """Kinds of replies whose arrays are numbers as they stand. An upload is checked behind its codec. A NaN that was
 measured is the score of the model."""
 

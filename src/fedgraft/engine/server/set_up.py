@@ -8,6 +8,7 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import randomness
+from fedgraft.contracts.staged_statistics import StagedTask, of_stage
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.exchange import Exchange, Replies, check_finite
 from fedgraft.engine.server.halo_exchange import halos_of
@@ -16,7 +17,7 @@ from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.errors import AllClientsFailedError, BudgetError, ClientError, WireError, printable
 from fedgraft.wire import Message, expansion
-from fedgraft.wire.layouts import VARIABLE, Arrays
+from fedgraft.wire.layouts import VARIABLE, Arrays, Layout
 
 LARGEST_PUBLISHED = 2.0**60
 """Of numbers that clients publish, such as features: sums and products of many stay finite."""
@@ -56,10 +57,7 @@ class SetUp:
         published, refused = self._published(replies)
         replies = replies.without(refused)
         if not replies.messages:
-            longest = max(traffic.up for traffic in replies.bytes.values())
-            if self._hello_varies and self._budget_bytes and longest == limit < self._safeguards.hello_bytes:
-                raise self._too_small(f"clients have {limit} bytes each for what they publish, which is not enough")
-            raise AllClientsFailedError(0, dict(replies.failed))
+            raise self._nobody(replies, replies, limit if self._hello_varies else 0)
         halos, refused = halos_of(self._plan, published, len(clients))
         replies = self._combine(replies.without(refused), published)
         profiles = [dict(replies.messages[c].report) if c in replies.messages else {} for c in clients]
@@ -74,17 +72,22 @@ class SetUp:
                 refused[client] = f"claims to have {message.report['examples']} training examples"
             elif message.arrays and self._plan.publishing:
                 try:
-                    with expansion.at_most(self._safeguards.hello_bytes, "safeguards.hello_bytes"):
-                        arrays = self._plan.rows.decode(message.arrays, self._plan.statistics_layout)
-                        expansion.check(_size(arrays))
-                    check_finite(arrays)
-                    _check_sizes(arrays)
+                    arrays = self._decoded(message.arrays, self._plan.statistics_layout)
                     self._plan.publishing.check(arrays)
                     published[client] = arrays
                 except (WireError, ClientError) as error:
                     refused[client] = printable(str(error))
                 refused |= self._too_much(published)
         return published, refused
+
+    def _decoded(self, coded: Arrays, layout: Layout) -> Arrays:
+        """What a client published, of a layout, sound so far. Raises `WireError` and `ClientError`."""
+        with expansion.at_most(self._safeguards.hello_bytes, "safeguards.hello_bytes"):
+            arrays = self._plan.rows.decode(coded, layout)
+            expansion.check(_size(arrays))
+        check_finite(arrays)
+        _check_sizes(arrays)
+        return arrays
 
     def _too_much(self, published: dict[int, Arrays]) -> dict[int, str]:
         """{client: reason} of the largest, which are dropped here while all together are beyond their limit."""
@@ -114,6 +117,9 @@ class SetUp:
         published = {client: arrays for client, arrays in published.items() if client in replies.messages}
         if not published or self._plan.publishing is None:
             return replies
+        if (staged := self._plan.staged) is not None:
+            for stage in range(1, staged.stages + 1):
+                replies = self._further(staged, replies, published, stage)
         combined = self._plan.publishing.combine(published)
         requests = {client: self._request(client, combined[client]) for client in sorted(combined)}
         limit = self._limits.reply_bytes("statistics")
@@ -126,10 +132,41 @@ class SetUp:
             raise AllClientsFailedError(0, dict(replies.failed))
         return replies
 
-    def _request(self, client: int, arrays: Arrays) -> bytes:
-        plan, g = self._plan, randomness.lazy(self._plan.seed, "rows-combined", 0, client)
+    def _further(
+        self, task: StagedTask[Any, Any], replies: Replies, published: dict[int, Arrays], stage: int
+    ) -> Replies:
+        """Have clients publish what a stage adds to `published`, by what they get back; who fails is left out there."""
+        combined = task.combine(published)
+        requests = {client: self._request(client, combined[client], stage) for client in sorted(combined)}
+        down, least = sum(map(len, requests.values())), self._limits.reply_bytes("statistics")
+        self._afford(down + least * len(requests), "having clients publish in stages")
+        limit = self._safeguards.hello_bytes
+        if self._budget_bytes:
+            limit = min(limit, (self._budget_bytes - self._ledger.total - down) // len(requests))
+        answers = self._exchange.send("stage", 0, requests, dict.fromkeys(requests, limit))
+        refused = dict(answers.failed)
+        for client, message in answers.messages.items():
+            try:
+                arrays = self._decoded(message.arrays or {}, self._plan.further_layout)
+                task.check_further(published[client], arrays)
+                published[client] = {**published[client], **of_stage(arrays, stage)}
+            except (WireError, ClientError) as error:
+                refused[client] = printable(str(error))
+        for client in refused:
+            del published[client]
+        replies = replies.without({**refused, **self._too_much(published)})
+        if not replies.messages:
+            raise self._nobody(replies, answers, limit)
+        return replies
+
+    def _request(self, client: int, arrays: Arrays, stage: int = 0) -> bytes:
+        """The message with combined statistics, the last one or of a stage."""
+        plan, kind = self._plan, "stage" if stage else "statistics"
+        g = randomness.lazy(plan.seed, f"rows-combined-{stage}" if stage else "rows-combined", 0, client)
         coded, _ = plan.rows.encode(arrays, plan.rows.init(plan.combined_layout), g)
-        return wire.encode(Message("statistics", 0, arrays=coded), plan.request_layouts["statistics"])
+        names = plan.request_names.get(kind, ())
+        report = {"stage": float(stage)} if stage else {}
+        return wire.encode(Message(kind, 0, report, coded), plan.request_layouts[kind], names)
 
     # --- what it costs -----------------------------------------------------------------------------------------------
 
@@ -151,6 +188,13 @@ class SetUp:
         self._afford((request_bytes + least) * clients, "asking every client what it has")
         most = self._safeguards.hello_bytes if self._hello_varies else self._limits.reply_bytes("hello")
         return min(most, self._budget_bytes // clients - request_bytes) if self._budget_bytes else most
+
+    def _nobody(self, replies: Replies, last: Replies, limit: int) -> Exception:
+        """The error where all have failed, the `last` time with at most `limit` bytes each; 0 = as long as they are."""
+        longest = max(traffic.up for traffic in last.bytes.values())
+        if self._budget_bytes and limit and longest == limit < self._safeguards.hello_bytes:
+            return self._too_small(f"clients have {limit} bytes each for what they publish, which is not enough")
+        return AllClientsFailedError(0, dict(replies.failed))
 
     def _afford(self, cost: int, what: str) -> None:
         if self._budget_bytes and self._ledger.total + cost > self._budget_bytes:

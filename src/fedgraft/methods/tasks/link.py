@@ -24,9 +24,13 @@ from fedgraft.domains.links.model import LinkModel
 from fedgraft.domains.links.plain_links import plain_links
 from fedgraft.domains.links.queries import AskedPairs, split_pairs_asked
 from fedgraft.domains.links.shards import LinkShard, hold_out, merge_links, whole
+from fedgraft.domains.nodes.base.memory_check import check_inputs
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.queries import with_new_nodes
+from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
+from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
+from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs, check_hops
 from fedgraft.errors import InputError, require, require_options
 from fedgraft.nn.whole_networks import WholeNetwork
 from fedgraft.wire.layouts import Array, Arrays
@@ -78,6 +82,9 @@ class Link(
         k: pairs without an edge that hits@k looks at, >= 1.
         features: width of features; 0 = as the data have.
         sparse: whether features are sparse; taken from the data where `features` is 0.
+        propagate: hops over which features are averaged over training edges before training, >= 0, as of the task
+            `node`; 0 = features as they are.
+        joined: how the model reads features after these hops: "concatenate", "last" or "attention".
         judged: what a model is chosen by and told as, "auc" (default), "average_precision" or "hits_at_k" with the
             number k in place of "k"; taken from evaluation.metric.
     """
@@ -106,6 +113,8 @@ class Link(
     features: int = 0
     sparse: bool = False
     judged: str = ""
+    propagate: int = 0
+    joined: Joined = "concatenate"
 
     def __post_init__(self) -> None:
         require_options(self, "Link", width=">= 1", negatives=">= 1", k=">= 1", neighbours=">= 0", features=">= 0")
@@ -114,6 +123,7 @@ class Link(
         require(together < 1, "Link.validation + Link.test", "below 1, so that edges are left to train on", together)
         require(0 <= self.dropout < 1, "Link.dropout", "in [0, 1)", self.dropout)
         require(self.scale >= 0, "Link.scale", ">= 0 (0 = as they are)", self.scale)
+        check_hops(self, "Link")
 
     @property
     def metric(self) -> str:
@@ -140,6 +150,11 @@ class Link(
         """Number of convolutions; a whole network is one."""
         return 1 if isinstance(self.encoder, NetworkEncoder) else max(1, self.encoder.depth)
 
+    @cached_property
+    def inputs(self) -> SmoothedInputs:
+        """How the model's inputs are made of features."""
+        return SmoothedInputs(self.propagate, self.joined)
+
     def derived(self, shard: NodeShard, g: np.random.Generator | None) -> LinkShard:
         """Return a client's part of a graph with some of its edges held out; without a generator none is."""
         return whole(shard) if g is None else hold_out(shard, self.validation, self.test, g)
@@ -157,6 +172,7 @@ class Link(
             )
         if self.features not in (0, graph.width):
             raise InputError(f"task.features = {self.features}, but the data have {graph.width}.")
+        check_inputs([shard.graph for shard in shards], self.propagate, self.inputs.attends)
         return replace(self, features=graph.width, sparse=not isinstance(graph.features, np.ndarray))
 
     def prepare(self, shard: LinkShard, shared: Arrays) -> LinkData:
@@ -173,7 +189,9 @@ class Link(
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
-        nodes = NodeModel(self.encoder, self.features or 1, self.width, "linear", self.dropout, g)
+        attention = attention_of(self.inputs, self.features)
+        width = self.inputs.width(self.features or 1)
+        nodes = NodeModel(self.encoder, width, self.width, "linear", self.dropout, g, attention)
         return LinkModel(nodes, self.width, self.decoder, self.likeness, g)
 
     def loss(self, model: nn.Module, data: LinkData, draw: Draw, encoded: Tensor | None) -> Tensor:
@@ -229,7 +247,8 @@ class Link(
         assert isinstance(self.encoder, PlainEncoder | NetworkEncoder), "whoever asks has looked"
         network = model.nodes.convolutions[0] if isinstance(self.encoder, NetworkEncoder) else None
         behind = [network.width] if isinstance(network, WholeNetwork) else [*self._encoder_widths]
-        return plain_links(model, self.encoder, [self.features, *behind], self.scale)
+        read = ReadFeatures(self.features, self.scale, self.inputs)
+        return plain_links(model, self.encoder, [self.inputs.width(self.features), *behind], read)
 
     @property
     def _encoder_widths(self) -> tuple[int, ...]:
@@ -238,7 +257,7 @@ class Link(
 
     def _data(self, shard: LinkShard) -> LinkData:
         scale = self.scale if shard.graph.scale_rows else 0.0
-        return LinkData.of(shard, self.encoder, self.layers, scale, self.likeness)
+        return LinkData.of(shard, self.encoder, self.layers, scale, self.likeness, self.inputs)
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""

@@ -37,6 +37,7 @@ from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.neighgen import Generator, generator_of
+from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.nodes.training.smoothing import Neighbours
 from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
@@ -109,6 +110,15 @@ class Node(
         classes: how many there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
+        propagate: hops over which features are averaged inside each client before training, >= 0: the model reads X,
+            R X .. R^hops X, R the mean over a node and its neighbours (SGC, Wu et al., ICML 2019; SIGN, Frasca et
+            al., 2020); 0 = features as they are.
+        joined: how the model reads features after these hops: "concatenate", side by side (SIGN); "last", those of the
+            last hop alone (SGC); or "attention", each node's weighted by a learnt vector (as GAMLP, Zhang et al., KDD
+            2022).
+        share_sums: whether these means are over neighbours elsewhere, too: clients publish sums of their nodes'
+            features for nodes of others, once a hop, and the server adds them up.
+        least: the fewest nodes elsewhere behind such a sum, >= 1; what would be a sum of fewer stays home.
         smoothing: hops over which answers are smoothed after training, >= 0; 0 = none, 2 is best on our data.
         share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """
@@ -160,8 +170,9 @@ class Node(
 
     @property
     def offers(self) -> frozenset[str]:
-        """A generator of neighbours, where nothing of neighbours elsewhere is shared; it is made of convolutions."""
-        fits = isinstance(self.encoder, LayeredEncoder) and not (self.share_features or self.share_states)
+        """A generator of neighbours of raw features, where nothing of those elsewhere is shared; of convolutions."""
+        alone = not (self.share_features or self.share_states or self.propagate)
+        fits = isinstance(self.encoder, LayeredEncoder) and alone
         return frozenset({"generator"} if fits else ())
 
     def with_parts(self, parts: frozenset[str]) -> Self:
@@ -258,15 +269,19 @@ class Node(
         assert isinstance(model, NodeModel), "nodes have no ensembles"
         names = self.class_names or [str(number) for number in range(self.classes)]
         if isinstance(self.encoder, NetworkEncoder):
-            return plain_network(model, self.encoder, self.features, names, self.scale)
+            return plain_network(model, self.encoder, names, self._read)
         assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
         require(not self.generator, "task.generator", "false for a model in PyG's own layers", self.generator)
-        widths = [self.features, *self.encoder.widths, *([] if model.head else [self.classes])]
-        return plain_nodes(model, self.encoder, widths, names, self.scale)
+        widths = [self.input_width, *self.encoder.widths, *([] if model.head else [self.classes])]
+        return plain_nodes(model, self.encoder, widths, names, self._read)
 
     def embeddings(self, model: nn.Module, data: NodeData) -> Array:
         """Return the last hidden layer of all own nodes, float32 [own, width]."""
         return data.mended(model, self._mending).hidden(model)[: data.own]
+
+    @property
+    def _read(self) -> ReadFeatures:
+        return ReadFeatures(self.features, self.scale, self.inputs)
 
     @cached_property
     def _mending(self) -> Mending | None:

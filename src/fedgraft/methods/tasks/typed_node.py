@@ -15,6 +15,7 @@ from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import MetapathEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
+from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.class_weights import BalancedClasses, weighted
 from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
@@ -24,7 +25,8 @@ from fedgraft.domains.typed.client_data import TypedData, feature_states
 from fedgraft.domains.typed.metapath_graphs import metapath_matrix
 from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import Asked, split_typed_nodes_asked, with_new_nodes
-from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_types, shortest_metapaths
+from fedgraft.domains.typed.shards import JOIN, TypedGraph, merge_graphs, metapath_types, shortest_metapaths
+from fedgraft.domains.typed.smoothed_features import blocks, smoothed
 from fedgraft.errors import InputError, require_options
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
@@ -73,6 +75,9 @@ class TypedNode(
         features: their width; 0 = as the data have.
         classes: how many there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
+        propagate: hops over which features are averaged along each metapath inside each client before training, >= 0:
+            the encoder reads X and, of every metapath p, R_p X .. R_p^hops X, R_p the mean over a node and those that p
+            joins to it (SeHGNN, Yang et al., AAAI 2023); 0 = features as they are.
     """
 
     offers: ClassVar[frozenset[str]] = frozenset({"head"})
@@ -91,10 +96,11 @@ class TypedNode(
     features: int = 0
     classes: int = 0
     class_names: tuple[str, ...] = ()
+    propagate: int = 0
 
     def __post_init__(self) -> None:
         require_options(self, "TypedNode", neighbours=">= 0", dropout="in [0, 1)", scale=">= 0", features=">= 0")
-        require_options(self, "TypedNode", classes=">= 0")
+        require_options(self, "TypedNode", classes=">= 0", propagate=">= 0")
         class_weights.check_options("TypedNode", self.class_weights, self.focal)
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
             raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
@@ -134,9 +140,16 @@ class TypedNode(
 
     def prepare(self, shard: TypedGraph, shared: Arrays) -> TypedData:
         """Features, and one graph for each metapath."""
-        graphs = [self.encoder.graph(metapath_matrix(shard, metapath, self.neighbours)) for metapath in self.metapaths]
+        joins = {metapath: metapath_matrix(shard, metapath, self.neighbours) for metapath in self.metapaths}
+        graphs = [self.encoder.graph(matrix) for matrix in joins.values()]
         rows = {split: shard.rows(split) for split in SPLITS}
-        features = feature_states(shard.features, self.scale if shard.scale_rows else 0.0)
+        scale = self.scale if shard.scale_rows else 0.0
+        if self.propagate:
+            length = scale * shard.width**0.5
+            own = scaled(shard.features, length) if scale else shard.features
+            features = feature_states(smoothed(own, [joins[each] for each in self._joining], self.propagate), 0.0)
+        else:
+            features = feature_states(shard.features, scale)
         data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows)
         return replace(data, weights=self.weights_of(shard, shared))
 
@@ -155,7 +168,8 @@ class TypedNode(
     def model(self, g: torch.Generator, variant: object = None) -> nn.Module:
         """Return a model, the same for all clients."""
         count = max(1, len(self.metapaths))
-        return TypedModel(self.encoder, self.features or 1, count, self.labels.width, self.dropout, g)
+        width = (self.features or 1) * blocks(len(self._joining), self.propagate)
+        return TypedModel(self.encoder, width, count, self.labels.width, self.dropout, g)
 
     def loss(self, model: nn.Module, data: TypedData, draw: Draw, encoded: Tensor | None) -> Losses:
         """Return the cross-entropy of each node of the draw, [n], and their embeddings, [n, width]."""
@@ -224,6 +238,11 @@ class TypedNode(
             hidden = model.represent(there.features, there.graphs)[nodes]  # type: ignore[operator]
         ids = shard.ids[shard.target][nodes] if asked is None else asked.ids
         return {"node": ids}, hidden.cpu().numpy()
+
+    @property
+    def _joining(self) -> list[str]:
+        """The metapaths that join two nodes, not each to itself alone."""
+        return [metapath for metapath in self.metapaths if JOIN in metapath]
 
     def _logits(self, model: nn.Module, data: TypedData) -> Tensor:
         """Logits of all target nodes, float32 [targets, classes], on the CPU."""

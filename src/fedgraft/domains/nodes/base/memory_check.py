@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedgraft.domains.examples import SPARSE
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import InputError
 
@@ -17,21 +18,38 @@ SUGGESTED = 10
 GB = 1e9
 
 
-def check_room(shards: Sequence[NodeShard], most: int, memory_bytes: int | None = None) -> None:
+def check_inputs(shards: Sequence[NodeShard], hops: int, dense: bool, memory_bytes: int | None = None) -> None:
+    """Raise `InputError` where features averaged over `hops`, `task.propagate`, are larger than a machine's memory.
+
+    The shards are simulated here; `dense` says whether sparse ones are kept with their zeros, and `memory_bytes` are as
+    of `check_room`.
+    """
+    memory, needed = physical_bytes() if memory_bytes is None else memory_bytes, _own_bytes(shards, hops, dense)
+    if hops and memory is not None and needed > memory:
+        raise InputError(
+            f"task.propagate = {hops} has {len(shards)} clients keep {hops + 1} times {shards[0].width:,} features of "
+            f"{sum(shard.own for shard in shards):,} nodes: up to {needed / GB:.1f} GB, and this machine has "
+            f"{memory / GB:.1f} GB of memory. Fewer hops need less, as do fewer features (data.features)."
+        )
+
+
+def check_room(shards: Sequence[NodeShard], most: int, hops: int = 0, memory_bytes: int | None = None) -> None:
     """Raise `InputError` where features of own nodes and of halos are larger than a machine's whole memory.
 
-    The shards are simulated here. A node keeps `most` neighbours elsewhere, `task.halo`; 0 = all. `memory_bytes` is the
-    machine's memory, by default this one's; nothing is checked where that is not known.
+    The shards are simulated here. A node keeps `most` neighbours elsewhere, `task.halo`; 0 = all. Features are averaged
+    over `hops`. `memory_bytes` is the machine's memory, by default this one's; nothing is checked where that is not
+    known.
     """
     memory = physical_bytes() if memory_bytes is None else memory_bytes
-    kept, needed = _halo_nodes(shards, most), _feature_bytes(shards, most)
+    kept, needed = _halo_nodes(shards, most), _feature_bytes(shards, most, hops)
     if memory is None or needed <= memory:
         return
     fewer = SUGGESTED if most == 0 or most > SUGGESTED else max(1, most // 2)
+    then = _feature_bytes(shards, fewer, hops)
     raise InputError(
         f"task.halo = {most}{' (all)' if not most else ''} has {len(shards)} clients keep features of {kept:,} nodes "
         f"of others: {needed / GB:.1f} GB with their own, and this machine has {memory / GB:.1f} GB of memory. "
-        f"task.halo = {fewer} needs {_feature_bytes(shards, fewer) / GB:.1f} GB at most; so do fewer clients need less."
+        f"task.halo = {fewer} needs {then / GB:.1f} GB at most; so do fewer clients need less."
     )
 
 
@@ -48,11 +66,26 @@ def _halo_nodes(shards: Sequence[NodeShard], most: int) -> int:
     return sum(min(shard.halo, most * shard.own) if most else shard.halo for shard in shards)
 
 
-def _feature_bytes(shards: Sequence[NodeShard], most: int) -> int:
-    """Float32 of own nodes and halos, and where they are sparse a column for each number; rows of others as long."""
+def _feature_bytes(shards: Sequence[NodeShard], most: int, hops: int) -> int:
+    """Bytes of own nodes and of halos; rows of others are as long as own ones."""
+    own = sum(shard.own for shard in shards)
+    return round(_own_bytes(shards, hops) / own * (own + _halo_nodes(shards, most))) if own else 0
+
+
+def _own_bytes(shards: Sequence[NodeShard], hops: int, is_dense: bool = False) -> int:
+    """Float32 of own nodes after 0 .. `hops` averages, and where they are sparse a column for each number, at most.
+
+    An average has at most the numbers of a node and of its neighbours; all are dense where few zeros are left.
+    """
     own = sum(shard.own for shard in shards)
     if not own:
         return 0
-    numbers = sum(int(shard.features.size) for shard in shards)  # of a CSR, those that are stored
-    per_row = numbers / own * (4 if isinstance(shards[0].features, np.ndarray) else 8)
-    return round(per_row * (own + _halo_nodes(shards, most)))
+    dense = 4 * own * shards[0].width
+    if is_dense or isinstance(shards[0].features, np.ndarray):
+        return dense * (hops + 1)
+    stored = sum(int(shard.features.size) for shard in shards)
+    if not hops:
+        return 8 * stored
+    rows = 1 + sum(len(shard.senders) for shard in shards) / own
+    numbers = round(stored + sum(min(dense / 4, stored * rows**hop) for hop in range(1, hops + 1)))
+    return 8 * numbers if 4 * numbers < SPARSE * dense * (hops + 1) else dense * (hops + 1)

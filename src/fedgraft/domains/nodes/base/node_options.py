@@ -14,6 +14,8 @@ def check_options(node: Any) -> None:
     require(0 <= node.label_smoothing < 1, "Node.label_smoothing", "in [0, 1)", node.label_smoothing)
     fits = not node.generator or not (node.share_features or node.share_states)
     require(fits, "Node.generator", "false where features or states are shared", node.generator)
+    fits = not (node.generator and node.propagate)
+    require(fits, "Node.propagate", "0 with a generator, which makes neighbours of raw features", node.propagate)
     fits = not node.generator or isinstance(node.encoder, LayeredEncoder)
     require(fits, "Node.generator", "false with a whole network: it is made of convolutions", node.generator)
     require(node.generated >= 1, "Node.generated", ">= 1", node.generated)

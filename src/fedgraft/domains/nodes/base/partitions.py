@@ -123,7 +123,7 @@ def metis(graph: WholeGraph, clients: int, g: np.random.Generator) -> Numbers:
         ) from error
     pointers, senders = graph.pointers.astype(np.int64), graph.senders.astype(np.int64)
     parts = pymetis.part_graph(clients, xadj=pointers, adjncy=senders)[1] if clients > 1 else [0] * graph.nodes
-    return g.permutation(clients).astype(np.int32)[np.asarray(parts)]
+    return np.take(g.permutation(clients).astype(np.int32), np.asarray(parts, np.int64))
 
 
 def _communities(graph: WholeGraph, g: np.random.Generator, least: int = 1) -> list[Indices]:

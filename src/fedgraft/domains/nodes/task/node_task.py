@@ -15,22 +15,24 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
-from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
-from fedgraft.domains.nodes.base.memory_check import check_room
+from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
+from fedgraft.domains.nodes.task.summed_inputs import SummedInputs, check_options
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
+from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
+from fedgraft.domains.nodes.training.smoothed_inputs import Joined
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
+from fedgraft.wire.lazy import Made
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class NodeTask(
     abilities.NeighbourSamplingTask[NodeShard, NodeData],
     abilities.PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
-    abilities.PublishingTask[NodeShard, NodeData],
+    SummedInputs,
 ):
     """Answer something of nodes of one graph that is cut over clients; options as of `Node`."""
 
@@ -60,6 +62,10 @@ class NodeTask(
     scale: float = 0.0
     features: int = 0
     sparse: bool = False
+    propagate: int = 0
+    joined: Joined = "concatenate"
+    share_sums: bool = False
+    least: int = 3
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -69,6 +75,7 @@ class NodeTask(
         require(self.scale >= 0, f"{name}.scale", ">= 0 (0 = as they are)", self.scale)
         fits = not self.aggregates or (self.share_features and not self.share_states)
         require(fits, f"{name}.aggregates", "false where states are shared, or features are not", self.aggregates)
+        check_options(self, name)
         if isinstance(self.encoder, NetworkEncoder):
             whole = "with a whole network, whose layers nobody else sees"
             require(self.head == "linear", f"{name}.head", f"'linear' {whole}", self.head)
@@ -105,8 +112,9 @@ class NodeTask(
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
         """With what the model must know of the data; raises for halos that no memory of this machine holds."""
+        check_inputs(shards, self.propagate, self.inputs.attends)
         if self.share_features and not self.aggregates:
-            check_room(shards, self.halo)
+            check_room(shards, self.halo, self.propagate)
         first = shards[0]
         known = self.known_of(first)
         for name, value in known.items():
@@ -117,25 +125,34 @@ class NodeTask(
     @property
     def statistics_layout(self) -> Layout:
         """Addresses of the halo; what others may know of own nodes."""
-        return self._set_up.statistics_layout if self._set_up else Layout(())
+        known = self._set_up.statistics_layout.specs if self._set_up else ()
+        return Layout((*known, *super().statistics_layout.specs))
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """Return what a client publishes."""
-        return self._set_up.statistics(self._seen(shard)) if self._set_up else {}
+        published = super().statistics(shard)
+        if not self._set_up:
+            return published
+        seen = self._seen(shard)
+        return {**self._set_up.statistics(self.averaged(seen, {}) if self.share_features else seen), **published}
 
     def check(self, statistics: Arrays) -> None:
         """Sizes, order and finite numbers."""
+        super().check(statistics)
         if self._set_up:
             self._set_up.check(statistics)
 
     @property
     def combined_layout(self) -> Layout:
         """`Layout` of what is known of the halo, and of which own nodes others need."""
-        return self._set_up.combined_layout if self._set_up else Layout(())
+        known = self._set_up.combined_layout.specs if self._set_up else ()
+        return Layout((*known, *super().combined_layout.specs))
 
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
-        """Everybody's halo, from what its owners published."""
-        return self._set_up.combine(statistics) if self._set_up else {}
+        """Everybody's halo, from what its owners published, and sums of neighbours elsewhere."""
+        sums = super().combine(statistics)
+        told = self._set_up.combine(statistics) if self._set_up else {}
+        return Made(told, lambda client: {**told[client], **sums[client]}) if told and sums else told or sums
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
@@ -143,14 +160,14 @@ class NodeTask(
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
-        seen = self._seen(shard)
+        seen = self.averaged(self._seen(shard), shared)
         sums, full = (self._aggregates.sums(seen, shared), seen.degree) if self.aggregates else (None, seen.degree)
         seen = inside(seen) if self.aggregates else seen
         features, known, degree, needed = self._halo_setup.received(seen, shared if self._connected else {})
         all_known = np.concatenate([np.ones(seen.own, bool), known])
         return NodeData(
-            features=FeatureRows(seen.features, features),
-            around=around_of(seen, degree, all_known, self.encoder, self.features),
+            features=self.inputs.rows(seen.features, features),
+            around=around_of(seen, degree, all_known, self.encoder, self.input_width),
             own=seen.own,
             halo=seen.halo,
             label=seen.label,
@@ -179,7 +196,9 @@ class NodeTask(
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
-        return NodeModel(self.encoder, self.features or 1, self.labels.width, self.head, self.dropout, g)
+        attention = attention_of(self.inputs, self.features)
+        width = self.input_width or 1
+        return NodeModel(self.encoder, width, self.labels.width, self.head, self.dropout, g, attention)
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Return the labels' losses of the draw's nodes, float32 [nodes]."""
@@ -268,12 +287,12 @@ class NodeTask(
 
     @property
     def _halo_setup(self) -> HaloSetup:
-        return HaloSetup(FeatureCoding(self.features, self.sparse), self.share_features)
+        return HaloSetup(self.coding, self.share_features)
 
     @property
     def _aggregates(self) -> Aggregates:
         assert isinstance(self.encoder, LayeredEncoder), "it was checked"
-        return Aggregates(FeatureCoding(self.features, self.sparse), self.encoder.by_degree)
+        return Aggregates(self.coding, self.encoder.by_degree)
 
     @property
     def _set_up(self) -> HaloSetup | Aggregates | Mending | None:
@@ -283,8 +302,7 @@ class NodeTask(
 
     def _seen(self, shard: NodeShard) -> NodeShard:
         """The part of the graph that takes part, its features as the model reads them."""
-        if self.scale and shard.scale_rows:
-            shard = replace(shard, features=scaled(shard.features, self.scale))
+        shard = self.scaled(shard)
         return shard if self.aggregates else thinned(shard, self.halo) if self._connected else inside(shard)
 
     def _computed(self, data: NodeData, draw: Draw) -> Computed:

@@ -5,26 +5,27 @@ from collections.abc import Sequence
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, Tensors
 from fedgraft.domains.nodes.training.model import NodeModel
+from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.plain_source import called, listed, source_of
 from fedgraft.nn.whole_networks import WholeNetwork
 
 
 def plain_nodes(
-    model: NodeModel, encoder: PlainEncoder, widths: Sequence[int], classes: Sequence[str], scale: float
+    model: NodeModel, encoder: PlainEncoder, widths: Sequence[int], classes: Sequence[str], read: ReadFeatures
 ) -> PlainModel:
     """Return the plain model of a trained one.
 
-    `widths` are those of the features and behind each convolution; to `scale`, a length, features are scaled; 0 leaves
-    them.
+    `widths` are those of the inputs and behind each convolution; `read` says how inputs are made of features.
     """
     arrays: Tensors = {
         f"convs.{number}.{name}": array
         for number, convolution in enumerate(model.convolutions)
         for name, array in encoder.arrays(convolution).items()
     }
-    made = [listed(encoder, widths)]
-    forward = _scaled(scale)
-    forward += [
+    arrays = {**arrays, **read.arrays(model)}
+    made = [*read.made, listed(encoder, widths)]
+    forward = [
+        *read.lines(),
         "for number, conv in enumerate(self.convs):",
         "    x = torch.relu(x) if number else x",
         f"    x = {encoder.call}",
@@ -35,42 +36,35 @@ def plain_nodes(
         made.append(f"self.head = nn.Linear({widths[-1]}, {len(classes)})")
         forward.append("return self.head(torch.relu(x))")
         arrays = {**arrays, "head.weight": model.head.weight, "head.bias": model.head.bias}
-    says, inputs = _about(widths[0], len(classes), scale)
+    says, inputs = _about(len(classes), read)
     return PlainModel(source_of(encoder, classes, says, made, "self, x, edge_index", forward), arrays, inputs)
 
 
-def plain_network(
-    model: NodeModel, encoder: NetworkEncoder, features: int, classes: Sequence[str], scale: float
-) -> PlainModel:
-    """Return the model around a whole network; arguments as of `plain_nodes`, `features` their width."""
+def plain_network(model: NodeModel, encoder: NetworkEncoder, classes: Sequence[str], read: ReadFeatures) -> PlainModel:
+    """Return the model around a whole network; arguments as of `plain_nodes`."""
     network = model.convolutions[0]
     assert isinstance(network, WholeNetwork), "of a NetworkEncoder"
     assert model.head is not None, "a network has one"
-    line, maker = encoder.source(features)
-    made = [f"self.network = {maker}", f"self.head = nn.Linear({network.width}, {len(classes)})"]
+    line, maker = encoder.source(read.inputs.width(read.features))
+    made = [*read.made, f"self.network = {maker}", f"self.head = nn.Linear({network.width}, {len(classes)})"]
     arrays: Tensors = {
         **{f"network.{name}": array for name, array in network.module.state_dict().items()},
         "head.weight": model.head.weight,
         "head.bias": model.head.bias,
+        **read.arrays(model),
     }
-    forward = [*_scaled(scale), f"return self.head({called(network, 'edge_index.new_zeros(len(x))')})"]
-    says, inputs = _about(features, len(classes), scale)
+    forward = [*read.lines(), f"return self.head({called(network, 'edge_index.new_zeros(len(x))')})"]
+    says, inputs = _about(len(classes), read)
     source = source_of(None, classes, says, made, "self, x, edge_index", forward, imports=[line])
     return PlainModel(source, arrays, inputs)
 
 
-def _scaled(scale: float) -> list[str]:
-    """Return the line of `forward` that scales features, if they are scaled."""
-    return [f"x = x * ({scale} / x.norm(dim=1, keepdim=True).clamp(min=1e-30))"] if scale else []
-
-
-def _about(features: int, classes: int, scale: float) -> tuple[str, str]:
+def _about(classes: int, read: ReadFeatures) -> tuple[str, str]:
     """Return what the model's docstring says, and what is said of its inputs."""
-    says = f"From features [nodes, {features}] and edges to logits [nodes, {classes}]."
-    scaled = f" The model scales every row to the length {scale} itself." if scale else ""
+    says = f"From features [nodes, {read.features}] and edges to logits [nodes, {classes}]."
     inputs = (
-        f"- `x`: float32 [nodes, {features}], the nodes' features, columns in the order of the training data, as they "
-        f"are there.{scaled}\n- `edge_index`: int64 [2, edges], source over target; an undirected edge both ways, no "
-        "loops, none twice.\n"
+        f"- `x`: float32 [nodes, {read.features}], the nodes' features, columns in the order of the training data, as "
+        f"they are there.{read.told}\n- `edge_index`: int64 [2, edges], source over target; an undirected edge both "
+        "ways, no loops, none twice.\n"
     )
     return says, inputs

@@ -29,7 +29,8 @@ class NodeModel(nn.Module):
 
     The encoder gives the convolutions, or the network in their place. `head` is "linear" for a linear layer behind the
     encoder's convolutions, "convolution" for one more of them; of an encoder without any this is the only layer.
-    `dropout` is the share of each hidden layer dropped in training; the weights are drawn from `g`.
+    `dropout` is the share of each hidden layer dropped in training; the weights are drawn from `g`. `attention` makes
+    of the inputs what the first convolution reads, if it is given.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class NodeModel(nn.Module):
         head: str,
         dropout: float,
         g: torch.Generator,
+        attention: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self._whole = isinstance(encoder, NetworkEncoder)
@@ -52,7 +54,8 @@ class NodeModel(nn.Module):
             self.convolutions, width = stack_of(encoder, widths, g), widths[-1]
         self.head = None if convolves else linear(width, classes, g)
         self.dropout = dropout
-        self._with_back = all(isinstance(convolution, WithBack) for convolution in self.convolutions)
+        self.attention = attention
+        self._with_back = attention is None and all(isinstance(each, WithBack) for each in self.convolutions)
 
     @property
     def by_hand(self) -> bool:
@@ -92,12 +95,12 @@ class NodeModel(nn.Module):
 
     def hidden(self, layer: int, inputs: States, hop: Hop) -> Tensor:
         """States [receivers, width] of one hidden layer, from what its hop's senders are before it."""
-        return torch.relu(self.convolutions[layer](inputs, hop.block))
+        return self._hidden(layer, inputs if layer else self._attended(inputs), hop)
 
     def represent(self, inputs: States, hops: Sequence[Hop], stored: Stored) -> Tensor:
         """The last hidden layer [targets, width]; without any the logits."""
         if len(self.convolutions) == 1 and self.head is None:
-            return self.convolutions[0](inputs, hops[-1].block)  # type: ignore[no-any-return]
+            return self.convolutions[0](self._attended(inputs), hops[-1].block)  # type: ignore[no-any-return]
         last = self._last(inputs, hops, stored, None)
         if self.head is not None:
             return self._read(self.convolutions[-1](last, hops[-1].block))
@@ -110,15 +113,23 @@ class NodeModel(nn.Module):
 
     def _last(self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None) -> States:
         """Return the input of the last convolution."""
-        state, begin = inputs, len(self.convolutions) - len(hops)
+        begin = len(self.convolutions) - len(hops)
+        state = inputs if begin else self._attended(inputs)
         for layer, (hop, after) in enumerate(itertools.pairwise(hops), begin):
-            fresh = self.hidden(layer, state, hop)
+            fresh = self._hidden(layer, state, hop)
             if note is not None:
                 note(layer, hop, fresh.detach())
             state = self._dropped(fresh)
             if len(after.stored):
                 state = torch.cat([state, stored(layer, after).to(state.device)])
         return state
+
+    def _attended(self, inputs: States) -> States:
+        """Return what the first convolution reads."""
+        return inputs if self.attention is None else self.attention(inputs)
+
+    def _hidden(self, layer: int, state: States, hop: Hop) -> Tensor:
+        return torch.relu(self.convolutions[layer](state, hop.block))
 
     def _read(self, states: Tensor) -> Tensor:
         """Return what the head reads; a network's own states, after which it has what it wants to have."""

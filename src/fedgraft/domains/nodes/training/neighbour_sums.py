@@ -54,7 +54,7 @@ class Aggregates:
         return {
             "owner": shard.halo_owner.astype(np.uint32),
             "place": shard.halo_place.astype(np.uint32),
-            **self.coding.pack(_as_features(sums, self.coding.is_sparse)),
+            **self.coding.pack(as_features(sums, self.coding.is_sparse)),
         }
 
     def check(self, statistics: Arrays) -> None:
@@ -76,7 +76,7 @@ class Aggregates:
             place, number = np.unique(np.concatenate(places), return_inverse=True)
             combined[client] = {
                 "place": place.astype(np.uint32),
-                **self.coding.pack(_as_features(_added(number, len(place), parts), self.coding.is_sparse)),
+                **self.coding.pack(as_features(added(number, len(place), parts), self.coding.is_sparse)),
             }
         return combined
 
@@ -90,8 +90,8 @@ class Aggregates:
         if shared:
             place = shared["place"].astype(np.int64)
             there = place < shard.own  # another client's nonsense must not cost this one its part in the run
-            total = total + _added(place[there], shard.own, [self.coding.unpack(shared, len(place))[there]])
-        return _as_features(total, self.coding.is_sparse)
+            total = total + added(place[there], shard.own, [self.coding.unpack(shared, len(place))[there]])
+        return as_features(total, self.coding.is_sparse)
 
     def _scaled(self, shard: NodeShard) -> Features:
         if not self.by_degree:
@@ -102,8 +102,8 @@ class Aggregates:
         return sparse.csr_matrix(sparse.diags(scale, dtype=np.float32) @ shard.features)
 
 
-def _added(number: Indices, rows: int, parts: list[Features]) -> Features:
-    """Rows added up by number."""
+def added(number: Indices, rows: int, parts: list[Features]) -> Features:
+    """Return rows [rows, f], each the sum of those of `parts`, one after the other, that have its number."""
     adder = sparse.csr_matrix(
         (np.ones(len(number), np.float32), (number, np.arange(len(number)))), shape=(rows, len(number))
     )
@@ -112,7 +112,8 @@ def _added(number: Indices, rows: int, parts: list[Features]) -> Features:
     return sparse.csr_matrix(adder @ sparse.vstack(parts, format="csr"))
 
 
-def _as_features(matrix: Features, is_sparse: bool) -> Features:
+def as_features(matrix: Features, is_sparse: bool) -> Features:
+    """Return a product as features, float32 [rows, f] of the kind that is said, columns of sparse rows ascending."""
     if not is_sparse:
         return np.asarray(matrix, np.float32)
     features = sparse.csr_matrix(matrix, dtype=np.float32)

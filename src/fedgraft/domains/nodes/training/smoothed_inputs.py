@@ -1,0 +1,128 @@
+"""Features averaged over neighbours before training: the model reads X, R X, R^2 X ... in place of X.
+
+R is the mean over a node and its neighbours, (D + I)^-1 (A + I). Sources: Wu et al., "Simplifying Graph Convolutional
+Networks", ICML 2019 (SGC), for averages in place of layers; Frasca et al., "SIGN", 2020, for all hops side by side.
+Differs: both have the symmetric D^-1/2 (A + I) D^-1/2 first; a mean keeps the scale of features at nodes of any degree.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedgraft.domains.examples import Features, compact
+from fedgraft.domains.nodes.base.features import FeatureRows
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.training.input_sums import HopSums
+from fedgraft.errors import require
+
+Joined = Literal["concatenate", "last", "attention"]
+
+
+def check_hops(task: Any, name: str) -> None:
+    """Raise `InputError` for hops of a task, `name`, that are out of range, or joined without any."""
+    require(task.propagate >= 0, f"{name}.propagate", ">= 0 (0 = none)", task.propagate)
+    fits = task.propagate > 0 or task.joined == "concatenate"
+    require(fits, f"{name}.joined", f"'concatenate' where {name}.propagate is 0", task.joined)
+
+
+@dataclass(frozen=True)
+class SmoothedInputs:
+    """The inputs of a model that reads features after 0, 1 .. `hops` averages over neighbours.
+
+    `joined` says how: "concatenate", side by side; "last", those of the last hop alone; "attention", weighted by what
+    the model learns, of rows that are kept side by side.
+    """
+
+    hops: int
+    joined: Joined = "concatenate"
+
+    @property
+    def blocks(self) -> int:
+        """How many times as wide as features prepared rows are."""
+        return 1 if self.joined == "last" else self.hops + 1
+
+    @property
+    def attends(self) -> bool:
+        """True where the model weighs hops."""
+        return self.hops > 0 and self.joined == "attention"
+
+    def width(self, features: int) -> int:
+        """Return the number of columns that the first layer reads, of so many features."""
+        return features if self.attends else self.blocks * features
+
+    def of(self, shard: NodeShard, sums: Sequence[HopSums | None] = ()) -> NodeShard:
+        """Return the shard with prepared rows in place of its features, of the same kind.
+
+        Edges to nodes of others have no part in it but by `sums`, of every hop, if they are given.
+        """
+        if not self.hops:
+            return shard
+        made = averages(shard.features, Within.of(shard), sums or [None] * self.hops)
+        return replace(shard, features=side_by_side(made[-self.blocks :]))
+
+    def rows(self, own: Features, halo: Features) -> FeatureRows:
+        """Return prepared rows of own nodes and of the halo, to be multiplied.
+
+        Sparse ones are made dense where averages have left few zeros, and where hops are weighed.
+        """
+        if self.hops and isinstance(own, sparse.csr_matrix):
+            own = own.toarray() if self.attends else compact(own)
+            if isinstance(own, np.ndarray) and isinstance(halo, sparse.csr_matrix):
+                halo = halo.toarray()
+        return FeatureRows(own, halo)
+
+
+PLAIN: Final = SmoothedInputs(0)
+"""Features as they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """The edges inside a client: `edges` [own, own], every edge both ways, and float32 [own], each node's own edges."""
+
+    edges: sparse.csr_matrix
+    degree: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, shard: NodeShard) -> "Within":
+        """Return those of a shard."""
+        row, kept = np.repeat(np.arange(shard.own), shard.degree), shard.senders < shard.own
+        ones = np.ones(int(kept.sum()), np.float32)
+        edges = sparse.csr_matrix((ones, (row[kept], shard.senders[kept])), shape=(shard.own, shard.own))
+        return cls(edges, np.diff(edges.indptr).astype(np.float32))
+
+    def mean(self, features: Features, sums: HopSums | None) -> Features:
+        """Return the mean of each node's row and its neighbours', [own, f], those elsewhere of which `sums` are."""
+        total = features + self.edges @ features
+        if sums is None:
+            return divided(total, self.degree + 1)
+        return divided(total + sums.rows, self.degree + 1 + sums.joined)
+
+
+def averages(features: Features, within: Within, sums: Sequence[HopSums | None]) -> list[Features]:
+    """Return the features [own, f] after 0, 1 .. averages, as many as there are `sums`."""
+    blocks = [features]
+    for each in sums:
+        blocks.append(within.mean(blocks[-1], each))
+    return blocks
+
+
+def divided(total: Features, by: NDArray[np.float32]) -> Features:
+    """Return rows [nodes, f] divided by numbers [nodes], of the same kind, columns of sparse ones ascending."""
+    if isinstance(total, np.ndarray):
+        return np.asarray(total / by[:, None])
+    rows = sparse.csr_matrix(total, dtype=np.float32)
+    rows.sort_indices()
+    rows.data = rows.data / np.repeat(by, np.diff(rows.indptr))
+    return rows
+
+
+def side_by_side(blocks: Sequence[Features]) -> Features:
+    """Return blocks [nodes, f] of one kind as one, [nodes, blocks x f]."""
+    if isinstance(blocks[0], np.ndarray):
+        return np.concatenate(blocks, axis=1)
+    return sparse.csr_matrix(sparse.hstack(blocks, format="csr"))
