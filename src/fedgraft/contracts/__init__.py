@@ -14,6 +14,7 @@ beside the contract, which a method inherits where it needs it. The engine's pla
 
 from fedgraft.contracts.aggregation import Aggregation
 from fedgraft.contracts.codec import Codec
+from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.runtime import Runtime, RuntimeOptions
 from fedgraft.contracts.sampler import (
     ActiveSampler,
@@ -30,6 +31,7 @@ from fedgraft.contracts.sharing import (
     ExtendedSharing,
     GroupedSharing,
     HiddenSharing,
+    LinearSharing,
     PartsSharing,
     PersonalSharing,
     Sharing,
@@ -52,6 +54,7 @@ from fedgraft.contracts.values import (
     Probe,
     Projection,
     Questions,
+    Regression,
     Selection,
     Stage,
     State,
@@ -79,6 +82,9 @@ __all__ = [
     "HiddenSharing",
     "Indices",
     "LayeredSampler",
+    "Linear",
+    "LinearSharing",
+    "LinearTask",
     "Observations",
     "ObservingSampler",
     "Outcome",
@@ -91,6 +97,7 @@ __all__ = [
     "Projection",
     "Questions",
     "RefreshingSampler",
+    "Regression",
     "ReportingSampler",
     "Runtime",
     "RuntimeOptions",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts import Aggregation, GroupedSharing, Selection, Sharing, Update
+from fedgraft.contracts import Aggregation, GroupedSharing, LinearSharing, Selection, Sharing, Update
 from fedgraft.engine.server.arrivals import Arrived
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards, norm
@@ -43,11 +43,12 @@ class Merging:
         known = arrived.trained.norms
         norms = {each.client: known[each.client] if each.client in known else norm(each.arrays) for each in updates}
         refused: dict[int, str] = {}
-        for group, members in self._groups(state, updates).items():
+        steps = not isinstance(self._sharing, LinearSharing)
+        for group, members in self._groups(state, updates).items() if steps else ():
             refused |= self.safeguards.beyond(members, norms, norm(self._sharing.model(state.sharing, group)))
         while kept := arrived.without(refused).updates():
             groups = self._groups(state, kept)
-            counted = [update for members in groups.values() for update in self._counted(members)]
+            counted = [each for members in groups.values() for each in (self._counted(members) if steps else members)]
             with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at
                 after = self._sharing.merge(state.sharing, sorted(counted, key=lambda update: update.client))
             if self._is_finite(after, kept):

@@ -14,7 +14,8 @@ from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
+from fedgraft.contracts.linear import Linear, LinearTask
+from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
@@ -23,6 +24,7 @@ from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
+from fedgraft.domains.nodes.task.linear_nodes import linear_of, regression_of
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
 from fedgraft.domains.nodes.training.mended_graph import Mending
@@ -38,6 +40,7 @@ class NodeTask(
     abilities.FittedTask[NodeShard, NodeData],
     abilities.HaloTask[NodeShard, NodeData],
     LabelledTask[NodeShard, NodeData],
+    LinearTask[NodeShard, NodeData],
     abilities.NeighbourSamplingTask[NodeShard, NodeData],
     abilities.PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
@@ -180,6 +183,17 @@ class NodeTask(
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
         return NodeModel(self.encoder, self.features or 1, self.labels.width, self.head, self.dropout, g)
+
+    @cached_property
+    def linear(self) -> Linear | None:
+        """Of the features, where the encoder is a layer that looks at a node alone."""
+        if isinstance(self.encoder, NetworkEncoder) or self.encoder.depth or self.aggregates:
+            return None
+        return linear_of(self.model(torch.Generator()), self.features, self.labels)
+
+    def regression(self, data: NodeData, examples: Indices) -> Regression:
+        """Features and labels of training nodes; classes count by their weights."""
+        return regression_of(data, examples, self.labels, data.weights)
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Return the labels' losses of the draw's nodes, float32 [nodes]."""

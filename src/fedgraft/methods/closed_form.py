@@ -1,0 +1,93 @@
+"""Linear models in closed form, from sums over examples: class means, and ridge regression with its penalty."""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+PENALTIES: Final = tuple(10.0 ** (power / 2) for power in range(-8, 5))
+"""Penalties to choose from, in mean eigenvalues of the features' covariance; ours."""
+USED: Final = 0.95
+"""Most degrees of freedom that a fit may take, as a share of the examples; ours."""
+
+
+class Solution(NamedTuple):
+    """A linear model: float64 `weight` [outputs, features] and `bias` [outputs]."""
+
+    weight: Floats
+    bias: Floats
+
+
+def packed(matrix: Floats) -> Floats:
+    """Return the upper triangle of a symmetric matrix [n, n], row by row, [n (n + 1) / 2]."""
+    upper: Floats = matrix[np.triu_indices(len(matrix))]
+    return upper
+
+
+def unpacked(upper: Floats, size: int) -> Floats:
+    """Return the symmetric matrix [size, size] that `packed` took apart."""
+    matrix = np.zeros((size, size))
+    matrix[np.triu_indices(size)] = upper
+    return matrix + np.triu(matrix, 1).T
+
+
+def nearest_means(sums: Floats, counts: Floats, squares: float) -> Solution:
+    """Return the cosine to each class's mean, times a row's length in root mean squares.
+
+    Args:
+        sums: [classes, features], of the features of each class's examples.
+        counts: [classes], of its examples; a class without any is never the nearest: it has weights and bias of 0.
+        squares: sum of the squares of all features.
+    """
+    counts = np.maximum(counts, 0.0)
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    known = (counts > 0)[:, None] & (lengths > 0)
+    typical = np.sqrt(max(squares, 0.0) / counts.sum()) if counts.any() else 1.0
+    weight = np.where(known, sums / np.where(known, lengths, 1.0), 0.0) / (typical or 1.0)
+    return Solution(weight, np.zeros(len(sums)))
+
+
+def ridge(gram: Floats, cross: Floats, squares: Floats, penalty: float = 0.0) -> Solution:
+    """Return least squares with a penalty of squared weights; the bias has none.
+
+    With features and targets less their means, and m the mean eigenvalue of the features' X^T X, that solves
+
+        (X^T X + penalty m I) W = X^T Y.
+
+    So neither the features' unit nor the number of examples has a part in it. What rounding has made negative of the
+    eigenvalues counts as 0.
+
+    Source: Golub, Heath and Wahba, "Generalized Cross-Validation as a Method for Choosing a Good Ridge Parameter",
+        Technometrics 1979, Eq. (1.4): n ||Y - X W||^2 / (n - d)^2, d being the degrees of freedom, bias included.
+
+    Args:
+        gram: [features + 1, features + 1], sums of products of features, of which the last is 1 for all examples.
+        cross: [features + 1, outputs], sums of products of these and targets.
+        squares: [outputs], sums of squares of targets.
+        penalty: >= 0; 0 = the one of `PENALTIES` with the least error by generalised cross-validation.
+    """
+    count = max(gram[-1, -1], 0.0)
+    if not count:
+        return Solution(np.zeros((cross.shape[1], len(gram) - 1)), np.zeros(cross.shape[1]))
+    mean, constant = gram[-1, :-1] / count, cross[-1] / count
+    values, vectors = np.linalg.eigh(gram[:-1, :-1] - count * np.outer(mean, mean))
+    values = np.maximum(values, 0.0)
+    scale = values.mean()
+    if not scale:
+        return Solution(np.zeros((cross.shape[1], len(mean))), constant)
+    turned = vectors.T @ (cross[:-1] - count * np.outer(mean, constant))
+    left = float((squares - count * constant**2).sum())
+    chosen = penalty or min(reversed(PENALTIES), key=lambda each: _expected(values, turned, left, count, each * scale))
+    weight = (vectors @ (turned / (values + chosen * scale)[:, None])).T
+    return Solution(weight, constant - weight @ mean)
+
+
+def _expected(values: Floats, turned: Floats, left: float, count: float, penalty: float) -> float:
+    """The error by generalised cross-validation, up to a factor; larger where nearly all examples are used up."""
+    shrunk = values + penalty
+    used = 1.0 + float((values / shrunk).sum())
+    solved = turned / shrunk[:, None]
+    error = left - 2 * float((solved * turned).sum()) + float((values[:, None] * solved**2).sum())
+    return max(error, 0.0) / (count - used) ** 2 if used < USED * count else np.inf
