@@ -6,7 +6,7 @@ Everything is checked and every method built before any data are loaded. Unknown
 import logging
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -184,19 +184,15 @@ class Experiment:
         fitted = suiting.affordable(self.plan, task, self.stopping.bytes, len(shards))
         if task == self.plan.task and fitted == self.plan.sharing:
             return self
-        cls: type[Any] = type(task)
-        for each in fields(cls):
-            value, wanted = getattr(self.plan.task, each.name), getattr(task, each.name)
-            if each.default is not MISSING and value not in (each.default, wanted):
-                raise InputError(f"task.{each.name} must be {wanted!r} with these data; got {value!r}.")
+        suiting.check_told(self.plan.task, task)
         return self._with_task(task, fitted)
 
     def _with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Experiment":
         """Return the experiment with a task that was fitted to data, and all that depends on the task fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
         sharing = sharing or fitted_sharing(self.plan.sharing, task)
-        sampler = fitted_sampler(self.plan.sampler, task)
-        plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=_build_rows(self.sections, task))
+        sampler, rows = fitted_sampler(self.plan.sampler, task), _build_rows(self.sections, task)
+        plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows)
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
         fitted = {
             "task": {**self.sections["task"], **known},

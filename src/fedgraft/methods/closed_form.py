@@ -33,19 +33,21 @@ def unpacked(upper: Floats, size: int) -> Floats:
     return matrix + np.triu(matrix, 1).T
 
 
-def nearest_means(sums: Floats, counts: Floats, squares: float) -> Solution:
-    """Return the cosine to each class's mean, times a row's length in root mean squares.
+def nearest_means(sums: Floats, counts: Floats) -> Solution:
+    """Return the inner products with the mean of each class, brought to one length.
+
+    Outputs for the examples' own classes are 1 in root mean squares of the classes' means of them.
 
     Args:
         sums: [classes, features], of the features of each class's examples.
-        counts: [classes], of its examples; a class without any is never the nearest: it has weights and bias of 0.
-        squares: sum of the squares of all features.
+        counts: [classes], of its examples; a class without any has weights of 0.
     """
-    counts = np.maximum(counts, 0.0)
-    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    known = (counts > 0)[:, None] & (lengths > 0)
-    typical = np.sqrt(max(squares, 0.0) / counts.sum()) if counts.any() else 1.0
-    weight = np.where(known, sums / np.where(known, lengths, 1.0), 0.0) / (typical or 1.0)
+    lengths = np.linalg.norm(sums, axis=1)
+    known = (counts > 0) & (lengths > 0)
+    if not known.any():
+        return Solution(np.zeros_like(sums), np.zeros(len(sums)))
+    typical = np.sqrt(np.square(lengths[known] / counts[known]).mean())
+    weight = np.where(known[:, None], sums / np.where(known, lengths, 1.0)[:, None], 0.0) / typical
     return Solution(weight, np.zeros(len(sums)))
 
 

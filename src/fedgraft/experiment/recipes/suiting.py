@@ -1,7 +1,7 @@
 """Fit methods to the task that they serve, and check that they suit it and each other."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from fedgraft import wire
@@ -77,6 +77,14 @@ def fitted_sampler(sampler: Sampler[Any], task: Task[Any, Any]) -> Sampler[Any]:
     if not isinstance(sampler, LayeredSampler):
         return sampler
     return sampler.fitted(task.layers if isinstance(task, NeighbourSamplingTask) else 0)
+
+
+def check_told(told: Any, fitted: Any) -> None:
+    """Raise `InputError` for an option of a task that is set, and not as the task fitted to the data has it."""
+    for each in fields(fitted):
+        value, wanted = getattr(told, each.name), getattr(fitted, each.name)
+        if each.default is not MISSING and value not in (each.default, wanted):
+            raise InputError(f"task.{each.name} must be {wanted!r} with these data; got {value!r}.")
 
 
 def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, Any]) -> None:

@@ -20,7 +20,7 @@ CLASSES, GRAM, CROSS, SQUARES = "sums.classes", "sums.gram", "sums.cross", "sums
 """Names of what is sent up."""
 COLUMNS = 1000
 """Most columns of which products are sent without a budget: two megabytes a client; ours."""
-SHARPNESS = {"class_sums": 15.0, "gram": 5.0, "random_features": 5.0}
+SHARPNESS = {"class_sums": 6.0, "gram": 5.0, "random_features": 5.0}
 """Factor of logits, ours: chosen on the validation of Cora and Amazon Photo, and coarsely."""
 
 
@@ -42,8 +42,8 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
     The server adds the sums up and solves. With one codec that loses nothing the model is that of all examples in one
     place, however they are cut. One round is enough; in later ones those are added who were not heard of before.
 
-    - "class_sums": the sum of features and the number of examples of each class. The logit of a class is the cosine to
-      its mean.
+    - "class_sums": the sum of features and the number of examples of each class. The logit of a class is the inner
+      product with its mean, all means brought to one length.
     - "gram": X^T X, its upper triangle, and X^T Y, with a column of ones. Least squares with a penalty of the weights.
     - "random_features": the same of X P, P being `width` columns of random signs that a seed draws.
 
@@ -60,7 +60,7 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         width: columns of random features, >= 1.
         penalty: of squared weights, in mean eigenvalues of the features' covariance, >= 0; 0 = chosen by generalised
             cross-validation.
-        sharpness: factor of logits, >= 0; 0 = 15 with class_sums, else 5. Numbers have none.
+        sharpness: factor of logits, >= 0; 0 = 6 with class_sums, else 5. Numbers have none.
         least: examples, >= 1, that a client must have of a class for its sums to hold them; of numbers at all. The sums
             of one example are the example.
         projection: seed of the random signs, >= 0.
@@ -68,7 +68,7 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
 
     State: see `State`.
     Needs: a task whose model is linear: tasks about nodes with [model] name = "mlp", hidden = [].
-    Cost: with f features and k outputs, numbers up per client: k (f + 1) + 1; (f + 1) (f + 2) / 2 + (f + 1) k + k; or
+    Cost: with f features and k outputs, numbers up per client: k (f + 1); (f + 1) (f + 2) / 2 + (f + 1) k + k; or
         the same of `width` in place of f. The model down only where it is scored, smoothed with, or in later rounds.
     """
 
@@ -131,7 +131,7 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         """Sums, and no update."""
         outputs, columns = self._model.outputs, self._columns + 1
         if self._form == "class_sums":
-            return Layout((Spec(CLASSES, "float32", (outputs, columns)), Spec(SQUARES, "float32", (1,))))
+            return Layout((Spec(CLASSES, "float32", (outputs, columns)),))
         gram = Spec(GRAM, "float32", (columns * (columns + 1) // 2,))
         return Layout((gram, Spec(CROSS, "float32", (columns, outputs)), Spec(SQUARES, "float32", (outputs,))))
 
@@ -143,15 +143,12 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         for inputs, targets, weights in self._parts(trainer):
             counted = inputs * weights[:, None]
             cross += counted.T @ targets
-            if by_class:
-                squares += float((counted[:, :-1] * inputs[:, :-1]).sum())
-            else:
+            if not by_class:
                 products += counted.T @ inputs
                 squares += weights @ targets**2
             flops.count(inputs.size * (outputs if by_class else outputs + columns))
-        sums = {CLASSES: cross.T, SQUARES: squares[:1]} if by_class else {GRAM: packed(products), CROSS: cross}
-        sums = {SQUARES: squares, **sums}
-        return {spec.name: sums[spec.name].astype(np.float32) for spec in self.uploads(Layout(()))}, memory
+        sums = {CLASSES: cross.T} if by_class else {GRAM: packed(products), CROSS: cross, SQUARES: squares}
+        return {name: array.astype(np.float32) for name, array in sums.items()}, memory
 
     def merge(self, state: State, updates: Sequence[Update]) -> State:
         """Add the sums of those who were not heard of before, and solve."""
@@ -188,7 +185,7 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         """The linear model of the features."""
         if self._form == "class_sums":
             by_class = sums[CLASSES]
-            solved = nearest_means(by_class[:, :-1], by_class[:, -1], float(sums[SQUARES][0]))
+            solved = nearest_means(by_class[:, :-1], by_class[:, -1])
         else:
             gram = unpacked(sums[GRAM], self._columns + 1)
             solved = ridge(gram, sums[CROSS], sums[SQUARES], self.penalty)
