@@ -20,17 +20,16 @@ class Solution(NamedTuple):
     bias: Floats
 
 
-def packed(matrix: Floats) -> Floats:
-    """Return the upper triangle of a symmetric matrix [n, n], row by row, [n (n + 1) / 2]."""
-    upper: Floats = matrix[np.triu_indices(len(matrix))]
-    return upper
+def packed(matrix: Floats) -> tuple[Floats, Floats]:
+    """Return the diagonal of a symmetric matrix [n, n], and what is above it, row by row, [n (n - 1) / 2]."""
+    return matrix.diagonal().copy(), matrix[np.triu_indices(len(matrix), 1)]
 
 
-def unpacked(upper: Floats, size: int) -> Floats:
-    """Return the symmetric matrix [size, size] that `packed` took apart."""
-    matrix = np.zeros((size, size))
-    matrix[np.triu_indices(size)] = upper
-    return matrix + np.triu(matrix, 1).T
+def unpacked(diagonal: Floats, above: Floats) -> Floats:
+    """Return the symmetric matrix [n, n] that `packed` took apart."""
+    matrix = np.zeros((len(diagonal), len(diagonal)))
+    matrix[np.triu_indices(len(diagonal), 1)] = above
+    return matrix + matrix.T + np.diag(diagonal)
 
 
 def nearest_means(sums: Floats, counts: Floats) -> Solution:

@@ -16,8 +16,10 @@ from fedgraft.nn import flops
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 
 FORMS = ("auto", "class_sums", "gram", "random_features")
-CLASSES, GRAM, CROSS, SQUARES = "sums.classes", "sums.gram", "sums.cross", "sums.squares"
-"""Names of what is sent up."""
+CLASSES, CROSS, DIAGONAL, GRAM, TARGETS = (
+    f"sums.{name}" for name in ("classes", "cross", "diagonal", "gram", "targets")
+)
+"""Names of what is sent up. Sums of squares are apart: a codec that rounds by the largest would lose products."""
 COLUMNS = 1000
 """Most columns of which products are sent without a budget: two megabytes a client; ours."""
 SHARPNESS = {"class_sums": 6.0, "gram": 5.0, "random_features": 5.0}
@@ -132,8 +134,13 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         outputs, columns = self._model.outputs, self._columns + 1
         if self._form == "class_sums":
             return Layout((Spec(CLASSES, "float32", (outputs, columns)),))
-        gram = Spec(GRAM, "float32", (columns * (columns + 1) // 2,))
-        return Layout((gram, Spec(CROSS, "float32", (columns, outputs)), Spec(SQUARES, "float32", (outputs,))))
+        shapes = {
+            CROSS: (columns, outputs),
+            DIAGONAL: (columns,),
+            GRAM: (columns * (columns - 1) // 2,),
+            TARGETS: (outputs,),
+        }
+        return Layout(tuple(Spec(name, "float32", shape) for name, shape in shapes.items()))
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Sums over training examples; nothing is trained."""
@@ -147,7 +154,8 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
                 products += counted.T @ inputs
                 squares += weights @ targets**2
             flops.count(inputs.size * (outputs if by_class else outputs + columns))
-        sums = {CLASSES: cross.T} if by_class else {GRAM: packed(products), CROSS: cross, SQUARES: squares}
+        diagonal, above = packed(products)
+        sums = {CLASSES: cross.T} if by_class else {CROSS: cross, DIAGONAL: diagonal, GRAM: above, TARGETS: squares}
         return {name: array.astype(np.float32) for name, array in sums.items()}, memory
 
     def merge(self, state: State, updates: Sequence[Update]) -> State:
@@ -187,8 +195,8 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
             by_class = sums[CLASSES]
             solved = nearest_means(by_class[:, :-1], by_class[:, -1])
         else:
-            gram = unpacked(sums[GRAM], self._columns + 1)
-            solved = ridge(gram, sums[CROSS], sums[SQUARES], self.penalty)
+            gram = unpacked(sums[DIAGONAL], sums[GRAM])
+            solved = ridge(gram, sums[CROSS], sums[TARGETS], self.penalty)
         weight = solved.weight @ self._signs.T if self._form == "random_features" else solved.weight
         factor = (self.sharpness or SHARPNESS[self._form]) if self._model.classes else 1.0
         return Solution(factor * weight, factor * solved.bias)
