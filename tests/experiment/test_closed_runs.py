@@ -14,7 +14,7 @@ from helpers.site_tables import CLIENTS
 from helpers.site_tables import nodes as tables_of_nodes
 
 DATA = {key: value for key, value in SMALL.items() if key.startswith("data.")}
-ONCE = {**DATA, "runtime.workers": 0, "yardsticks": [], "checkpoint.every_seconds": 0}
+ONCE = {**DATA, "codec": "identity", "runtime.workers": 0, "yardsticks": [], "checkpoint.every_seconds": 0}
 SEVERAL = {**ONCE, "rounds": 4, "selector": {"name": "random", "clients": 2}}
 FORMS = ["class_sums", "gram", "random_features"]
 

@@ -57,8 +57,9 @@ def ridge(gram: Floats, cross: Floats, squares: Floats, penalty: float = 0.0) ->
 
         (X^T X + penalty m I) W = X^T Y.
 
-    So neither the features' unit nor the number of examples has a part in it. What rounding has made negative of the
-    eigenvalues counts as 0.
+    So neither the features' unit nor the number of examples has a part in it. What a codec's rounding has made of sums
+    that no examples can have is cut: negative eigenvalues count as 0, and products with targets are at most what Cauchy
+    and Schwarz allow.
 
     Source: Golub, Heath and Wahba, "Generalized Cross-Validation as a Method for Choosing a Good Ridge Parameter",
         Technometrics 1979, Eq. (1.4): n ||Y - X W||^2 / (n - d)^2, d being the degrees of freedom, bias included.
@@ -79,8 +80,12 @@ def ridge(gram: Floats, cross: Floats, squares: Floats, penalty: float = 0.0) ->
     if not scale:
         return Solution(np.zeros((cross.shape[1], len(mean))), constant)
     turned = vectors.T @ (cross[:-1] - count * np.outer(mean, constant))
-    left = float((squares - count * constant**2).sum())
-    chosen = penalty or min(reversed(PENALTIES), key=lambda each: _expected(values, turned, left, count, each * scale))
+    left = np.maximum(squares - count * constant**2, 0.0)
+    most = np.sqrt(np.outer(values, left))
+    turned = np.clip(turned, -most, most)
+    chosen = penalty or min(
+        reversed(PENALTIES), key=lambda each: _expected(values, turned, float(left.sum()), count, each * scale)
+    )
     weight = (vectors @ (turned / (values + chosen * scale)[:, None])).T
     return Solution(weight, constant - weight @ mean)
 
@@ -91,4 +96,4 @@ def _expected(values: Floats, turned: Floats, left: float, count: float, penalty
     used = 1.0 + float((values / shrunk).sum())
     solved = turned / shrunk[:, None]
     error = left - 2 * float((solved * turned).sum()) + float((values[:, None] * solved**2).sum())
-    return max(error, 0.0) / (count - used) ** 2 if used < USED * count else np.inf
+    return error / (count - used) ** 2 if error > 0 and used < USED * count else np.inf

@@ -59,7 +59,7 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         form: "class_sums", "gram", "random_features", or "auto". With a byte budget that is gram where half of it pays
             for all clients' uploads; without one up to 1000 columns of features. Else it is class_sums; of
             numbers, which have no classes, random_features with as many columns up to `width` as the budget pays for.
-        width: columns of random features, >= 1.
+        width: columns of random features, >= 1; no more than there are features.
         penalty: of squared weights, in mean eigenvalues of the features' covariance, >= 0; 0 = chosen by generalised
             cross-validation.
         sharpness: factor of logits, >= 0; 0 = 6 with class_sums, else 5. Numbers have none.
@@ -185,7 +185,7 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         """Features or random features, and a column of ones."""
         inputs = part.inputs.astype(np.float64)
         if self._form == "random_features":
-            flops.count(inputs.size * self.width)
+            flops.count(inputs.size * self._columns)
             inputs = inputs @ self._signs
         return np.concatenate([inputs, np.ones((len(inputs), 1))], axis=1)
 
@@ -224,11 +224,12 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
     @property
     def _columns(self) -> int:
         """How many features there are, or random ones."""
-        return self.width if self._form == "random_features" else self._model.features
+        features = self._model.features
+        return min(self.width, features) if self._form == "random_features" else features
 
     @cached_property
     def _signs(self) -> Floats:
         """P [features, width], so that lengths stay what they are in the mean."""
-        drawn = generator(self.projection, "projection").integers(0, 2, (self._model.features, self.width))
-        signs: Floats = (2.0 * drawn - 1.0) / np.sqrt(self.width)
+        drawn = generator(self.projection, "projection").integers(0, 2, (self._model.features, self._columns))
+        signs: Floats = (2.0 * drawn - 1.0) / np.sqrt(self._columns)
         return signs
