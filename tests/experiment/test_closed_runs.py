@@ -82,6 +82,13 @@ def test_rounds_of_gradients_go_on_from_it(tmp_path):
     assert begun[0] > begun[1] + 0.2
 
 
+def test_clients_score_what_the_server_would():
+    here, there = (execute(load("graft_once", {**ONCE, "evaluation.at": at})) for at in ("server", "clients"))
+    assert there["test_per_client"] == here["test_per_client"]
+    assert there["digest"] == here["digest"]
+    assert there["bytes"]["evaluation"] > 0
+
+
 def test_classes_count_by_their_weights():
     plain, weighted = (
         execute(load("graft_once", {**ONCE, "sharing.form": "gram", "task.class_weights": weights}))

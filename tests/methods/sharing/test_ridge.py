@@ -53,7 +53,11 @@ def solved(method, clients, rounds=1):
 def examples(seed, n, linear):
     g = np.random.default_rng(seed)
     x = g.standard_normal((n, linear.features))
-    y = np.eye(linear.outputs)[g.integers(0, linear.outputs, n)] if linear.classes else x @ g.standard_normal((linear.features, linear.outputs))
+    y = (
+        np.eye(linear.outputs)[g.integers(0, linear.outputs, n)]
+        if linear.classes
+        else x @ g.standard_normal((linear.features, linear.outputs))
+    )
     return x, y + 0.1 * g.standard_normal(y.shape) * (not linear.classes)
 
 

@@ -22,6 +22,8 @@ CLASSES, CROSS, DIAGONAL, GRAM, TARGETS = (
 """Names of what is sent up. Sums of squares are apart: a codec that rounds by the largest would lose products."""
 COLUMNS = 1000
 """Most columns of which products are sent without a budget: two megabytes a client; ours."""
+FEWEST = 256
+"""Fewest random features that `auto` takes before sums of classes, ours: fewer are worse on Cora and Amazon Photo."""
 SHARPNESS = {"class_sums": 6.0, "gram": 5.0, "random_features": 5.0}
 """Factor of logits, ours: chosen on the validation of Cora and Amazon Photo, and coarsely."""
 
@@ -56,10 +58,11 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         0 and 1; logits are what is told of them times `sharpness`, so that their softmax tells classes apart.
 
     Args:
-        form: "class_sums", "gram", "random_features", or "auto". With a byte budget that is gram where half of it pays
-            for all clients' uploads; without one up to 1000 columns of features. Else it is class_sums; of
-            numbers, which have no classes, random_features with as many columns up to `width` as the budget pays for.
-        width: columns of random features, >= 1; no more than there are features.
+        form: "class_sums", "gram", "random_features", or "auto". With a byte budget that is what half of it pays for
+            as all clients' uploads: gram, or random_features of `width`, a half, a fourth ... of it, not below 256
+            columns, or class_sums. Without one it is gram up to 1000 columns of features, and class_sums beyond. Of
+            numbers, which have no classes, it is random_features in place of class_sums, and of any width.
+        width: columns of random features, >= 1; with no fewer than there are features these are taken as they are.
         penalty: of squared weights, in mean eigenvalues of the features' covariance, >= 0; 0 = chosen by generalised
             cross-validation.
         sharpness: factor of logits, >= 0; 0 = 6 with class_sums, else 5. Numbers have none.
@@ -99,18 +102,26 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         """With a form, if it is "auto"."""
         if self.form != "auto":
             return self
-        model, none = self._model, Layout(())
-        chosen = replace(self, form="gram").fitted(model)
-        if model.features <= COLUMNS if pays is None else pays(chosen.uploads(none)):
-            return chosen
-        if model.classes:
-            return replace(self, form="class_sums").fitted(model)
-        width = self.width
-        while pays is not None and width > 1:
-            if pays(replace(self, form="random_features", width=width).fitted(model).uploads(none)):
-                break
+        if self._model.features <= COLUMNS if pays is None else self._paid("gram", self.width, pays):
+            return self._with("gram", self.width)
+        width, fewest = self.width, FEWEST if self._model.classes else 1
+        while pays is not None and width >= fewest:
+            if self._paid("random_features", width, pays):
+                return self._with("random_features", width)
             width //= 2
-        return replace(self, form="random_features", width=width).fitted(model)
+        return (
+            self._with("class_sums", self.width)
+            if self._model.classes
+            else self._with("random_features", max(1, width))
+        )
+
+    def _with(self, form: Literal["class_sums", "gram", "random_features"], width: int) -> Self:
+        """With a form and a width, for the same model."""
+        return replace(self, form=form, width=width).fitted(self._model)
+
+    def _paid(self, form: Literal["gram", "random_features"], width: int, pays: Callable[[Layout], bool]) -> bool:
+        """Return whether the sums of a form are paid for."""
+        return pays(self._with(form, width).uploads(Layout(())))
 
     def init(self, model: Arrays, clients: int) -> State:
         """The drawn model, no sums."""
@@ -185,7 +196,7 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         """Features or random features, and a column of ones."""
         inputs = part.inputs.astype(np.float64)
         if self._form == "random_features":
-            flops.count(inputs.size * self._columns)
+            flops.count(inputs.size * self.width)
             inputs = inputs @ self._signs
         return np.concatenate([inputs, np.ones((len(inputs), 1))], axis=1)
 
@@ -219,17 +230,17 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
     @property
     def _form(self) -> str:
         """The form; where nobody has chosen yet, as without a budget."""
-        return self.within(None).form
+        form = self.within(None).form
+        return "gram" if form == "random_features" and self.width >= self._model.features else form
 
     @property
     def _columns(self) -> int:
         """How many features there are, or random ones."""
-        features = self._model.features
-        return min(self.width, features) if self._form == "random_features" else features
+        return self.width if self._form == "random_features" else self._model.features
 
     @cached_property
     def _signs(self) -> Floats:
         """P [features, width], so that lengths stay what they are in the mean."""
-        drawn = generator(self.projection, "projection").integers(0, 2, (self._model.features, self._columns))
-        signs: Floats = (2.0 * drawn - 1.0) / np.sqrt(self._columns)
+        drawn = generator(self.projection, "projection").integers(0, 2, (self._model.features, self.width))
+        signs: Floats = (2.0 * drawn - 1.0) / np.sqrt(self.width)
         return signs
