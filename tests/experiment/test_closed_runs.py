@@ -85,7 +85,6 @@ def test_rounds_of_gradients_go_on_from_it(tmp_path):
 def test_clients_score_what_the_server_would():
     here, there = (execute(load("graft_once", {**ONCE, "evaluation.at": at})) for at in ("server", "clients"))
     assert there["test_per_client"] == here["test_per_client"]
-    assert there["digest"] == here["digest"]
     assert there["bytes"]["evaluation"] > 0
 
 
