@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedgraft.contracts.labels import ClassCounts
 from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm
 from fedgraft.contracts.task import Shard
 from fedgraft.wire.layouts import Tree
@@ -148,15 +149,15 @@ class FittedData(Data[Shard]):
     @property
     @abstractmethod
     def agreement(self) -> Tree:
-        """What clients are told; None where it is not known yet."""
+        """What clients are told of how data are read; None where it is not known yet."""
 
     @abstractmethod
     def agreeing(self, agreement: Any) -> Self:
-        """Return this data set with what clients of another run, or at sites, agreed on."""
+        """Return this data set with what clients of another run agreed on."""
 
     @abstractmethod
-    def published(self, seed: int) -> Sequence[Tree]:
-        """Return what each client publishes, where the data of all are here."""
+    def published(self, task: Any, seed: int) -> Sequence[Tree]:
+        """Return what each client publishes, where the data of all are here, for a task."""
 
     @abstractmethod
     def published_by(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Tree:
@@ -168,6 +169,22 @@ class FittedData(Data[Shard]):
 
         Raises `InputError` for what no client can have published.
         """
+
+    def named(self, published: Sequence[Any]) -> Self:
+        """Return this data set with names that it takes from tables as options, where nobody has those of all."""
+        return self
+
+    def known_of(self, task: Any, published: Sequence[Any]) -> Mapping[str, Any]:
+        """Return {option: value} of what tasks must know of the data of all, as far as clients have published it.
+
+        Options that a task does not have are for others. Raises `InputError` where clients differ in what all must have
+        alike.
+        """
+        return {}
+
+    def classes_of(self, task: Any, published: Sequence[Any]) -> ClassCounts | None:
+        """Return the classes of all clients; None (default) where they tell of none."""
+        return None
 
     @property
     def void(self) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedgraft.contracts.detailed_scores import Chance, DetailedScores
 from fedgraft.contracts.task import Prepared, Shard
-from fedgraft.contracts.values import Sums
+from fedgraft.contracts.values import Indices, Sums
 from fedgraft.wire.layouts import Array
 
 Floats = NDArray[np.float64]
@@ -218,6 +218,23 @@ class LabelledTask(DetailedScores[Shard, Prepared]):
         return self.labels.measured(sums, chosen)
 
 
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """Classes of all clients' training examples, as far as clients have told of them.
+
+    Args:
+        names: of the classes, in order.
+        least: int64 [classes], training examples that there are at least.
+        most: int64 [classes], training examples that there are at most.
+        alike: whether all clients answer with all of these classes.
+    """
+
+    names: tuple[str, ...]
+    least: Indices
+    most: Indices
+    alike: bool = True
+
+
 class JudgedTask(DetailedScores[Shard, Prepared]):
     """Ability: be judged by one of several measures, by which a model is then chosen and a run stopped.
 
@@ -238,6 +255,13 @@ class JudgedTask(DetailedScores[Shard, Prepared]):
         Raises `InputError` where there is nothing to learn from them. By default nothing is looked at.
         """
         return self
+
+    def judged_among(self, classes: ClassCounts) -> tuple[Self, list[str]]:
+        """Return this task judged by what suits classes that clients have told of, unless it is said, and notes why.
+
+        Raises `InputError` where there is nothing to learn from them. By default nothing is looked at.
+        """
+        return self, []
 
     def remarks(self, shard: Shard) -> list[str]:
         """Return what a person at a client's site should know of its labels; nothing by default."""

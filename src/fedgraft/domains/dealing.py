@@ -102,9 +102,8 @@ class Dealing(ABC, Generic[Whole, Part]):
         tell(collection.notes)
         names, whole = collection.client_names, collection.whole
         self.check_free(collection.split, len(names), clients)
-        if split and not collection.split:
-            owner = collection.client if names else None
-            whole = self.split(whole, seed) if split_seed is None else self._split_of_all(whole, split_seed, owner)
+        if split:
+            whole = self.split_of(collection, seed, split_seed)
         if split and whole.classes:
             tell(untrained_notes(whole.label, whole.classes, whole.split, whole.name))
         if not names:
@@ -115,11 +114,28 @@ class Dealing(ABC, Generic[Whole, Part]):
         splits = np.split(whole.split, np.cumsum([len(part.split) for part in collection.parts])[:-1])
         return [replace(part, split=each) for part, each in zip(collection.parts, splits, strict=True)]
 
+    def split_of(self, collection: Collection[Whole], seed: int, split_seed: int | None) -> Whole:
+        """Return the examples of all clients, split by seeds, as of `load`, where these do not say how."""
+        if collection.split:
+            return collection.whole
+        if split_seed is None:
+            return self.split(collection.whole, seed)
+        owner = collection.client if collection.client_names else None
+        return self._split_of_all(collection.whole, split_seed, owner)
+
     def owners(self, collection: Collection[Whole], seed: int) -> tuple[Array, int]:
         """Return the number of each example's client, [examples], and how many clients there are."""
         if collection.client_names:
             return collection.client, len(collection.client_names)
         return self.owner(collection.whole, generator(seed, "partition")), self.clients
+
+    def labels_by_client(
+        self, collection: Collection[Whole], seed: int, split_seed: int | None
+    ) -> list[tuple[Array, Array]]:
+        """Return the label and the split of each client's examples, as `load` splits them."""
+        whole = self.split_of(collection, seed, split_seed)
+        owner, clients = self.owners(collection, seed)
+        return [(whole.label[own], whole.split[own]) for own in (owner == k for k in range(clients))]
 
     def split_site(self, part: Part, is_split: bool, purpose: Purpose, where: str) -> Part:
         """Return a client's own data, split by the purpose's seeds unless they are; `where` errors call their table."""

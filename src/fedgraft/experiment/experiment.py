@@ -4,7 +4,6 @@ Everything is checked and every method built before any data are loaded. Unknown
 """
 
 import logging
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, get_type_hints
@@ -26,6 +25,7 @@ from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipes import discovery, suiting
+from fedgraft.experiment.recipes.agreeing import agree
 from fedgraft.experiment.recipes.codec_sections import build_codec, resolved_codec
 from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.given_models import with_encoder
@@ -34,6 +34,7 @@ from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
     EXTENDS,
     check_alternatives,
+    contents,
     is_usual,
     override,
     read_recipe,
@@ -116,16 +117,18 @@ class Experiment:
         if self.agreement_known or not isinstance(self.data, FittedData):
             return self
         with named_as_in_recipes({"data": type(self.data)}):
-            published = self.data.published(self.seed)
+            published = self.data.published(self.plan.task, self.seed)
             return self.agreed_from({client: wire.pack(each) for client, each in enumerate(published)})
 
-    def agreed_from(self, published: Mapping[int, bytes]) -> "Experiment":
-        """Return the experiment with data read by what clients agree on, from what each has published, packed."""
+    def agreed_from(self, published: Mapping[int, bytes], at_sites: bool = False) -> "Experiment":
+        """Return the experiment with data read by what clients agree on, from what each has published, packed.
+
+        At sites, where nobody has all data, the task then knows what it must of them, as far as clients have told.
+        """
         assert isinstance(self.data, FittedData), "others have nothing to agree on"
-        data = self.data.fitted([wire.unpack(each) for _, each in sorted(published.items())])
-        answer = len(wire.pack(data.agreement))
-        agreement = {client: (answer, len(message)) for client, message in sorted(published.items())}
-        return replace(self.with_data(data), agreement=agreement)
+        agreed = agree(self.plan.task, self.data, published)
+        reading = replace(self.with_data(agreed.data), agreement=agreed.sizes)
+        return reading.with_data(agreed.named_data).with_task(agreed.task_at_sites()) if at_sites else reading
 
     def reading(self, agreement: Tree) -> "Experiment":
         """Return the experiment with data read by what clients agreed on in another run."""
@@ -134,8 +137,11 @@ class Experiment:
 
     def with_data(self, data: Data[Any]) -> "Experiment":
         """Return the experiment on a data set of the same name."""
-        section = as_section(self.sections["data"]["name"], data)
-        return replace(self, data=data, sections={**self.sections, "data": section})
+        return replace(self, data=data, sections=self._with_sections(data=data))
+
+    def _with_sections(self, **methods: Any) -> Section:
+        made = {name: as_section(self.sections[name]["name"], method) for name, method in methods.items()}
+        return {**self.sections, **made}
 
     def shards(self) -> Sequence[Any]:
         """Load every client's data, as the task reads them."""
@@ -172,34 +178,36 @@ class Experiment:
 
         Raises `InputError` where the task was told otherwise.
         """
-        if isinstance(wanted := self.sections["selector"].get("clients"), int) and wanted > len(shards):
-            if "selector.clients" in self.asked or not is_usual(self.recipe, "selector", "clients", wanted):
-                LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, len(shards))
-            selector: Any = self.selector
-            sections = {**self.sections, "selector": {**self.sections["selector"], "clients": len(shards)}}
-            return replace(self, selector=replace(selector, clients=len(shards)), sections=sections).fitted(shards)
+        if (cohort := self.among(len(shards))) is not self:
+            return cohort.fitted(shards)
         if (suited := suiting.judged_by_data(self.plan.task, self.data, shards)) != self.plan.task:
-            return self._with_task(suited).fitted(shards)
+            return self.with_task(suited).fitted(shards)
         task = self.plan.task.fitted(shards) if isinstance(self.plan.task, FittedTask) else self.plan.task
         fitted = suiting.affordable(self.plan, task, self.stopping.bytes, len(shards))
         if task == self.plan.task and fitted == self.plan.sharing:
             return self
         suiting.check_told(self.plan.task, task)
-        return self._with_task(task, fitted)
+        return self.with_task(task, fitted)
 
-    def _with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Experiment":
-        """Return the experiment with a task that was fitted to data, and all that depends on the task fitted to it."""
+    def among(self, count: int) -> "Experiment":
+        """Return the experiment with a cohort of no more than so many clients, with a note where one was asked for."""
+        wanted = self.sections["selector"].get("clients")
+        if not isinstance(wanted, int) or wanted <= count:
+            return self
+        if "selector.clients" in self.asked or not is_usual(self.recipe, "selector", "clients", wanted):
+            LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, count)
+        selector: Any = replace(self.selector, clients=count)  # type: ignore[type-var]
+        return replace(self, selector=selector, sections=self._with_sections(selector=selector))
+
+    def with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Experiment":
+        """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
         sharing = sharing or fitted_sharing(self.plan.sharing, task)
         sampler, rows = fitted_sampler(self.plan.sampler, task), _build_rows(self.sections, task)
         plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows)
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
-        fitted = {
-            "task": {**self.sections["task"], **known},
-            "sharing": as_section(self.sections["sharing"]["name"], sharing),
-            "sampler": as_section(self.sections["sampler"]["name"], sampler),
-        }
-        return replace(self, plan=plan, sections={**self.sections, **fitted})
+        sections = self._with_sections(sharing=sharing, sampler=sampler)
+        return replace(self, plan=plan, sections={**sections, "task": {**self.sections["task"], **known}})
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""
@@ -213,14 +221,6 @@ class Experiment:
         """
         begun = replace(self, own=own or {})
         return replace(begun, plan=replace(self.plan, start=start)) if start else begun
-
-
-def contents(text: str, where: str) -> Section:
-    """Return what a resolved recipe says, unchecked; `where` it is, for errors."""
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"{where} is not valid TOML: {error}.") from error
 
 
 def load(recipe: str, overrides: Mapping[str, Any] | None = None) -> Experiment:

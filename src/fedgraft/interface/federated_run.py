@@ -76,7 +76,7 @@ def joined_alike(experiment: Experiment, runtime: NodesRuntime) -> Experiment:
         if not isinstance(each, bytes):
             raise InputError(f"Client {client} has published something that is no statistics of its columns.")
     if published:
-        experiment = experiment.agreed_from(published)
+        experiment = experiment.agreed_from(published, at_sites=True)
         members.begin_again(experiment.to_toml().encode())
         runtime.wait_for_all(seconds)
     return experiment

@@ -10,9 +10,10 @@ import torch
 
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError, MachineError
-from fedgraft.experiment.experiment import Experiment, contents, load
+from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.predicting.site_run import write_site_run
-from fedgraft.experiment.recipes.recipe import outside_names
+from fedgraft.experiment.recipes.agreeing import is_unsaid
+from fedgraft.experiment.recipes.recipe import contents, outside_names
 from fedgraft.experiment.running import portable
 from fedgraft.experiment.storage.sites import AGREED, Site
 from fedgraft.runtimes.flower_federation.child import last_line
@@ -69,8 +70,9 @@ def plan_of(recipe: bytes, own: Experiment) -> Plan:
     """
     text = recipe.decode(errors="replace")
     theirs, known = contents(text, "The server's recipe"), contents(own.to_toml(), "This node's recipe")
-    for name in ("data", "task"):
-        if _plain(theirs.get(name), AGREED) != _plain(known[name], AGREED):
+    for name, agreed in AGREED.items():
+        open_ones = [key for key in agreed if is_unsaid(known[name].get(key))]
+        if _plain(theirs.get(name), open_ones) != _plain(known[name], open_ones):
             raise InputError(f"its [{name}] is not that of this node's recipe")
     if strange := sorted({*outside_names(theirs)} - {*outside_names(known)}):
         raise InputError(f"it names the class {strange[0]!r}, which this node's recipe does not")

@@ -178,9 +178,9 @@ def test_of_several_labels_those_with_a_rare_class_are_counted():
     names, counts = counted([Shard(label[:30]), Shard(label[30:])])
     assert counts.tolist() == [[38, 2], [19, 20], [40, 0]]
     check_classes(names, counts)
-    assert rare_said(names, counts).startswith(
+    assert rare_said(names, counts, counts).startswith(
         f"Of 1 of 3 labels the rarer class is less than {RARE:.0%} of the training"
     )
-    assert rare_said(names, counts[1:]) == ""
+    assert rare_said(names, counts[1:], counts[1:]) == ""
     with pytest.raises(InputError, match="Of each of the 1 labels all training examples are of one class"):
         check_classes(names, counts[2:])

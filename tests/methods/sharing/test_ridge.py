@@ -219,6 +219,8 @@ def test_what_is_not_linear_is_refused():
     text = r"Ridge solves for a linear model, which task Node with these options does not have; Node, NodeRegression"
     with pytest.raises(InputError, match=text):
         load("graft_once", {"model.hidden": [4], "data.name": "blocks"})
+    with pytest.raises(InputError, match=text):
+        load("graft_once", {"task.generator": True, "data.name": "blocks"})
     with pytest.raises(InputError, match="which task Graph with these options"):
         load("cefgl", {"sharing.name": "ridge", "data.name": "molecules"})
 

@@ -18,7 +18,7 @@ from fedgraft.domains.labels.known import classes_hint, is_known, numbers_hint
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import ColumnReader
 from fedgraft.domains.tables.features import some
-from fedgraft.domains.tables.labels import class_codes, without
+from fedgraft.domains.tables.labels import check_among, class_codes, without
 from fedgraft.domains.tables.reader import OWNER, read
 from fedgraft.domains.tables.rows import Rows, arranged, as_numbers, ascending, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
@@ -53,6 +53,7 @@ def read_graphs(
     columns_of: ColumnReader | None = None,
     unknown: Sequence[str] = (),
     by_ids: bool = True,
+    known_classes: Sequence[str] = (),
 ) -> Collection[GraphShard]:
     """Three tables as one collection; an attribute is nan at nodes of clients that do not have it.
 
@@ -61,16 +62,13 @@ def read_graphs(
     They are "nodes"; "edges", listed one way or both; and "graphs", where every graph needs a label; graphs, and their
     nodes, are then in the order of their ids, or of rows unless `by_ids`. If it needs none, labels, clients and splits
     are not read, and without that table the graphs are those that the nodes name, in that order. Errors call the tables
-    by `owner`: "Graphs" for Graphs.nodes ... Labels are classes, or numbers; graphs whose labels are `unknown` are left
-    out.
+    by `owner`: "Graphs" for Graphs.nodes ... Labels are classes, all of them `known_classes` where these are said, or
+    numbers; graphs whose labels are `unknown` are left out.
     """
     for table, roles in ((GRAPHS, None), (NODES, ("graph", "node")), (EDGES, None), (NODES, ("attributes",))):
         table.check(owner, names, roles)
     nodes = read(tables["nodes"], NODES, names, owner)
-    named = nodes.read("graph")[0]
-    graphs = nodes.take(np.sort(np.unique(named, return_index=True)[1]))
-    if "graphs" in tables:
-        graphs = read(tables["graphs"], GRAPHS, names, owner, only=None if labelled else ("graph",))
+    graphs = _graph_rows(tables, nodes, names, owner, labelled)
     code, ids = graphs.read("graph")
     graphs.check_once(code, ids, "graph", f" of column {names['graph']!r}")
     ids = ids[code]
@@ -85,8 +83,7 @@ def read_graphs(
     attributes, attribute_names = _attributes(nodes) if columns is None else (np.zeros((len(nodes), 0), np.float32), ())
     kind, kind_names = _kinds(nodes)
     edges = read(tables["edges"], EDGES, names, owner)
-    ends = _ends(edges, ids, graphs.where, node_names, keys[order])
-    tidy, notes = tidy_edges(ends, sizes, f"{owner}.edges, row")
+    tidy, notes = tidy_edges(_ends(edges, ids, graphs.where, node_names, keys[order]), sizes, f"{owner}.edges, row")
     whole = GraphShard(
         name=graphs.where,
         sizes=sizes,
@@ -101,9 +98,17 @@ def read_graphs(
         kind_names=tuple(kind_names.tolist()),
         attribute_names=attribute_names,
     )
-    notes = (*nodes.notes, *notes, *edges.notes)
-    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, notes, columns=columns)
-    return _arranged(_with_labels(collection, graphs, are_numbers, unknown), by_ids) if labelled else collection
+    told = (*nodes.notes, *notes, *edges.notes)
+    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, told, columns=columns)
+    labels = are_numbers, unknown, known_classes
+    return _arranged(_with_labels(collection, graphs, *labels), by_ids) if labelled else collection
+
+
+def _graph_rows(tables: Mapping[str, Given], nodes: Rows, names: Names, owner: str, labelled: bool) -> Rows:
+    """One row for each graph, of its own table, else of nodes."""
+    if "graphs" in tables:
+        return read(tables["graphs"], GRAPHS, names, owner, only=None if labelled else ("graph",))
+    return nodes.take(np.sort(np.unique(nodes.read("graph")[0], return_index=True)[1]))
 
 
 def _check_nodes(graphs: Rows, ids: Array, sizes: Indices, where: str) -> None:
@@ -128,7 +133,11 @@ def _arranged(collection: Collection[GraphShard], by_ids: bool) -> Collection[Gr
 
 
 def _with_labels(
-    collection: Collection[GraphShard], graphs: Rows, are_numbers: bool, unknown: Sequence[str]
+    collection: Collection[GraphShard],
+    graphs: Rows,
+    are_numbers: bool,
+    unknown: Sequence[str],
+    known_classes: Sequence[str],
 ) -> Collection[GraphShard]:
     """The graphs with what their own table says of them: labels, splits and clients."""
     every, classes = graphs["label"], np.array([], dtype=str)
@@ -141,6 +150,8 @@ def _with_labels(
     else:
         cells.check_classes(numbers_hint("graph"))
         code, classes = class_codes(cells)
+        if known_classes:
+            check_among(cells, code, classes.tolist(), known_classes, known_classes)
         label = label.astype(np.int64)
         label[known] = code
         told = class_notes(label, classes.tolist(), graphs.where, unknown)

@@ -23,14 +23,21 @@ def class_notes(label: Indices, classes: Sequence[str], where: str, unknown: Seq
     count = np.bincount(label[label >= 0], minlength=len(classes))
     lost = int((label < 0).sum())
     notes = [f"{where}: classes {_counted(classes, count)}{f'; of {lost:,} rows it is unknown' if lost else ''}."]
-    for twins, why in _twins(classes):
-        listed = " and ".join(f"{classes[place]!r} ({count[place]:,})" for place in twins)
-        notes.append(f"{where}: classes {listed} {why}; each is taken for a class. Write them alike if they are one.")
+    notes += twin_notes(classes, [f"{each:,}" for each in count.tolist()], where)
     if "-1" in classes and not unknown:
         notes.append(
             f"{where}: '-1' is taken for a class; where it stands for an unknown one, set data.unknown = '-1'."
         )
     return tuple(notes)
+
+
+def twin_notes(classes: Sequence[str], counts: Sequence[str], where: str) -> list[str]:
+    """Return notes on classes that look like one; `counts` says how many rows each has."""
+    notes = []
+    for twins, why in _twins(classes):
+        listed = " and ".join(f"{classes[place]!r} ({counts[place]})" for place in twins)
+        notes.append(f"{where}: classes {listed} {why}; each is taken for a class. Write them alike if they are one.")
+    return notes
 
 
 def untrained_notes(label: Indices, classes: Sequence[str], split: Array, where: str) -> tuple[str, ...]:

@@ -7,10 +7,11 @@ from typing import Any, Final, Self
 import numpy as np
 
 from fedgraft.contracts.data import telling
-from fedgraft.contracts.labels import JudgedTask, LabelledTask
+from fedgraft.contracts.labels import ClassCounts, JudgedTask, LabelledTask
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels import numbers
+from fedgraft.domains.labels.class_notes import twin_notes
 from fedgraft.domains.labels.class_weights import check_names, counts_of
 from fedgraft.domains.labels.judged import METRICS
 from fedgraft.domains.notes import tell
@@ -55,7 +56,22 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
             return self
         found, counts = counted(shards)
         check_classes(found, counts)
-        return self._by_classes(found, counts)
+        suited, notes = self._by_classes(found, counts, counts)
+        tell(notes)
+        return suited
+
+    def judged_among(self, classes: ClassCounts) -> tuple[Self, list[str]]:
+        """Return this task judged by what suits classes that clients have told of, and notes why."""
+        if not self.tells_classes:
+            return self, []
+        if isinstance(weights := getattr(self, "class_weights", ""), dict):
+            check_names("task", weights, classes.names)
+        told = zip(classes.least.tolist(), classes.most.tolist(), strict=True)
+        shown = [f"{least:,}" if least == most else f"{least:,} to {most:,}" for least, most in told]
+        suited, notes = self._by_classes(classes.names if classes.alike else None, classes.least, classes.most)
+        if not self.judged and suited.judged == "accuracy" and len(classes.names) == 2:
+            notes = _in_doubt(classes)
+        return suited, [*twin_notes(classes.names, shown, "All clients"), *notes]
 
     def remarks(self, shard: Shard) -> list[str]:
         """Return a note where all of a client's training examples have one class, or one number."""
@@ -68,8 +84,12 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
             return [f"{said}: their scores mean nothing, unless other clients have other classes."]
         return [f"All {len(label)} training examples here have the same number, {label[0]:g}: R2 of them is undefined."]
 
-    def _by_classes(self, names: tuple[str, ...] | None, counts: Indices) -> Self:
-        """Judged by accuracy unless asked otherwise or, of two classes, one is rare; `counts` as of `counted`."""
+    def _by_classes(self, names: tuple[str, ...] | None, least: Indices, most: Indices) -> tuple[Self, list[str]]:
+        """Judged by accuracy unless asked otherwise or, of two classes, one is rare; and notes why.
+
+        There are `least` to `most` training examples of each class, as of `counted`; `names` is None where clients
+        differ in them.
+        """
         options = {each.name for each in fields(self)}  # type: ignore[arg-type]
         if names is None:
             if self.judged not in ("", "accuracy"):
@@ -77,22 +97,22 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
                     f"evaluation.metric = {self.judged!r} needs the same classes at all clients, which these data do "
                     "not have; accuracy does not."
                 )
-            return self
+            return self, []
         two = len(names) == 2
         if self.judged == "f1" and not two:
             raise InputError(f"evaluation.metric = 'f1' is for two classes; these data have {len(names)}: macro_f1.")
         known: dict[str, Any] = {}
         if "class_names" in options:
             known["class_names"] = names
-        if two and counts.ndim == 1:
-            known["rare"] = names[int(counts[1] <= counts[0])]
-        judged = self.judged
-        if not judged and two and (said := rare_said(names, counts)):
+        if two and most.ndim == 1:
+            known["rare"] = names[_rarer(most)]
+        judged, notes = self.judged, list[str]()
+        if not judged and two and (said := rare_said(names, least, most)):
             judged = "average_precision"
-            tell([f"{said}; evaluation.metric = 'accuracy' goes by that.{self._weights_said(options)}"])
+            notes.append(f"{said}; evaluation.metric = 'accuracy' goes by that.{self._weights_said(options)}")
         if not judged and len(names) <= MOST_CLASSES:
             judged = "accuracy"
-        return replace(self, judged=judged, **known) if judged else self  # type: ignore[type-var]
+        return (replace(self, judged=judged, **known) if judged else self), notes  # type: ignore[type-var]
 
     def _weights_said(self, options: Collection[str]) -> str:
         """Say what else a rare class can be given, unless it is, or the task has no such option."""
@@ -106,20 +126,46 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
         return f" Class weights are none by default{beside}; task.class_weights = 'balanced'{focal}{instead} sets them."
 
 
-def rare_said(names: Sequence[str], counts: Indices) -> str:
-    """Say by what a model is chosen where one of two classes is rare, by `counts` as of `counted`; "" where none is."""
-    total, told = counts.sum(axis=-1), "what a model is chosen by, and told as, is"
-    shares = counts.min(axis=-1) / np.maximum(total, 1)
-    few = int(((shares > 0) & (shares < RARE)).sum())
+def rare_said(names: Sequence[str], least: Indices, most: Indices) -> str:
+    """Say by what a model is chosen where one of two classes is rare; "" where none is.
+
+    There are `least` to `most` training examples of each class, as of `counted`.
+    """
+    told = "what a model is chosen by, and told as, is"
+    if most.ndim == 1:
+        share, at_most = _share(_rarer(most), least, most), "" if (least == most).all() else "at most "
+        said = f"The rarer class {names[_rarer(most)]!r} is {at_most}{share:.2%} of the training examples"
+        return f"{said}: {told} its average precision" if 0 < share < RARE else ""
+    shares = [_share(_rarer(high), low, high) for low, high in zip(least, most, strict=True)]
+    few = sum(0 < share < RARE for share in shares)
     if not few:
         return ""
-    if counts.ndim == 1:
-        rare = names[int(counts[1] <= counts[0])]
-        return f"The rarer class {rare!r} is {shares:.2%} of the training examples: {told} its average precision"
     return (
-        f"Of {few} of {len(counts)} labels the rarer class is less than {RARE:.0%} of the training examples: {told} "
+        f"Of {few} of {len(most)} labels the rarer class is less than {RARE:.0%} of the training examples: {told} "
         "the mean over labels of its average precision"
     )
+
+
+def _rarer(most: Indices) -> int:
+    """Which of two classes has fewer examples, int64 [2]; of equally rare ones the second."""
+    return int(most[1] <= most[0])
+
+
+def _share(place: int, least: Indices, most: Indices) -> float:
+    """The share of one of two classes, at most, where there are `least` to `most` examples of each, int64 [2]."""
+    return float(most[place] / max(1, most[place] + least[1 - place]))
+
+
+def _in_doubt(classes: ClassCounts) -> list[str]:
+    """Return a note where a class may be rare, for all that clients tell, and models are chosen by accuracy."""
+    rarer = _rarer(classes.most)
+    if _share(rarer, classes.most, classes.least) >= RARE:
+        return []
+    return [
+        f"Whether the class {classes.names[rarer]!r} is rarer than {RARE:.0%} of the training examples is not known: "
+        "clients with fewer than data.least_examples of it do not say how many. A model is chosen by accuracy, unless "
+        "evaluation.metric says otherwise."
+    ]
 
 
 def label_of(shard: Any) -> Any:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgraft.domains.examples import SPARSE
 from fedgraft.domains.tables.columns import Columns, Numbers
-from fedgraft.domains.tables.transforms import formed
+from fedgraft.domains.tables.transforms import Transforms, formed
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Tree
 
@@ -38,7 +39,7 @@ UNKNOWN, BINARY, WORDS, NUMBER = range(4)
 # --- what a client publishes ------------------------------------------------------------------------------------------
 
 
-def statistics_of(columns: Columns, least: int, scaling: Scaling, where: str, own: bool = False) -> Tree:
+def statistics_of(columns: Columns, least: int, scaling: Scaling, where: str, own: bool = False) -> dict[str, Tree]:
     """Return what a client publishes of its columns of features; `where` names its table in errors.
 
     Nothing is told that fewer than `least` rows are behind: of a column with fewer numbers its kind is `UNKNOWN`, and a
@@ -54,6 +55,7 @@ def statistics_of(columns: Columns, least: int, scaling: Scaling, where: str, ow
         "count": count.astype(np.uint32),
         "missing": missing.astype(np.uint8),
         "moments": moments.astype(np.float32),
+        "filled": _other_than_zero(columns.numbers, kinds),
         "texts": {name: _of_texts(values, least, name, where) for name, values in columns.texts.items()},
     }
 
@@ -85,6 +87,15 @@ def _of_sparse(numbers: sparse.csr_matrix, least: int, every: bool) -> tuple[Arr
     kinds = _kinds(count, rest, negative, ones == rest, every)
     kinds[count < least] = UNKNOWN
     return count, kinds, _moments(by_column[:, np.flatnonzero(kinds == NUMBER)].toarray())
+
+
+def _other_than_zero(numbers: Numbers, kinds: Array) -> list[Tree]:
+    """How many cells are other than zero in all columns of `NUMBER`, and in all others."""
+    if isinstance(numbers, np.ndarray):
+        filled = (np.isfinite(numbers) & (numbers != 0)).sum(axis=0)
+    else:
+        filled = np.asarray((numbers != 0).sum(axis=0)).ravel()
+    return [int(filled[kinds == NUMBER].sum()), int(filled[kinds != NUMBER].sum())]
 
 
 def _kinds(count: Array, rest: Array, negative: Array, binary: Array, every: bool) -> Array:
@@ -150,19 +161,55 @@ def agreed(published: Sequence[Any], scaling: Scaling) -> dict[str, dict[str, An
     return {name: transform for name, transform in transforms.items() if transform}
 
 
+def all_alike(published: Sequence[Any]) -> dict[str, Any]:
+    """Return what must be the same at all clients, {option of a task: value}, from what each has published of it.
+
+    Raises `InputError` where two differ.
+    """
+    for client, each in enumerate(published):
+        if not isinstance(each, dict) or each.keys() != published[0].keys():
+            raise InputError(f"Client {client} has published something else than client 0 of what all have alike.")
+        for name, value in each.items():
+            if value != published[0][name]:
+                raise InputError(
+                    f"Clients' tables must be alike, or the recipe must say task.{name}: it is {published[0][name]} by "
+                    f"those of client 0 and {value} by those of client {client}."
+                )
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in (published or [{}])[0].items()}
+
+
+def are_sparse(published: Sequence[Any], transforms: Transforms) -> bool:
+    """Return whether few features of all clients together are other than zero, as `compact` asks of one table.
+
+    Of what is brought to another size all cells count.
+    """
+    filled = size = 0
+    for each in published:
+        of_numbers, of_others = each["filled"]
+        numeric = [name for name in each["names"] if name not in each["texts"]]
+        lost = [bool(transforms.by_name.get(name, {}).get("missing")) for name in numeric]
+        filled += of_others + (int(each["count"][each["kinds"] == NUMBER].sum()) if transforms.scales else of_numbers)
+        filled += sum(int(text["count"].sum()) for text in each["texts"].values())
+        filled += int((each["rows"] - each["count"].astype(np.int64))[lost].sum())
+        size += each["rows"] * len(transforms.names(each["names"]))
+    return filled < SPARSE * size
+
+
 def _check(published: Any, client: int) -> None:
     """Raise `InputError` for what no client can have published."""
     try:
         names, texts = published["names"], published["texts"]
         width = len([name for name in names if name not in texts])
         arrays = [published[key] for key in ("kinds", "count", "missing")]
-        moments = published["moments"]
+        moments, filled = published["moments"], published["filled"]
         sound = (
             len(set(names)) == len(names)
             and set(texts) <= set(names)
             and all(isinstance(each, np.ndarray) and each.shape == (width,) for each in arrays)
             and moments.shape == (int((published["kinds"] == NUMBER).sum()), 3 * len(UNITS))
             and bool(np.isfinite(moments).all())
+            and len(filled) == 2
+            and all(isinstance(each, int) and each >= 0 for each in filled)
             and all(isinstance(value, str) for each in texts.values() for value in each["values"])
             and all(len(each["values"]) <= MOST_TEXTS and isinstance(each["missing"], bool) for each in texts.values())
         )

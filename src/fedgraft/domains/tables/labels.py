@@ -1,7 +1,7 @@
 """Labels and splits of examples to learn from, of which some are empty: classes, numbers, and who is in which split."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -52,22 +52,30 @@ def without(cells: Cells, unknown: Sequence[str]) -> Cells:
     return replace(cells, values=cells.values.mask(stands))
 
 
-def read_classes(cells: Cells, hint: str = "", unknown: Sequence[str] = ()) -> tuple[Indices, tuple[str, ...]]:
+def in_order(names: Sequence[str]) -> list[str]:
+    """Return names of classes in their order: whole numbers as such, else as text."""
+    return sorted(names, key=int) if all(map(_WHOLE.fullmatch, names)) else sorted(names)
+
+
+def read_classes(
+    cells: Cells, hint: str = "", unknown: Sequence[str] = (), needed: bool = True
+) -> tuple[Indices, tuple[str, ...]]:
     """(class of each row, int64 [rows], -1 where it is empty; names: whole numbers in their order, else as text).
 
     A class that is a whole number is written as one: "1" for "1.0" and "+1". `hint` ends the error where classes are
-    fractions; labels `unknown` are as empty.
+    fractions; labels `unknown` are as empty, which all may be unless one is `needed`.
     """
     cells = without(cells, unknown)
+    label = np.full(len(cells), -1, np.int64)
+    if not needed and not len(cells.filled):
+        return label, ()
     _check_some(cells, "class")
     cells.check_classes(hint)
     code, distinct = cells.take(cells.filled).codes(_CLASS)
-    names = distinct.tolist()
-    if all(map(_WHOLE.fullmatch, names)):
-        ascending = sorted(range(len(names)), key=lambda place: int(names[place]))
-        code, names = np.argsort(ascending)[code], [names[place] for place in ascending]
-    label = np.full(len(cells), -1, np.int64)
-    label[cells.filled] = code
+    found = distinct.tolist()
+    names = in_order(found)
+    place = {name: number for number, name in enumerate(names)}
+    label[cells.filled] = np.array([place[name] for name in found])[code]
     return label, tuple(names)
 
 
@@ -103,12 +111,22 @@ def read_classes_among(cells: Cells, classes: Sequence[str], unknown: Sequence[s
     code, names = known.codes(_CLASS)
     whole = {found[1]: place for place, name in enumerate(classes) if (found := _CLASS.fullmatch(name))}
     places = whole | {name: place for place, name in enumerate(classes)}
-    for number, name in enumerate(names.tolist()):
-        if name not in places:
-            listed = ", ".join(map(repr, classes))
-            raise known.error(code == number, f"one of task.class_names, {listed}", repr(name), counted=False)
+    check_among(known, code, names.tolist(), places, classes)
     label[cells.filled] = np.array([places[name] for name in names.tolist()])[code]
     return label
+
+
+def check_among(
+    cells: Cells, code: Indices, names: Sequence[str], known: Collection[str], classes: Sequence[str]
+) -> None:
+    """Raise `InputError` for the first cell whose class, by its code one of `names`, is none of those `known`.
+
+    `classes` are those of the recipe, which the error lists.
+    """
+    for number, name in enumerate(names):
+        if name not in known:
+            listed = ", ".join(map(repr, classes))
+            raise cells.error(code == number, f"one of task.class_names, {listed}", repr(name), counted=False)
 
 
 def read_split(rows: Rows, label: Array) -> NDArray[np.int8]:

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Collection as Collection_
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
@@ -12,19 +12,25 @@ import pandas as pd
 from scipy import sparse
 
 from fedgraft.contracts.data import FittedData, Purpose
+from fedgraft.contracts.labels import ClassCounts
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
+from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
+from fedgraft.domains.labels.class_counts import CLASSES, classes_of_all, published_classes
 from fedgraft.domains.notes import LOG, tell
-from fedgraft.domains.tables.column_statistics import SCALINGS, agreed, statistics_of
+from fedgraft.domains.tables.column_statistics import SCALINGS, agreed, all_alike, are_sparse, statistics_of
 from fedgraft.domains.tables.columns import Columns, read_columns
 from fedgraft.domains.tables.features import check_present, known_features, some
+from fedgraft.domains.tables.labels import in_order
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.transforms import Transforms, notes_on
 from fedgraft.errors import require, require_one_of
 from fedgraft.wire.layouts import Array, Tree
 
+ALIKE = "alike"
+"""What is called so, of what a client publishes, that must be the same at all: {option of a task: value}."""
 HINT = " Columns that are no features are left out by naming the others in {option}."
 
 
@@ -45,6 +51,10 @@ class ScaledTables(FittedData[Shard]):
     """The option that names columns of features."""
     own_columns: ClassVar[bool] = False
     """Whether clients may have columns of features of their own, which are empty at the others."""
+    alike_options: ClassVar[tuple[str, ...]] = ()
+    """Options of a task that tables tell and that must be the same at all clients."""
+    own_classes: ClassVar[bool] = False
+    """Whether clients may have classes of their own, whose names are all in text's order."""
 
     scaling: Literal["auto", "standard", "rows", "none"] = "auto"
     least_examples: int = 5
@@ -79,26 +89,91 @@ class ScaledTables(FittedData[Shard]):
         """Return this data set with a transform for each column."""
         return replace(self, transforms=agreement)
 
-    def published(self, seed: int) -> Sequence[Tree]:
-        """Return the statistics of each client's columns."""
+    def published(self, task: Any, seed: int) -> Sequence[Tree]:
+        """Return the statistics of each client's columns, and of its classes."""
+        collection, trees = self.collection, self._of_columns(seed)
+        if not trees or not self._tells_classes(task, collection.whole.classes):
+            return [{**each, **self._alike(task, collection)} for each in trees]
+        labels = self.labels_by_client(collection, seed)
+        parts = [self._of_classes(label, collection.whole.classes, split) for label, split in labels]
+        return [{**each, **self._alike(task, collection), **part} for each, part in zip(trees, parts, strict=True)]
+
+    def _of_columns(self, seed: int) -> Sequence[dict[str, Tree]]:
+        """The statistics of each client's columns; none where there are no columns."""
         collection = self.collection
         if collection.columns is None:
             return []
         owner, clients = self.owners(collection, seed)
         where = collection.whole.name
-        return [self.statistics_of(collection.columns.take(owner == k), where) for k in range(clients)]
+        return [self._statistics_of(collection.columns.take(owner == k), where) for k in range(clients)]
 
-    def statistics_of(self, columns: Columns, where: str) -> Tree:
-        """Return what a client publishes of its columns; `where` names its table in errors."""
+    def _statistics_of(self, columns: Columns, where: str) -> dict[str, Tree]:
+        """What a client publishes of its columns; `where` names its table in errors."""
         return statistics_of(columns, self.least_examples, self.scaling, where, self.own_columns)
 
+    def _of_classes(self, label: Indices, classes: Sequence[str], split: Array) -> dict[str, Tree]:
+        """What a client publishes of its classes."""
+        return {CLASSES: published_classes(label, classes, split, self.least_examples)}
+
+    def _alike(self, task: Any, collection: Collection[Any]) -> dict[str, Tree]:
+        """What a client publishes that must be the same at all, where the recipe does not say it."""
+        alike = {name: value for name, value in self.alike_of(collection).items() if not getattr(task, name, value)}
+        return {ALIKE: alike} if alike else {}
+
+    @staticmethod
+    def _tells_classes(task: Any, classes: Sequence[str]) -> bool:
+        """Whether clients tell of classes: where there are some, and the recipe does not say all that they are for."""
+        if not classes or "class_names" not in {each.name for each in fields(task)}:
+            return False
+        names = task.class_names
+        judged = getattr(task, "judged", CLASSES) and (getattr(task, "rare", CLASSES) or len(names) != 2)
+        return not (names and judged)
+
+    def alike_of(self, collection: Collection[Any]) -> dict[str, Tree]:
+        """Return {one of `alike_options`: value} of what must be the same in all clients' tables; {} by default."""
+        return {}
+
     @abstractmethod
-    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
-        """Return one client's columns of features, from its own tables; arguments as of `client_shard`."""
+    def labels_by_client(self, collection: Collection[Any], seed: int) -> Sequence[tuple[Indices, Array]]:
+        """Return the classes, int64 [examples], and the split of each client's examples."""
+
+    @abstractmethod
+    def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[Any]:
+        """Return one client's own data, split, with `columns` that features are still made of.
+
+        Arguments as of `client_shard`. Classes are those of the recipe, or those that occur where it names none.
+        """
 
     def published_by(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Tree:
-        """Return the statistics of one client's columns."""
-        return self.statistics_of(self.columns_at(task, tables, purpose), "--data")
+        """Return the statistics of one client's columns, and of its classes."""
+        collection = self.collection_at(task, tables, purpose)
+        whole = collection.whole
+        tree = {**self._statistics_of(collection.columns, "--data"), **self._alike(task, collection)}
+        if not self._tells_classes(task, whole.classes):
+            return tree
+        return {**tree, **self._of_classes(whole.label, whole.classes, whole.split)}
+
+    def named(self, published: Sequence[Any]) -> Self:
+        """Return this data set with the columns that are features, which clients have alike, by name."""
+        if self.own_columns or getattr(self, self.features_option) is not None:
+            return self
+        named: dict[str, Any] = {self.features_option: tuple(published[0]["names"])}
+        return replace(self, **named)
+
+    def known_of(self, task: Any, published: Sequence[Any]) -> Mapping[str, Any]:
+        """Return the width of features, classes, and what else must be the same in all clients' tables."""
+        alike = all_alike([each.get(ALIKE, {}) for each in published])
+        known = {name: alike[name] for name in self.alike_options if name in alike}
+        if names := list(published[0]["names"]) if published else []:
+            known |= {"features": len(self.made.names(names)), "sparse": are_sparse(published, self.made)}
+        if (classes := self.classes_of(task, published)) is not None and classes.names and classes.alike:
+            known |= {"classes": len(classes.names), "class_names": classes.names}
+        return known
+
+    def classes_of(self, task: Any, published: Sequence[Any]) -> ClassCounts | None:
+        """Return the classes of all clients."""
+        said, ordered = getattr(task, "class_names", ()), sorted if self.own_classes else in_order
+        return classes_of_all(published, self.least_examples, said, ordered, self.own_classes)
 
     def fitted(self, published: Sequence[Any]) -> Self:
         """Return this data set with a transform for each column, from all clients' statistics; a note says which."""
@@ -140,7 +215,7 @@ class ScaledTables(FittedData[Shard]):
     def load(self, seed: int) -> Sequence[Shard]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
         if self.transforms is None:
-            return self.fitted(self.published(seed)).load(seed)
+            return self.fitted(self._of_columns(seed)).load(seed)
         collection = vars(self).pop("collection", None) or self.read()
         return self.dealt(self.encoded(collection), seed)
 

@@ -67,7 +67,7 @@ def read_typed_graph(
     names: Names,
     metapaths: Sequence[str],
     owner: str,
-    known_classes: tuple[str, ...] = (),
+    known_classes: tuple[str, ...] | None = None,
     columns_of: ColumnReader = read_columns,
     unknown: Sequence[str] = (),
     by_ids: bool = True,
@@ -76,7 +76,8 @@ def read_typed_graph(
 
     Nodes are in the order of their ids, or of rows unless `by_ids`. Nodes of the type `target` are classified.
     `metapaths` are those that the graph suggests; none = the shortest. `owner` is what errors call the parameters:
-    "TypedGraph" for TypedGraph.nodes ... The table may lack some of `known_classes`; none = those that it has.
+    "TypedGraph" for TypedGraph.nodes ... The table may lack some of `known_classes`; () = those
+    that it has, if any; None = likewise, but there must be one.
     `columns_of` reads columns of features; labels `unknown` are as empty.
     """
     kinds, ids = _node_tables(nodes, target, names, owner)
@@ -90,7 +91,7 @@ def read_typed_graph(
     if known_classes:
         label, classes = read_classes_among(cells, known_classes, unknown), known_classes
     else:
-        label, classes = read_classes(cells, "", unknown)
+        label, classes = read_classes(cells, "", unknown, needed=known_classes is None)
     split, client, clients = read_split(own, label), np.zeros(len(own), np.int64), np.array([], str)
     if "client" in own:
         # Of rows of other types nothing is read, whatever stands there: what is left may be of a simpler type.

@@ -237,3 +237,11 @@ def _override_chain(section: str, content: Any, chain: Sequence[Section], option
         raise InputError(f"{section}.{option} fits {len(having)} codecs of the chain {names}; it must fit just one.")
     parts[having[0]] = {**parts[having[0]], option: value}
     return {**content, "codecs": parts} if isinstance(content, Mapping) else parts
+
+
+def contents(text: str, where: str) -> Section:
+    """Return what a resolved recipe says, unchecked; `where` it is, for errors."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{where} is not valid TOML: {error}.") from error

@@ -120,6 +120,7 @@ def _execute_at(sites: Sites, experiment: Experiment, run_folder: RunFolder, wat
         )
     run = secrets.token_hex(16)
     with sites.joined(experiment, run) as (experiment, runtime, clients):
+        experiment = experiment.among(len(clients))
         about = {**environment(), RUN: run, FEDERATION: sites.where}
         _describe(run_folder, experiment, about, origin_of(experiment.sections, clients))
         return _train(experiment, clients, run_folder, None, watcher, runtime, sites)

@@ -68,7 +68,7 @@ def summarise(
         "test_at_best_validation": _number(state.best.get("test")),
         "measures": _measures(experiment.plan, state),
         **_decision(experiment.plan, state),
-        "remarks": remarks(experiment.plan, state, baselines.constant(yardsticks)),
+        "remarks": _remarks(experiment, state, yardsticks, here),
         "test_per_client": by_client,
         "test_plain_mean": mean(known) if known else None,
         "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
@@ -86,6 +86,15 @@ def summarise(
         "raw_data_bytes": raw_data,
         "client_alone": None if alone is None else _numbers(alone),
     }
+
+
+def _remarks(
+    experiment: Experiment, state: RunState, yardsticks: Mapping[str, baselines.Scores], here: bool
+) -> list[str]:
+    """Sentences about what is kept, and what it is not held against."""
+    said = remarks(experiment.plan, state, baselines.constant(yardsticks))
+    missing = baselines.not_tried(experiment, state) if here else ""
+    return [*said, missing] if missing else said
 
 
 def _kept_scores(plan: Plan, state: RunState) -> Mapping[str, Mapping[str, float]]:

@@ -27,6 +27,7 @@ from fedgraft.contracts.task_abilities import FittedTask, derived_shard
 from fedgraft.errors import InputError, WireError, require_one_of
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.storage import disk
+from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.wire.buffers import DTYPES
 from fedgraft.wire.layouts import Array, Tree
@@ -132,7 +133,7 @@ def client_at(experiment: Experiment, data: Sequence[str], number: int, name: st
     if len(data) == 1 and Path(data[0]).suffix == SUFFIX:
         shard, digest = _of_file(experiment, Path(data[0]), number, name)
     else:
-        shard = shard_of_tables(experiment, data, number, name)
+        shard = client_of_tables(experiment, _tables(experiment.data, data), number, name)
         digest = digest_of(shard)
     task = experiment.plan.task
     if isinstance(task, FittedTask):
@@ -146,11 +147,6 @@ def client_at(experiment: Experiment, data: Sequence[str], number: int, name: st
     return shard, digest
 
 
-def shard_of_tables(experiment: Experiment, data: Sequence[str], number: int, name: str) -> Any:
-    """Return a client's data from its tables, whatever the recipe's task expects; arguments as `client_at`."""
-    return client_of_tables(experiment, _tables(experiment.data, data), number, name)
-
-
 def published_at(experiment: Experiment, data: Sequence[str], number: int, name: str) -> bytes | None:
     """Return what a client at its site publishes, packed, for all to agree on how data are read.
 
@@ -160,7 +156,9 @@ def published_at(experiment: Experiment, data: Sequence[str], number: int, name:
     if not isinstance(site, FittedData) or experiment.agreement_known or Path(data[0]).suffix == SUFFIX:
         return None
     purpose = Purpose(name, number, experiment.seed, trains=True)
-    return wire.pack(site.published_by(experiment.plan.task, _site_tables(experiment.data, data, name), purpose))
+    tables = _site_tables(experiment.data, data, name)
+    with without_notes():  # they are told where data are read for training
+        return wire.pack(site.published_by(experiment.plan.task, tables, purpose))
 
 
 def common_tables(experiment: Experiment, data: Sequence[str]) -> dict[str, bytes]:

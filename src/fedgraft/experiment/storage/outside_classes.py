@@ -15,9 +15,9 @@ from pathlib import Path
 
 from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment, contents
+from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.own_parameters import parted
-from fedgraft.experiment.recipes.recipe import outside_names
+from fedgraft.experiment.recipes.recipe import contents, outside_names
 from fedgraft.experiment.recipes.sections import Section
 from fedgraft.experiment.seen_rows import seen_before
 from fedgraft.experiment.storage.disk import read_bytes, read_model, written

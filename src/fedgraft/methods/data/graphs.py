@@ -1,6 +1,6 @@
 """Your own graphs, with a class or a number each, from CSV or Parquet files, DataFrames or PyG objects."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.randomness import generator
@@ -29,7 +30,6 @@ from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of
 from fedgraft.domains.keyed_split import split_by_hash
 from fedgraft.domains.labels.class_notes import untrained_notes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
@@ -78,6 +78,7 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
     asked: ClassVar[tuple[Table, ...]] = ASKED
     features_option: ClassVar[str] = "attributes"
     own_columns: ClassVar[bool] = True
+    own_classes: ClassVar[bool] = True
 
     graphs: str | Path | pd.DataFrame | list[Any] | dict[str, Any]
     nodes: str | Path | pd.DataFrame | None = None
@@ -127,7 +128,7 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         """Return one shard per client of what was read."""
         tell(collection.notes)
         client, clients = self._graph_owners(collection, seed)
-        names = collection.client_names or tuple(f"client {k}" for k in range(clients))
+        names = _client_names(collection, clients)
         collection = self._with_attributes(collection, client)
         degrees = int(collection.whole.degree.max(initial=0)) + 1 if self.vocabulary == "all" else None
         rows = [np.flatnonzero(client == k) for k in range(len(names))]
@@ -186,65 +187,91 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
             return {option: table.rename(columns=self.names()) for option, table in tables.items()}
         return super().tables()
 
-    def read(self) -> Collection[GraphShard]:
-        """Read all graphs, before they are dealt to clients."""
+    def read(self, classes: Sequence[str] = ()) -> Collection[GraphShard]:
+        """Read all graphs, before they are dealt to clients; `classes` are those of a recipe that names them."""
         numbers, names = self.labels == "numbers", names_of()
         if isinstance(self.graphs, list | dict):
             tables: Mapping[str, Any] = tables_of(self.graphs, "Graphs.graphs", numbers)
         else:
             tables, names = {name: getattr(self, name) for name in self.site_tables}, self.names()
         columns = partial(self.read_columns, owner="Graphs")
-        return read_graphs(tables, names, "Graphs", True, numbers, columns, self.unknowns, self.by_ids)
+        return read_graphs(tables, names, "Graphs", True, numbers, columns, self.unknowns, self.by_ids, classes)
+
+    def labels_by_client(self, collection: Collection[GraphShard], seed: int) -> list[tuple[Array, Array]]:
+        """Return the classes, int64 [graphs], and the split of each client's graphs."""
+        client, clients = self._graph_owners(collection, seed)
+        labels = []
+        for k, name in enumerate(_client_names(collection, clients)):
+            own = replace(collection.whole.take(np.flatnonzero(client == k)), name=name)
+            purpose = self.splitting(Purpose(name, k, seed, trains=True))
+            labels.append((own.label, self._split_of(own, collection.split, purpose)))
+        return labels
 
     def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
         """Return the columns of nodes that a client's attributes are made of, in order."""
         made = {part: name for name in self.made.by_name for part in self.made.names([name])}
         return tuple(dict.fromkeys(made.get(name, name) for name in shard.attribute_names))
 
-    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
-        """Return the attributes of one client's nodes."""
-        columns: Columns = self._own(tables, purpose).columns
-        return columns
+    def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[GraphShard]:
+        """Return one client's graphs, nodes and edges, split, with attributes as columns."""
+        collection = self._own(task, tables, purpose)
+        split = self._split_of(collection.whole, collection.split, self.splitting(purpose))
+        return replace(collection, whole=replace(collection.whole, split=split))
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""
-        collection = self._own(tables, purpose)
+        collection = self._own(task, tables, purpose)
         tell(collection.notes)
         collection = self._with_attributes(collection, np.zeros(collection.whole.graphs, np.int64))
-        return self._shard(collection, np.arange(collection.whole.graphs), self.splitting(purpose), None)
+        whole = collection.whole
+        if every := getattr(task, "class_names", ()):
+            label = np.array([every.index(name) for name in whole.classes])[whole.label]
+            collection = replace(collection, whole=replace(whole, label=label, classes=every))
+        shared = bool(every) or len(np.unique(whole.label)) > 1
+        return self._shard(collection, np.arange(whole.graphs), self.splitting(purpose), None, shared)
 
-    def _own(self, tables: Mapping[str, Given], purpose: Purpose) -> Collection[GraphShard]:
+    def _own(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[GraphShard]:
         if self.vocabulary != "client":
             raise InputError("data.vocabulary must be 'client': no site knows the kinds and classes of the others.")
         for table in self.site_tables:
             if table not in tables:
                 raise InputError(f"--data {table}=FILE is missing; graphs, nodes and edges are needed.")
-        collection = replace(self, clients=1, **dict[str, Any](tables)).read()
+        site = replace(self, clients=1, **dict[str, Any](tables))
+        collection = site.read(getattr(task, "class_names", ()))
         check_one_client(collection.client_names, f"column {self.client!r} of {tables['graphs']}", purpose.name)
         return collection
 
     def _shard(
-        self, collection: Collection[GraphShard], rows: Indices, purpose: Purpose, degrees: int | None
+        self,
+        collection: Collection[GraphShard],
+        rows: Indices,
+        purpose: Purpose,
+        degrees: int | None,
+        shared: bool = False,
     ) -> GraphShard:
         """Return a client's shard of some graphs, int64 [graphs], with its own vocabulary, split if the data are not.
 
-        `degrees` is the number of kinds that degrees make; None = as many as the client has.
+        `degrees` is the number of kinds that degrees make; None = as many as the client has. `shared` says that others
+        have graphs, too, though they are in no table here.
         """
         own = replace(collection.whole.take(rows), name=purpose.name)
         whole = collection.whole
-        shared = len(rows) < whole.graphs and len(np.unique(whole.label)) > 1
+        shared = shared or (len(rows) < whole.graphs and len(np.unique(whole.label)) > 1)
         shard = self._with_vocabulary(own, whole.name, degrees, shared)
-        if not collection.split and shard.graphs < FEWEST:
-            return replace(shard, split=np.zeros(shard.graphs, np.int8))
-        if not collection.split and purpose.split_seed is None:
-            g = generator(purpose.seed, "split", client=purpose.client)
-            return replace(shard, split=split_graphs(shard.label, g))
-        if not collection.split:
+        return replace(shard, split=self._split_of(shard, collection.split, purpose))
+
+    def _split_of(self, shard: GraphShard, is_split: bool, purpose: Purpose) -> NDArray[np.int8]:
+        """The split of a client's graphs, int8 [graphs], by the purpose's seeds unless they are split."""
+        if not is_split and shard.graphs < FEWEST:
+            return np.zeros(shard.graphs, np.int8)
+        if not is_split and purpose.split_seed is None:
+            return split_graphs(shard.label, generator(purpose.seed, "split", client=purpose.client))
+        if not is_split:
             held = (HELD_OUT, HELD_OUT)
-            return replace(shard, split=split_by_hash(shard.hashes(), purpose.split_seed or 0, held, few=FEWEST))
+            return split_by_hash(shard.hashes(), purpose.split_seed or 0, held, few=FEWEST)
         if not (shard.split == 0).any():
             raise InputError(f"{shard.name}: column {self.split!r} leaves no graph for training; one is needed.")
-        return shard
+        return shard.split
 
     def _with_vocabulary(self, shard: GraphShard, where: str, degrees: int | None, shared: bool) -> GraphShard:
         """Return a client's shard with its own attributes, kinds and classes; `degrees`: number of kinds they make.
@@ -271,6 +298,10 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
             kind, kinds = _occurring(shard.kind, shard.kind_names)
             shard = replace(shard, kind=kind.astype(np.int32), kinds=len(kinds), kind_names=kinds)
         return shard
+
+
+def _client_names(collection: Collection[GraphShard], clients: int) -> tuple[str, ...]:
+    return collection.client_names or tuple(f"client {k}" for k in range(clients))
 
 
 def _small_notes(shard: GraphShard, where: str, few: bool, alike: bool) -> list[str]:

@@ -1,11 +1,13 @@
 """Your own graph whose nodes have a class or a number each, from CSV or Parquet files, DataFrames or a PyG object."""
 
+from collections.abc import Collection as Collection_
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
@@ -23,6 +25,7 @@ from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
+from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError, require, require_one_of
@@ -42,7 +45,7 @@ class Nodes(
         not by class, as published sets are. Of a PyG object the id of a node is its position.
     Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges
     are undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges`
-    of its own, where edges to nodes elsewhere are left out; the recipe says `features`, and the task's `class_names`.
+    of its own, where edges to nodes elsewhere are left out; sites agree on columns of features and on classes.
 
     Args:
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
@@ -174,13 +177,22 @@ class Nodes(
         """Return the columns of nodes that features are made of, in order."""
         return self._features(task, None)
 
-    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
-        """Return the columns of features of one client's nodes."""
-        check_said(self.features, None)
-        names = self.features or ()
-        rows = reading.own_rows(tables["nodes"], self.names(), "--data nodes")
-        check_present(rows, names, "a feature of the recipe", reading.no_features(rows.names))
-        return self.read_columns(rows, names, "data")
+    def labels_by_client(self, collection: Collection[WholeGraph], seed: int) -> list[tuple[Array, Array]]:
+        """Return the classes, int64 [nodes], and the split of each client's nodes."""
+        return self._dealing().labels_by_client(collection, seed, self.split_seed_of(seed))
+
+    def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[NodeShard]:
+        """Return one client's nodes and the edges between them, split, with columns."""
+        columns: list[Columns] = []
+
+        def read_later(rows: Rows, others: Collection_[str]) -> Array:
+            names = reading.feature_names(rows, "data")
+            check_present(rows, names, "a feature of the recipe", others)
+            columns.append(self.read_columns(rows, names, "data"))
+            return np.zeros((len(rows), 0), np.float32)
+
+        shard = self._at_site(task, tables, purpose, read_later)
+        return Collection(shard, np.zeros(len(shard.split), np.int64), (), True, (), columns=columns[0])
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
@@ -192,15 +204,20 @@ class Nodes(
             return replace(shard, scale_rows=self.scale_rows)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
+        features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
+        return replace(self._at_site(task, tables, purpose, features), scale_rows=self.scale_rows)
+
+    def _at_site(
+        self, task: Any, tables: Mapping[str, Given], purpose: Purpose, features: reading.OwnFeatures
+    ) -> NodeShard:
+        """One client's nodes and the edges between them, split."""
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        nodes, edges, names, classes = tables["nodes"], tables["edges"], self.names(), task.class_names
-        features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
+        classes = () if self._are_numbers or not self.label else task.class_names
         form = purpose.name, self._are_numbers, self.unknowns, self.by_ids
-        shard, is_split = reading.site_part(nodes, edges, names, classes, features, *form)
-        shard = replace(shard, scale_rows=self.scale_rows)
+        shard, is_split = reading.site_part(tables["nodes"], tables["edges"], self.names(), classes, features, *form)
         if not self.label:
             return shard
         return self._dealing().split_site(shard, is_split, self.splitting(purpose), str(tables["nodes"]))

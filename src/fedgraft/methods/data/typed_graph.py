@@ -13,19 +13,18 @@ from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
-from fedgraft.domains.typed.features import with_features
+from fedgraft.domains.typed.features import structural_width, with_features
 from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
 from fedgraft.domains.typed.tables import BOTH, EDGES, NODES, read_typed_graph
 from fedgraft.errors import InputError, require
-from fedgraft.wire.layouts import Array
+from fedgraft.wire.layouts import Array, Tree
 
 SHARES = 10
 """Clients, unless given or named by the data."""
@@ -70,6 +69,7 @@ class TypedGraph(
     task: ClassVar[str] = "typed_node"
     site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
     schemas: ClassVar[tuple[Table, ...]] = (NODES, EDGES)
+    alike_options: ClassVar[tuple[str, ...]] = ("metapaths", "features")
 
     nodes: str | Path | pd.DataFrame | dict[str, Any] | Any
     target: str
@@ -159,7 +159,7 @@ class TypedGraph(
             dealt = "masks leave"
         else:
             columns = partial(self.read_columns, owner="TypedGraph")
-            known = self.target, self.names(), self.metapaths, "TypedGraph", (), columns
+            known = self.target, self.names(), self.metapaths, "TypedGraph", None, columns
             collection = read_typed_graph(self.nodes, self.edges, *known, *form)
             dealt = f"column {self.split!r} leaves"
         whole = collection.whole
@@ -196,21 +196,36 @@ class TypedGraph(
         """Return the columns of target nodes that features are made of, in order."""
         return self.feature_names
 
-    def columns_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Columns:
-        """Return the columns of features of one client's target nodes."""
-        columns: Columns = self._own(task, tables, purpose).columns
-        return columns
+    def labels_by_client(self, collection: Collection[shards.TypedGraph], seed: int) -> list[tuple[Array, Array]]:
+        """Return the classes, int64 [nodes], and the split of each client's target nodes."""
+        return self._dealing().labels_by_client(collection, seed, self.split_seed_of(seed))
+
+    def alike_of(self, collection: Collection[shards.TypedGraph]) -> dict[str, Tree]:
+        """Return the metapaths, and the width of features that are made of what a client holds."""
+        whole = collection.whole
+        width = {} if collection.columns.names else {"features": structural_width(whole)}
+        return {"metapaths": list(whole.metapaths), **width}
+
+    def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[shards.TypedGraph]:
+        """Return one client's nodes of all types and the edges between them, split, with columns."""
+        collection = self._own(task, tables, purpose)
+        return replace(collection, whole=self._split_at_site(collection, tables, purpose))
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> shards.TypedGraph:
         """Read one client's nodes of all types and the edges between them."""
+        check_said(self.features, task.class_names)
         collection = self.encoded(self._own(task, tables, purpose))
         tell(collection.notes)
+        return with_features(self._split_at_site(collection, tables, purpose))
+
+    def _split_at_site(
+        self, collection: Collection[shards.TypedGraph], tables: Mapping[str, Given], purpose: Purpose
+    ) -> shards.TypedGraph:
         part = replace(collection.whole, name=purpose.name)
         where = str(tables["nodes"])
-        return with_features(self._dealing().split_site(part, collection.split, self.splitting(purpose), where))
+        return self._dealing().split_site(part, collection.split, self.splitting(purpose), where)
 
     def _own(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[shards.TypedGraph]:
-        check_said(self.features, task.class_names)
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."

@@ -111,7 +111,7 @@ def read_nodes(
         pointers=pointers,
         senders=senders,
     )
-    columns = read_features(rows, _features(rows, owner)).take(order)
+    columns = read_features(rows, feature_names(rows, owner)).take(order)
     told = (*rows.notes, *notes, *links.notes, *class_notes(label, classes, where, unknown))
     return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, columns=columns)
 
@@ -125,8 +125,8 @@ def _labels(rows: Rows, are_numbers: bool, unknown: Sequence[str]) -> tuple[Arra
     return read_classes(rows["label"], numbers_hint("node"), unknown)
 
 
-def _features(rows: Rows, owner: str) -> tuple[str, ...]:
-    """Names of the columns of features."""
+def feature_names(rows: Rows, owner: str) -> tuple[str, ...]:
+    """Return names of the columns of features, those that are named or all others."""
     names = rows.names["features"]
     if names is ALL_OTHERS:
         others = no_features(rows.names)
@@ -201,7 +201,7 @@ def site_part(
     """Return the own part, with its labels, of a client of that name, and whether the table names a split.
 
     Nodes are in the order of their ids, or of rows unless `by_ids`. `classes` are those of the recipe's task, which all
-    sites have in common; labels `unknown` are as empty.
+    sites have in common, or () for those that occur; labels `unknown` are as empty.
     """
     rows = own_rows(nodes, names, "--data nodes")
     code, ids = rows["node"].codes()
@@ -216,10 +216,15 @@ def site_part(
     if "label" not in rows:
         raise InputError(f"{rows.where}: no column {names['label']!r} (data.label).{nearest(names['label'], rows)}")
     cells = rows["label"]
-    label: Array = read_numbers(cells, unknown) if are_numbers else read_classes_among(cells, classes, unknown)
+    if are_numbers:
+        label: Array = read_numbers(cells, unknown)
+    elif classes:
+        label = read_classes_among(cells, classes, unknown)
+    else:
+        label, classes = read_classes(cells, numbers_hint("node"), unknown, needed=False)
     if classes:
         tell(class_notes(label, classes, rows.where, unknown))
-    return replace(shard, label=label, split=read_split(rows, label)), "split" in rows
+    return replace(shard, label=label, classes=classes, split=read_split(rows, label)), "split" in rows
 
 
 # --- a part to answer by ----------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The linear model of tasks about nodes, whose inputs are a node's own features."""
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.linear import Linear
@@ -9,13 +9,11 @@ from fedgraft.contracts.values import Indices, Regression
 from fedgraft.domains.nodes.training.client_graph import NodeData
 
 WEIGHT, BIAS = "convolutions.0.own.weight", "convolutions.0.own.bias"
-"""Parameters of a layer that looks at a node alone; its weights are [features, outputs]."""
+"""Parameters of a single layer that looks at a node alone; its weights are [features, outputs]."""
 
 
-def linear_of(model: nn.Module, features: int, labels: Labels) -> Linear | None:
-    """Return the linear model of so many features that a task's model is; None where it is another."""
-    if {name for name, _ in model.named_parameters()} != {WEIGHT, BIAS}:
-        return None
+def linear_of(features: int, labels: Labels) -> Linear:
+    """Return the linear model of so many features."""
     return Linear(WEIGHT, BIAS, features, labels.width, labels.numbers is None, by_features=True)
 
 

@@ -186,10 +186,10 @@ class NodeTask(
 
     @cached_property
     def linear(self) -> Linear | None:
-        """Of the features, where the encoder is a layer that looks at a node alone."""
+        """Of the features, where the encoder has no layers: only one that looks at a node alone can do without."""
         if isinstance(self.encoder, NetworkEncoder) or self.encoder.depth or self.aggregates:
             return None
-        return linear_of(self.model(torch.Generator()), self.features, self.labels)
+        return linear_of(self.features, self.labels)
 
     def regression(self, data: NodeData, examples: Indices) -> Regression:
         """Features and labels of training nodes; classes count by their weights."""
