@@ -43,7 +43,7 @@ class State(TypedDict):
 class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
     """Ridge: one linear model in closed form, from sums over training examples that each client sends once.
 
-    The server adds the sums up and solves. With one codec that loses nothing the model is that of all examples in one
+    The server adds the sums up and solves. With a codec that loses nothing the model is that of all examples in one
     place, however they are cut. One round is enough; in later ones those are added who were not heard of before.
 
     - "class_sums": the sum of features and the number of examples of each class. The logit of a class is the inner
@@ -155,18 +155,20 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Sums over training examples; nothing is trained."""
-        columns, outputs = self._columns + 1, self._model.outputs
-        by_class = self._form == "class_sums"
-        products, cross, squares = np.zeros((columns, columns)), np.zeros((columns, outputs)), np.zeros(outputs)
+        columns, outputs, squares = self._columns + 1, self._model.outputs, np.zeros(self._model.outputs)
+        cross = np.zeros((columns, outputs))
+        products = np.zeros((0, 0) if self._form == "class_sums" else (columns, columns))
         for inputs, targets, weights in self._parts(trainer):
             counted = inputs * weights[:, None]
             cross += counted.T @ targets
-            if not by_class:
+            flops.count(inputs.size * (outputs + len(products)))
+            if len(products):
                 products += counted.T @ inputs
                 squares += weights @ targets**2
-            flops.count(inputs.size * (outputs if by_class else outputs + columns))
         diagonal, above = packed(products)
-        sums = {CLASSES: cross.T} if by_class else {CROSS: cross, DIAGONAL: diagonal, GRAM: above, TARGETS: squares}
+        sums = (
+            {CROSS: cross, DIAGONAL: diagonal, GRAM: above, TARGETS: squares} if len(products) else {CLASSES: cross.T}
+        )
         return {name: array.astype(np.float32) for name, array in sums.items()}, memory
 
     def merge(self, state: State, updates: Sequence[Update]) -> State:
