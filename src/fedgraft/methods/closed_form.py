@@ -62,7 +62,7 @@ def ridge(gram: Floats, cross: Floats, squares: Floats, penalty: float = 0.0) ->
     and Schwarz allow.
 
     Source: Golub, Heath and Wahba, "Generalized Cross-Validation as a Method for Choosing a Good Ridge Parameter",
-        Technometrics 1979, Eq. (1.4): n ||Y - X W||^2 / (n - d)^2, d being the degrees of freedom, bias included.
+        Technometrics 1979: n ||Y - X W||^2 / (n - d)^2, d being the degrees of freedom, bias included.
 
     Args:
         gram: [features + 1, features + 1], sums of products of features, of which the last is 1 for all examples.
