@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from fedgraft import wire
 from fedgraft.engine.training import Optimizer, Training
 from fedgraft.errors import InputError
 from fedgraft.nn.flat_model import FlatModel
+from helpers.toy_runs import same
 
 OPTIONS = [
     {"optimizer": "sgd"},
@@ -78,6 +80,46 @@ def test_it_goes_on_where_it_was_put_aside_whatever_came_between(options):
     assert torch.equal(flat.vector, straight.vector)
 
 
+@pytest.mark.parametrize("options", OPTIONS)
+def test_it_goes_on_with_moments_that_a_client_kept_as_if_it_had_not_stopped(options):
+    flat, straight = model(), model()
+    optimizer, other = (Optimizer(Training(**options), each) for each in (flat, straight))
+    for each, one in ((optimizer, flat), (other, straight)):
+        one.vector.fill_(1.0)
+        each.reset(RATE)
+        walk(each, one, range(3))
+    vector, kept = flat.vector.clone(), optimizer.moments()
+    optimizer.reset(7 * RATE)
+    walk(optimizer, flat, range(2))  # those of another client
+    flat.vector.copy_(vector)
+    optimizer.reset(RATE, wire.unpack(wire.pack(kept), views=True))
+    walk(optimizer, flat, range(3, 5))
+    walk(other, straight, range(3, 5))
+    assert torch.equal(flat.vector, straight.vector)
+    assert same(optimizer.moments(), other.moments())
+
+
+def test_what_is_kept_by_hand():
+    # Adam after gradients 2 and 0: m = 0.9 (0.1 2) = 0.18, v = 0.999 (0.001 4) = 0.003996.
+    for options, expected in (
+        ({"optimizer": "sgd"}, {}),
+        ({"optimizer": "sgd", "momentum": 0.5}, {"step": 0, "momentum_buffer": 1.0}),
+        ({"optimizer": "adam"}, {"step": 2, "exp_avg": 0.18, "exp_avg_sq": 0.003996}),
+    ):
+        flat = model()
+        optimizer = Optimizer(Training(**options), flat)
+        optimizer.reset(RATE)
+        assert optimizer.moments() == {}
+        for gradient in (2.0, 0.0):
+            flat.gradient.fill_(gradient)
+            optimizer.step()
+        kept = optimizer.moments()
+        assert kept.keys() == expected.keys()
+        for name, value in expected.items():
+            assert np.asarray(kept[name]) == pytest.approx(value)
+            assert np.shape(kept[name]) == (() if name == "step" else (8,))
+
+
 def test_before_the_first_step_there_is_nothing_to_remember():
     flat = model()
     optimizer = Optimizer(Training(optimizer="adam"), flat)
@@ -124,6 +166,7 @@ def test_one_cycle_rises_as_a_power_and_falls_as_a_cosine():
         ("second_moment", 1.0),
         ("weight_decay", -0.1),
         ("clip", -1.0),
+        ("proximal", -0.1),
     ],
 )
 def test_impossible_trainings_are_refused(option, value):

@@ -7,6 +7,7 @@ from itertools import combinations, product
 
 import pytest
 
+from fedgraft.contracts import MovableSharing
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import execute
@@ -17,6 +18,7 @@ FAMILIES = {
     "codec": "codecs",
     "sharing": "sharing",
     "aggregation": "aggregation",
+    "server_optimizer": "server_optimizers",
     "model": "models",
 }
 NEEDS_OPTIONS = {
@@ -46,11 +48,15 @@ TINY = {
 
 
 def names(section: str) -> list[str]:
-    return [name for name in discovery.names(FAMILIES[section]) if name not in NOT_FOR_GRAPHS]
+    found = [name for name in discovery.names(FAMILIES[section]) if name not in NOT_FOR_GRAPHS]
+    return [*found, "none"] if section == "server_optimizer" else found
 
 
 def fits(chosen: dict[str, str]) -> bool:
     if (chosen.get("sharing"), chosen.get("model")) == ("fedstar", "network"):  # whose second channel needs layers
+        return False
+    sharing = discovery.find("sharing", chosen.get("sharing", "fedavg"))
+    if chosen.get("server_optimizer", "none") != "none" and not issubclass(sharing, MovableSharing):
         return False
     wanted = TOLD_BY_A_SAMPLER.get(chosen.get("selector", ""))
     return wanted is None or chosen.get("sampler", wanted) == wanted

@@ -32,6 +32,8 @@ CASES = {
     "node numbers": ("node_regression", BLOCKS),
     "graph numbers": ("graph_regression", {"data.clients": 4, "data.graphs": 20, "rounds": 2, "yardsticks": []}),
     "typed": ("rafhgl", TYPED),
+    "kept moments": ("fedall", BLOCKS | {"training.keep_moments": True, "training.proximal": 0.1}),
+    "server moments": ("fedall", BLOCKS | {"server_optimizer.name": "fedyogi"}),
 }
 
 

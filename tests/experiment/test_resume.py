@@ -56,7 +56,7 @@ def whole(run):
     assert len(expected["rows"]) == 12
     assert all(row["terms"].keys() == {"probed loss", "score"} for row in expected["rows"])
     kept = [set(wire.unpack(memory)) for memory in expected["memories"].values() if memory]
-    assert any({"private", "sharing", "sampler", "uplink", "best"} <= each for each in kept)
+    assert any({"private", "sharing", "sampler", "uplink", "best", "moments"} <= each for each in kept)
     assert "probed" in set.union(*kept)
     return expected
 

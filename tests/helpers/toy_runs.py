@@ -166,11 +166,11 @@ EVERYTHING = {
     "sampler": "helpers.toy_methods:Hard",
     "task": {"name": "helpers.toy_methods:Dropout"},
     "data": {"name": "helpers.toy_methods:Wet"},
-    "training": {**SGD, "learning_rate": 0.05, "epochs": 2},
+    "training": {**SGD, "learning_rate": 0.05, "epochs": 2, "momentum": 0.3, "keep_moments": True},
     "evaluation": {"at": "clients", "every": 2},
     "checkpoint": {"every_seconds": 0},
 }
-"""Every kind of memory there is: of selector, codec at both ends, sharing, sampler; and torch's own generator."""
+"""Every kind of memory: of selector, codec at both ends, sharing, sampler, optimiser; and torch's own generator."""
 
 
 def execute_and_die(folder, changes, at_call=0, pause_seconds=0.0):

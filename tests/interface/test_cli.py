@@ -91,7 +91,7 @@ def test_a_recipe_file_and_a_runs_own_experiment_are_recipes(fedgraft) -> None:
         (["run", "fedacs", "training.epoch=3"], ["No training option named 'epoch'. Did you mean 'epochs'?"]),
         (["run", "fedacs", "training.epochs=0"], ["training.epochs must be >= 1; got 0"]),
         (["run", "fedacs", "training.epochs=much"], ["training.epochs must be of type int; got 'much'"]),
-        (["run", "fedacs", "training.name=x"], ["No training option named 'name'. Known: blocks, "]),
+        (["run", "fedacs", "training.name=x"], ["No training option named 'name'. Known: final_rate, "]),
         (["run", "fedacs", "selector.score_split=TEST"], ["got 'TEST'. Did you mean 'test'?"]),
         (["run", "fedacs", "alternatives=3"], ["alternatives must hold sections such as [alternatives.", "got 3"]),
         (["run", "fedacs", "codec.name=chain", "codec.codecs=3", "codec.bits=4"], ["codec.codecs must be a list of"]),

@@ -4,6 +4,8 @@
     on what?        Sampler           shared how?     Sharing       where?           Runtime
                                       what counts?    Aggregation
 
+One more may be asked, and mostly is not: how far does the model go? (`ServerOptimizer`)
+
 A method is a frozen dataclass of hyper-parameters. What it remembers is an explicit state that goes in and comes out.
 What it draws comes from the generator `g` that it is handed. So checkpoints, resume and equal runs on every runtime
 cost a method nothing. Contracts know nothing of each other: recipes join papers.
@@ -27,11 +29,13 @@ from fedgraft.contracts.sampler import (
     SharedSampler,
 )
 from fedgraft.contracts.selector import ExplainedSelector, ProbingSelector, Selector
+from fedgraft.contracts.server_optimizer import ServerOptimizer
 from fedgraft.contracts.sharing import (
     ExtendedSharing,
     GroupedSharing,
     HiddenSharing,
     LinearSharing,
+    MovableSharing,
     PartsSharing,
     PersonalSharing,
     Sharing,
@@ -85,6 +89,7 @@ __all__ = [
     "Linear",
     "LinearSharing",
     "LinearTask",
+    "MovableSharing",
     "Observations",
     "ObservingSampler",
     "Outcome",
@@ -104,6 +109,7 @@ __all__ = [
     "Sampler",
     "Selection",
     "Selector",
+    "ServerOptimizer",
     "Shard",
     "SharedSampler",
     "Sharing",

@@ -1,4 +1,4 @@
-"""Shared how? The contract of sharing methods, and nine abilities."""
+"""Shared how? The contract of sharing methods, and ten abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -93,6 +93,14 @@ class TrackingSharing(Sharing[State]):
     @abstractmethod
     def broadcast(self, state: State, group: int, decoded: Arrays) -> State:
         """Return the state once `model` was encoded for a group; `decoded` is what its clients decode."""
+
+
+class MovableSharing(Sharing[State]):
+    """Ability: let a server optimiser say where a global model goes from where it was merged."""
+
+    @abstractmethod
+    def with_model(self, state: State, group: int, model: Arrays) -> State:
+        """Return the state with other shared parameters, all of them, in a group's model. Never mutates `state`."""
 
 
 class StagedSharing(Sharing[State]):

@@ -311,8 +311,9 @@ class Trainer(Protocol):
         frozen: Collection[str] = (),
         hidden_penalty: HiddenPenalty | None = None,
     ) -> None:
-        """So many local epochs, by default the configured number; an optimiser starts afresh.
+        """So many local epochs, by default the configured number.
 
+        An optimiser starts afresh or, with `training.keep_moments`, where this run of the client's last round left it.
         Parameters that are `frozen`, by name, stay as they are: they get no gradient, and no step is spent on them.
         """
 

@@ -20,9 +20,10 @@ from fedgraft.wire.layouts import Array
 
 FOLDS = 5
 """Folds of a split, one of them the test set: Li et al., "FedAIS", AAAI 2025, uses 5-fold cross-validation."""
-SHARES = ("64:16:20", "80:10:10", "60:20:20")
+SHARES = ("64:16:20", "80:10:10", "60:20:20", "20:40:40")
 """Of training, validation and test nodes: the fold is the test set, and a fifth of the rest is for validation; half of
-the fold is for validation; or the fold is the test set, and a quarter of the rest is for validation."""
+the fold is for validation; the fold is the test set, and a quarter of the rest is for validation; or the fold is the
+training set, and half of the rest is for validation."""
 FEWEST = 5
 """Nodes of a client that a Dirichlet partition leaves it at least: about one a fold."""
 DRAWS = 1000
@@ -256,6 +257,11 @@ def split_nodes(
     place = np.arange(len(order)) % FOLDS
     split = np.full(len(label), -1, np.int8)
     held, rest = order[place == fold], order[place != fold]
+    if shares == SHARES[3]:
+        split[held] = SPLITS.index("train")
+        split[rest] = SPLITS.index("test")
+        split[rest[::2]] = SPLITS.index("validation")
+        return split
     split[held] = SPLITS.index("test")
     split[rest] = SPLITS.index("train")
     # Not from the first on: where five nodes leave four, one of them is for validation and the others train.

@@ -86,6 +86,11 @@ class Plan(Abilities):
         return {name: array for name, array in self._initial.items() if self.travels(name)}
 
     @cached_property
+    def learnt(self) -> frozenset[str]:
+        """Names of the model's parameters; its other arrays are running statistics."""
+        return frozenset(self.build_model().parameters)
+
+    @cached_property
     def connected(self) -> bool:
         """True where clients share a parameter; if not, each trains by itself and nothing is sent."""
         return bool(self.first)

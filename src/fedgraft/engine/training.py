@@ -1,16 +1,21 @@
 """Options of local training, and the optimiser over a model's one flat vector."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.errors import require, require_one_of, require_options
 from fedgraft.nn.flat_model import FlatModel
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
+Moments: TypeAlias = Mapping[str, int | NDArray[np.float32]]
+"""An optimiser's state by torch's names, as a client may remember it."""
 SCHEDULES = ("constant", "linear", "cosine", "one_cycle")
 
 
@@ -21,7 +26,13 @@ class Training:
     Args:
         epochs: passes over its examples, >= 1.
         blocks: how many of the task's blocks a pass takes, drawn anew each time; 0 takes all.
-        optimizer: "sgd", "adam" or "adamw"; its state is fresh each round, so that nothing but parameters persists.
+        optimizer: "sgd", "adam" or "adamw".
+        keep_moments: whether a client's optimiser goes on in its next round where it was (Adam's two moments and count
+            of steps, SGD's momentum), or starts afresh each round. Moments stay in the client's memory, 8 bytes a
+            parameter with Adam and 4 with momentum, for each run of a round, and are never sent. Those of a client
+            that has not trained for long are as it left them.
+        proximal: mu of FedProx's term mu / 2 ||w - received||^2 over the parameters that are shared, with any sharing
+            method, >= 0; 0 = none. It enters as its gradient: reported losses are of the examples alone.
         learning_rate: at the first round, > 0.
         schedule: how the rate goes over the run, by rounds or by the byte budget, whichever is further: "constant";
             "linear" or "cosine" down to `final_rate` times the first; or "one_cycle", up as a power of the progress and
@@ -38,6 +49,8 @@ class Training:
     epochs: int = 1
     blocks: int = 0
     optimizer: str = "adam"
+    keep_moments: bool = False
+    proximal: float = 0.0
     learning_rate: float = 0.005
     schedule: str = "cosine"
     final_rate: float = 0.05
@@ -56,7 +69,7 @@ class Training:
         require(0 <= self.final_rate <= 1, "training.final_rate", "in [0, 1]", self.final_rate)
         require(self.blocks >= 0, "training.blocks", ">= 0 (0 = all)", self.blocks)
         require_options(self, "training", warm_up="in [0, 1)", warm_up_power="> 0", momentum="in [0, 1)")
-        require_options(self, "training", second_moment="in [0, 1)", weight_decay=">= 0", clip=">= 0")
+        require_options(self, "training", second_moment="in [0, 1)", weight_decay=">= 0", clip=">= 0", proximal=">= 0")
 
     def rate(self, progress: float) -> float:
         """The learning rate when this share of the run is over, 0 in its first round and 1 in its last."""
@@ -94,9 +107,18 @@ class Optimizer:
         self._moments = self._made()
         self._rate, self._begun = training.learning_rate, False
 
-    def reset(self, learning_rate: float) -> None:
-        """Forget all moments and take a new rate."""
-        self._rate, self._begun = learning_rate, False
+    def reset(self, learning_rate: float, moments: Moments | None = None) -> None:
+        """Take a new rate, and forget all moments or go on with those that `moments` returned."""
+        self._rate, self._begun = learning_rate, bool(moments)
+        for name, value in (moments or {}).items():
+            self._moments[name].copy_(torch.tensor(value))
+
+    def moments(self) -> Moments:
+        """Return copies of the moments: {"step": int, and by torch's names float32 [parameters]}; {} for none."""
+        if not self._begun or len(self._names) == 1:
+            return {}
+        step, *others = self._names
+        return {step: int(self._moments[step]), **{name: self._copy(name) for name in others}}
 
     def park(self) -> dict[str, Any]:
         """Put its moments aside, as they are."""
@@ -151,6 +173,9 @@ class Optimizer:
                 maximize=False,
                 is_first_step=first,
             )
+
+    def _copy(self, name: str) -> NDArray[np.float32]:
+        return np.array(self._moments[name].numpy(force=True))
 
     def _made(self) -> dict[str, Tensor]:
         vector = self._flat.vector

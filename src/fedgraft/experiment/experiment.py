@@ -13,9 +13,18 @@ import tomli_w
 from numpy.typing import NDArray
 
 from fedgraft import wire
-from fedgraft.contracts import Aggregation, Codec, PartsSharing, RuntimeOptions, Sampler, Selector, Sharing, Task
+from fedgraft.contracts import (
+    Aggregation,
+    Codec,
+    PartsSharing,
+    RuntimeOptions,
+    Sampler,
+    Selector,
+    ServerOptimizer,
+    Sharing,
+    Task,
+)
 from fedgraft.contracts.data import Data, FittedData, StayingData
-from fedgraft.contracts.encoder import Encoder, LayeredEncoder
 from fedgraft.contracts.task_abilities import FittedTask, HaloTask, PartsTask, PublishingTask, derived_shards
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.disconnections import Dropout
@@ -28,6 +37,7 @@ from fedgraft.experiment.recipes import discovery, suiting
 from fedgraft.experiment.recipes.agreeing import agree
 from fedgraft.experiment.recipes.codec_sections import build_codec, resolved_codec
 from fedgraft.experiment.recipes.data_tasks import task_of
+from fedgraft.experiment.recipes.encoder_sections import build_encoder, without_layers
 from fedgraft.experiment.recipes.given_models import with_encoder
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.recipes.recipe import (
@@ -84,6 +94,7 @@ class Experiment:
     evaluation: Evaluation
     runtime: RuntimeOptions
     checkpoint: CheckpointOptions
+    server_optimizer: ServerOptimizer[Any] | None = None
     own: Own = field(default_factory=dict)
     agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     seen: NDArray[np.uint64] | None = None
@@ -168,7 +179,7 @@ class Experiment:
                 data = discovery.class_of("data", "data", content["data"])
                 content["data"] = dict(data.of_earlier(content["data"]))
             if isinstance(content.get("model"), dict):
-                content["model"] = _without_layers(content["model"])  # earlier versions stored what they did not use
+                content["model"] = without_layers(content["model"])  # earlier versions stored what they did not use
             return build(str(content.pop("recipe", "")), content)
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
@@ -280,7 +291,8 @@ def build(recipe: str, content: Section) -> Experiment:
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", data_section)
-    chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime}
+    optimizer = suiting.server_optimizer_of(content, sharing)
+    chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime, "server_optimizer": optimizer}
     resolved = _resolve(content, task_name, data, plan, chosen, stopping, settings, yardsticks)
     used = {name: settings[name] for name in ("clock", "safeguards", "dropout", "evaluation", "checkpoint")}
     return Experiment(recipe, resolved, data, plan, **chosen, stopping=stopping, yardsticks=yardsticks, **used)
@@ -303,7 +315,7 @@ def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any,
     cls = discovery.find("tasks", name)
     options = {key: value for key, value in section_of(content, "task", default=name).items() if key != "name"}
     if "encoder" in {each.name for each in fields(cls)}:
-        options["encoder"] = _build_encoder(section_of(content, "model"), name, get_type_hints(cls)["encoder"])
+        options["encoder"] = build_encoder(section_of(content, "model"), name, get_type_hints(cls)["encoder"])
     elif "model" in content:
         raise InputError(f"task {name!r} has a model of its own; leave the section [model] out.")
     discovery.check_keys("tasks", cls, "task", name, options)
@@ -337,27 +349,6 @@ def _build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
     return rows
 
 
-def _build_encoder(section: Section, task: str, needed: type[Encoder]) -> Encoder:
-    used = _without_layers(section)
-    if "layers" not in used and "layers" in section:
-        wanted, layers = len(section["hidden"]), section["layers"]
-        require(layers == wanted, "model.layers", f"{wanted}, as many as model.hidden has widths, or left out", layers)
-    built: Encoder = discovery.build("models", "model", used)
-    if not isinstance(built, needed):
-        fitting = [name for name in discovery.names("models") if issubclass(discovery.find("models", name), needed)]
-        raise InputError(f"model {section['name']!r} does not fit task {task!r}; {', '.join(fitting)} do.")
-    return built
-
-
-def _without_layers(section: Section) -> Section:
-    """A model's section but for `layers` where `hidden` is a list, which says how many there are."""
-    if not isinstance(section.get("hidden"), list | tuple):
-        return section
-    if not issubclass(discovery.class_of("models", "model", section), LayeredEncoder):
-        return section
-    return {key: value for key, value in section.items() if key != "layers"}
-
-
 def _resolve(
     content: Section,
     task: str,
@@ -373,14 +364,16 @@ def _resolve(
     encoder = task_options.pop("encoder", None)
     model = as_section(section_of(content, "model")["name"], encoder) if encoder else {}
     names = {name: section_of(content, name, default=d)["name"] for name, d in DEFAULT_NAMES.items()}
+    step = chosen["server_optimizer"]
     methods: dict[str, Any] = {
         "data": as_section(section_of(content, "data")["name"], data),
         "task": {"name": task, **plain(task_options)},
-        **({"model": _without_layers(model)} if encoder else {}),
+        **({"model": without_layers(model)} if encoder else {}),
         "selector": as_section(section_of(content, "selector")["name"], chosen["selector"]),
         "sampler": as_section(names["sampler"], plan.sampler),
         "sharing": as_section(names["sharing"], plan.sharing),
         "aggregation": as_section(names["aggregation"], chosen["aggregation"]),
+        **({"server_optimizer": as_section(section_of(content, "server_optimizer")["name"], step)} if step else {}),
         "codec": resolved_codec(content.get("codec", "identity"), plan.uplink),
         **({"downlink": resolved_codec(content["downlink"], plan.downlink)} if "downlink" in content else {}),
         **({"rows": resolved_codec(content["rows"], plan.rows)} if "rows" in content else {}),

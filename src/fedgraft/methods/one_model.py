@@ -5,7 +5,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from fedgraft.contracts import Sharing, Update
+from fedgraft.contracts import MovableSharing, Update
 from fedgraft.wire.layouts import Arrays
 
 AT_ONCE = 1 << 15
@@ -45,7 +45,7 @@ class ModelState(TypedDict):
     model: Arrays
 
 
-class OneModel(Sharing[ModelState]):
+class OneModel(MovableSharing[ModelState]):
     """One model for everybody, moved by the weighted mean of what clients upload: all but a name and a client's round.
 
     Clients send differences to the model they received, which the server adds to its own; with a lossless codec that is
@@ -63,3 +63,7 @@ class OneModel(Sharing[ModelState]):
     def merge(self, state: ModelState, updates: Sequence[Update]) -> ModelState:
         """Add the weighted sum of updates."""
         return {"model": moved(state["model"], updates)}
+
+    def with_model(self, state: ModelState, group: int, model: Arrays) -> ModelState:
+        """Put a model in place of the global one."""
+        return {**state, "model": model}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fedgraft.testing.runtimes import check_runtime as check_runtime
     from fedgraft.testing.samplers import check_sampler as check_sampler
     from fedgraft.testing.selectors import check_selector as check_selector
+    from fedgraft.testing.server_optimizers import check_server_optimizer as check_server_optimizer
     from fedgraft.testing.sharing import check_sharing as check_sharing
     from fedgraft.testing.tasks import check_task as check_task
     from fedgraft.testing.yardsticks import Bench as Bench
@@ -35,6 +36,7 @@ _HOMES = {
     "check_runtime": "runtimes",
     "check_sampler": "samplers",
     "check_selector": "selectors",
+    "check_server_optimizer": "server_optimizers",
     "check_sharing": "sharing",
     "check_task": "tasks",
     "check_yardstick": "yardsticks",

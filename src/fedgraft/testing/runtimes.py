@@ -23,14 +23,15 @@ REMEMBERING: dict[str, Any] = {
     "selector": {"name": "power_of_choice", "clients": 3, "candidates": 4},
     "sharing": {"name": "scaffold"},
     "codec": {"name": "quantized", "bits": 8, "rounding": "stochastic", "feedback": True},
-    "training": {**SGD, "learning_rate": 0.05, "epochs": 2},
+    "training": {**SGD, "learning_rate": 0.05, "epochs": 2, "momentum": 0.3, "keep_moments": True},
 }
-"""Sections of a run in which clients are probed and remember: what messages lost, and corrections of gradients."""
+"""Sections of a run in which clients are probed and remember: what messages lost, corrections, momentum."""
 NODES: dict[str, Any] = {
     "data": {"name": "blocks", "nodes": 60, "classes": 3, "clients": 3, "features": 8},
     "task": {"name": "node", "neighbours": 3, "dropout": 0.2},
     "model": {"name": "gcn", "hidden": 8},
     "sampler": {"name": "all", "batches": 2, "refresh": True},
+    "training": {"optimizer": "adam", "learning_rate": 0.05, "keep_moments": True, "proximal": 0.1},
     "rounds": 2,
 }
 """Sections of a run in which clients publish statistics, and wait for rows of others while they train."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedgraft import contracts, wire
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.testing.comparison import same, travelled
@@ -21,6 +22,7 @@ MODEL = {
     "structure.w": np.array([0.5, -1], np.float32),
     "head.b": np.array([5], np.float32),
 }
+KEPT = {"optimizer": "adam", "learning_rate": 0.05, "keep_moments": True, "proximal": 0.1}
 CLIENTS = 4
 HIDDEN = 3
 LINEAR = contracts.Linear("structure.w", "head.b", 2, 1, classes=False)
@@ -141,6 +143,28 @@ def nothing_given_is_mutated_and_states_survive_the_wire(case: Case) -> None:
 
 
 @LAWS.every
+def a_model_that_may_be_moved_is_moved_alone(case: Case) -> None:
+    """Put other parameters in place of one group's, and leave all else as it was."""
+    method = case.method
+    if not isinstance(method, contracts.MovableSharing):
+        return
+    state = method.init(_shared(method), CLIENTS)
+    for values in ([1.0, -1.0, 2.0, 0.5], [3.0, 0.1, -2.0, 1.0]):
+        state = method.merge(state, _updates(method, values))
+    for group in _groups(method, state):
+        before = copy.deepcopy(state)
+        moved = {name: array + 1 for name, array in _parameters(method, method.model(state, group)).items()}
+        after = method.with_model(state, group, moved)
+        expect(same(state, before), "with_model changed the state it was given", state, before)
+        expect(same(after, travelled(after)), "the wire must carry the state", after)
+        for other in _groups(method, state):
+            wanted = method.model(state, other)
+            wanted = {**wanted, **moved} if other == group else wanted
+            found = method.model(after, other)
+            expect(same(found, wanted), f"the model of group {other} after group {group}'s was moved", found, wanted)
+
+
+@LAWS.every
 def some_clients_are_enough(case: Case) -> None:
     """Merge what one of several clients sends."""
     method = case.method
@@ -182,6 +206,17 @@ def two_runs_are_equal_to_the_last_bit(case: Case) -> None:
     one, other = play(case.toy()), play(case.toy())
     expect(same(one.state.sharing, other.state.sharing), "equal runs must end in equal states", other.state.sharing)
     expect(one.remembered == other.remembered, "clients of equal runs must remember the same", other.remembered)
+
+
+@LAWS.every
+def a_run_that_is_stopped_and_taken_up_ends_with_the_same_bits(case: Case) -> None:
+    """Keep all there is to know in state and memories, also where clients keep their optimisers' moments."""
+    whole = play(case.toy(rounds=4, training=KEPT))
+    begun = play(case.toy(rounds=4, training=KEPT), stop_after=2)
+    stored = RunState.from_tree(travelled(begun.state.to_tree())), begun.memories
+    taken_up = play(case.toy(rounds=4, training=KEPT), stored=stored)
+    expect(taken_up.digest == whole.digest, "a run that is taken up must end in the same models", taken_up.digest)
+    expect(taken_up.memories == whole.memories, "clients must remember the same", taken_up.memories)
 
 
 @LAWS.every

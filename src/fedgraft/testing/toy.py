@@ -220,7 +220,7 @@ class Head(nn.Module):
 
     def __init__(self, width: int, rows: int, g: torch.Generator) -> None:
         super().__init__()
-        self.outer = nn.Linear(width, rows, bias=False)
+        self.outer = nn.Linear(width, rows, bias=False, device="meta")  # torch's own generator is the round's
         self.outer.weight = nn.Parameter(torch.randn(rows, width, generator=g))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -3,12 +3,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedgraft.contracts import Draw, Sampler
 from fedgraft.contracts.task_abilities import BlockedTask, NeighbourSamplingTask, SeededTask
 from fedgraft.contracts.values import Losses
 from fedgraft.errors import ClientError
-from helpers.local_trainers import TWO_POINTS, Encoded, Scaled, trainer
+from fedgraft.methods.sharing.fedavg import FedAvg
+from fedgraft.methods.sharing.fedprox import FedProx
+from helpers.local_trainers import TWO_POINTS, ByHand, Encoded, Scaled, trainer
 from helpers.toy import Line, Points
 from helpers.toy_runs import same
 
@@ -65,6 +69,95 @@ def test_the_gradient_is_clipped_to_its_norm():
     short = trainer(clip=100.0)
     short.run()
     assert weights(short) == pytest.approx([1.0, 0.6])
+
+
+@pytest.mark.parametrize("task", [Line, ByHand, Encoded])
+def test_whatever_joins_the_gradient_is_clipped_however_it_is_made(task):
+    # The gradient is (-10, -6), the penalty's (3, 0), the proximal term's 0.5 (0 - 4, 0 - 2), the correction's (0, 2).
+    def correct(parameters, gradients):
+        gradients["bias"].add_(2.0)
+
+    model = Scaled() if task is Encoded else None
+    centre = {"weight": np.array([4], np.float32), "bias": np.array([2], np.float32)}
+    trained = trainer(task=task(width=1), model=model, received=centre, proximal=0.5, clip=2.0)
+    trained.run(penalty=lambda parameters: 3 * parameters["weight"].sum(), correct_gradient=correct)
+    gradient = np.array([-10 + 3 - 2, -6 - 1 + 2])
+    assert weights(trained) == pytest.approx((-0.1 * 2 * gradient / np.linalg.norm(gradient)).tolist())
+
+
+def centred(weight, bias):
+    return {"weight": np.array([weight], np.float32), "bias": np.array([bias], np.float32)}
+
+
+def test_the_proximal_term_by_hand():
+    # The first step as without it, to (1, 0.6). The errors are then -0.4 and -1.4, the gradient is (-3.2, -1.8), and
+    # 0.5 ((1, 0.6) - (0, 0)) is added: (-2.7, -1.5).
+    trained = trainer(epochs=2, proximal=0.5, received=centred(0, 0))
+    trained.run()
+    assert weights(trained) == pytest.approx([1.27, 0.75])
+    assert trained.report()["loss"] == pytest.approx((4 + 16 + 0.16 + 1.96) / 4), "losses are of examples alone"
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_it_is_fedprox_to_the_last_bit_but_for_parameters_that_stay(optimizer):
+    def trained(method, memory=None, **options):
+        one = trainer(optimizer=optimizer, epochs=5, received=centred(0.3, -0.2), **options)
+        return method.local_update(one, centred(0.3, -0.2), memory)[0]
+
+    assert same(trained(FedAvg(), proximal=0.3), trained(FedProx(mu=0.3)))
+    assert same(trained(FedAvg(), proximal=0.5), trained(FedProx(mu=0.25), proximal=0.25))
+    assert not same(trained(FedAvg(), proximal=0.3), trained(FedAvg()))
+
+
+@given(st.floats(1, 1e6))
+def test_the_stronger_it_is_the_nearer_the_model_stays_to_what_was_received(strength):
+    # With rate 1 / strength each step goes to the centre less gradient / strength, and gradients are at most 12 here.
+    trained = trainer(epochs=4, proximal=strength, received=centred(0, 0), learning_rate=1 / max(strength, 100))
+    trained.run()
+    assert np.abs(weights(trained)).max() <= 12 / strength
+
+
+def test_kept_moments_by_hand_and_what_a_run_begins_with():
+    # Momentum 0.5: after the first run v = (-10, -6), w = (1, 0.6). The next round begins there with gradient
+    # (-3.2, -1.8): v = (-8.2, -4.8).
+    first = trainer(momentum=0.5, keep_moments=True)
+    first.run()
+    (kept,) = first.moments
+    assert {name: np.ravel(value).tolist() for name, value in kept.items()} == {
+        "step": [0],
+        "momentum_buffer": [-10, -6],
+    }
+    for moments, end in (([kept], [1.82, 1.08]), ([], [1.32, 0.78])):
+        after = trainer(momentum=0.5, keep_moments=True, moments=moments)
+        after.load(centred(1.0, 0.6))
+        after.run()
+        assert weights(after) == pytest.approx(end)
+        after.load(centred(1.0, 0.6))
+        after.run()  # the second run of a round has moments of its own: none yet
+        assert weights(after) == pytest.approx([1.32, 0.78])
+        assert len(after.moments) == 2
+
+
+def test_moments_of_what_is_frozen_stay_as_they_were():
+    first = trainer(optimizer="adam", keep_moments=True)
+    first.run()
+    after = trainer(optimizer="adam", keep_moments=True, moments=first.moments)
+    after.run(frozen=["bias"])
+    (before,), (kept,) = first.moments, after.moments
+    assert (before["step"], kept["step"]) == (1, 2)
+    assert kept["exp_avg"][1] == before["exp_avg"][1]
+    assert kept["exp_avg"][0] != before["exp_avg"][0]
+
+
+def test_without_a_step_moments_stay_and_by_default_none_are_kept():
+    plain = trainer(optimizer="adam")
+    plain.run()
+    assert plain.moments == [{}]
+    first = trainer(optimizer="adam", keep_moments=True)
+    first.run()
+    idle = trainer(optimizer="adam", keep_moments=True, moments=first.moments, sampler=Fixed(()))
+    idle.run()
+    assert same(idle.moments, first.moments)
 
 
 def test_a_gradient_that_is_not_finite_ends_the_training():

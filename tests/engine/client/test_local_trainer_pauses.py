@@ -47,7 +47,8 @@ def two_runs(trainer, received):
     trainer.load({name: array * 2 for name, array in received.items()})
     begun = trainer.read()
     trainer.run(penalty=lambda parameters: ((parameters["weight"] - goal) ** 2).sum(), epochs=2)
-    return [first, steps, begun, trainer.read(), trainer.steps, trainer.report(), trainer.sampler_state]
+    after = [first, steps, begun, trainer.read(), trainer.steps, trainer.report(), trainer.sampler_state]
+    return [*after, trainer.moments]
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,30 @@ def in_parts(part, received):
         flat.gradient.fill_(1.0)
         part._optimizer.step()
         part = LocalTrainer(
-            part._plan, flat, part._optimizer, part._data, state, part._g, part.learning_rate, parked=parked
+            part._plan,
+            flat,
+            part._optimizer,
+            part._data,
+            state,
+            part._g,
+            part.learning_rate,
+            parked=parked,
+            received=received,
+            moments=part._kept,
         )
 
 
 @pytest.mark.parametrize("every", [1, 2, 6])
-@pytest.mark.parametrize("options", [{}, {"momentum": 0.9}, {"optimizer": "adam", "epochs": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"momentum": 0.9},
+        {"optimizer": "adam", "epochs": 2},
+        {"momentum": 0.9, "keep_moments": True, "proximal": 0.1},
+        {"optimizer": "adam", "epochs": 2, "keep_moments": True, "proximal": 0.1},
+    ],
+)
 def test_a_round_that_pauses_whenever_it_may_ends_as_one_that_does_not(options, every):
     g = np.random.default_rng(5)
     data = Points(
@@ -113,9 +132,11 @@ def test_a_round_that_pauses_whenever_it_may_ends_as_one_that_does_not(options, 
     )
     received = {"weight": np.ones(1, np.float32), "bias": np.zeros(1, np.float32)}
     options = {"learning_rate": 0.05, **options}
-    expected = two_runs(trainer(data, Asking(every=every), **options), received)
-    found, asked = in_parts(trainer(data, Asking(every=every), Haloed(width=1), **options), received)
+    held = {"received": received, "moments": two_runs(trainer(data, Asking(), **options), received)[-1]}
+    expected = two_runs(trainer(data, Asking(every=every), **held, **options), received)
+    found, asked = in_parts(trainer(data, Asking(every=every), Haloed(width=1), **held, **options), received)
     assert same(found, expected)
+    assert list(map(bool, expected[-1])) == 2 * ["keep_moments" in options]
     assert len(asked) == sum(draw % 6 % every == 0 and draw % 6 < 5 for draw in range(expected[4]))
     assert all(len(slots) == 3 for (slots,) in asked), "what the step after the pause reads"
 

@@ -166,6 +166,11 @@ def test_of_both_names_that_of_now_counts():
     assert renamed({**EARLIER, "evaluation": {"averaging": 0.5}})["evaluation"] == {"averaging": 0.5}
 
 
+@pytest.mark.parametrize("text", ["20:40:40", "2026-11-27", "2026-11-27T10:00:00"])
+def test_what_looks_like_a_time_is_text(text):
+    assert parse_override(f"data.shares={text}") == ("data.shares", text)
+
+
 def test_an_override_may_say_the_earlier_name():
     assert override({}, {"sharing.averaging": 0.4}) == {"evaluation": {"averaging": 0.4}}
     assert load("fedacs", {"sharing.averaging": 0.4}) == load("fedacs", {"evaluation.averaging": 0.4})

@@ -181,7 +181,7 @@ def test_sets_of_ogb_need_its_package(tmp_path: Path, monkeypatch: pytest.Monkey
         ({"alpha": -1.0}, "PygNodes.alpha must be above 0; got -1.0"),
         ({"edges": 2.0}, r"PygNodes.edges must be in \(0, 1\]; got 2.0"),
         ({"fold": 5}, r"PygNodes.fold must be 0\.\.4; got 5"),
-        ({"shares": "70:20:10"}, "PygNodes.shares must be one of '64:16:20', '80:10:10'; got '70:20:10'"),
+        ({"shares": "70:20:10"}, "PygNodes.shares must be one of '64:16:20', '80:10:10', '20:40:40'; got '70:20:10'"),
     ],
 )
 def test_bad_options_fail_before_any_file_is_read(options: dict[str, object], message: str) -> None:

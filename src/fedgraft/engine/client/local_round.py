@@ -89,6 +89,8 @@ class LocalRound:
             slots = asked_arrays(pause.asked, plan.asked_layout)
             return Message("wait", order.round, arrays={**self._pushed(segment), **slots})
         memory["sampler"] = trainer.sampler_state
+        if any(trainer.moments):
+            memory["moments"] = trainer.moments
         if self._shared and plan.shared_sampler:
             sampler_arrays = plan.shared_sampler.give(trainer.sampler_state)
             upload |= {name: sampler_arrays[name.removeprefix(SAMPLER)] - array for name, array in self._shared.items()}
@@ -130,6 +132,8 @@ class LocalRound:
             guidance=order.guidance,
             fresh_rows=order.fresh,
             parked=self._parked,
+            received=self._received,
+            moments=self.memory.get("moments", ()),
         )
 
     def _sent(self, upload: Arrays) -> Arrays:

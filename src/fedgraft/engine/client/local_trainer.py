@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from fedgraft.contracts import Correction, Draw, HiddenPenalty, Indices, Observations, Penalty, Projection, Stage
 from fedgraft.contracts.task import Loss, example_losses
 from fedgraft.contracts.values import Losses, Regression
+from fedgraft.engine.client.training_run import Done, Hooks, Walk
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.training import Optimizer
+from fedgraft.engine.training import Moments, Optimizer
 from fedgraft.errors import DivergedError, FedgraftError
 from fedgraft.nn.flat_model import FlatModel
+from fedgraft.nn.proximal import pull_towards
 from fedgraft.wire.layouts import Arrays
 
 SEEDS = 2**31
@@ -36,41 +38,14 @@ class Paused(Exception):
         self.asked = asked
 
 
-@dataclass
-class _Walk:
-    """The place of a run: passes made and to come, blocks to come, the block at hand and its draws to come."""
-
-    passes: int = 0
-    made: int = 0
-    blocks: list[int] = field(default_factory=list)
-    block: int = 0
-    draws: list[Draw] = field(default_factory=list)
-
-
-class _Hooks(NamedTuple):
-    """How a sharing method steers a run; see `Trainer`."""
-
-    penalty: Penalty | None = None
-    hidden_penalty: HiddenPenalty | None = None
-    correct_gradient: Correction | None = None
-    project: Projection | None = None
-
-
-@dataclass(frozen=True)
-class _Done:
-    """A run that has ended: the parameters, and the steps, examples and sums of losses so far."""
-
-    arrays: Arrays
-    counts: tuple[int, int, float, float]
-
-
 class LocalTrainer:
     """One client's round of training (the `Trainer` of the contracts).
 
     `flat` is the worker's model, as it was loaded last, and `optimizer` is over it. `sampler_state` is what the sampler
     remembers of this client, `g` the client's generator of this round, `guidance` {name: scalar that the sampler's half
     at the server sent}. A round `collects` where what it makes is sent to the server. With `fresh_rows` all halo rows
-    that changed came with the model, so that the round's first step need not ask for them.
+    that changed came with the model, so that the round's first step need not ask for them. `received` is the model that
+    `training.proximal` holds it near, and `moments` are those that the client kept of each run of its last round.
 
     `parked` is what an earlier trainer of this round returned by `park`; None for a new round. The sharing method then
     begins anew: what it ran to its end before is not trained again but loaded, and the run that was paused goes on.
@@ -90,6 +65,8 @@ class LocalTrainer:
         fresh_rows: bool = False,
         parked: Mapping[str, Any] | None = None,
         client: int = 0,
+        received: Arrays | None = None,
+        moments: Sequence[Moments] = (),
     ) -> None:
         self._plan, self._task, self._sampler, self._training = plan, plan.task, plan.sampler, plan.training
         self._flat, self._optimizer, self._data, self._g = flat, optimizer, data, g
@@ -107,13 +84,19 @@ class LocalTrainer:
         self._waits = plan.refreshes > 0 and collects
         self._looks = (plan.observing is not None or plan.halo is not None) and parked is None
         self._equal: dict[int, torch.Tensor] = {}
-        self._done: list[_Done] = []
-        self._walk = _Walk()
+        self._done: list[Done] = []
+        self._kept = moments
+        self.moments: list[Moments] = []
+        self._pull: Correction | None = None
+        if self._training.proximal and received is not None:
+            shared = {name: received[name] for name in plan.first}
+            self._pull = pull_towards(shared, self._training.proximal)
+        self._walk = Walk()
         self._blocks = plan.blocks(data)
         self._parked = parked
         self._untouched = parked is None
         self._meanwhile: Arrays = {}
-        self._replays: list[_Done] = list(parked["done"]) if parked else []
+        self._replays: list[Done] = list(parked["done"]) if parked else []
 
     def load(self, arrays: Arrays) -> None:
         """Overwrite the named parameters; what the client's model has just been loaded with is there already."""
@@ -149,21 +132,21 @@ class LocalTrainer:
         anew, unless it is the one it was paused at.
         """
         self._untouched, self._meanwhile = False, {}
-        hooks = _Hooks(penalty, hidden_penalty, correct_gradient, project)
+        hooks = Hooks(penalty, hidden_penalty, correct_gradient, project)
         if not self._flat.module.training:
             self._flat.module.train()
         if self._replays:
             self._restore(self._replays.pop(0))
-            self._note_done()
             return
-        self._optimizer.reset(self.learning_rate)
+        run = len(self.moments)
+        self._optimizer.reset(self.learning_rate, self._kept[run] if run < len(self._kept) else None)
         self._flat.freeze(frozen)
         if self._parked:
             fresh = True
             self._take_up()
         else:
             fresh = False
-            self._walk = _Walk(self._training.epochs if epochs is None else epochs)
+            self._walk = Walk(self._training.epochs if epochs is None else epochs)
             if self._looks:
                 self._look()
         with torch.no_grad():  # entered once: gradients are mostly written by hand
@@ -274,7 +257,7 @@ class LocalTrainer:
         """Return the encoding that the draws of a block share; None for none."""
         return self._plan.blocked.encode(module, self._data, block) if self._plan.blocked else None
 
-    def _train_draws(self, fresh: bool, hooks: _Hooks) -> None:
+    def _train_draws(self, fresh: bool, hooks: Hooks) -> None:
         """One step per draw; what the draws share is encoded once, and learns with the last of them."""
         walk, block = self._walk, self._blocks[self._walk.block]
         encoded = None
@@ -297,6 +280,8 @@ class LocalTrainer:
             losses = self._differentiate(draw, hooks, shared)
             if encoded is not None and shared is not None and shared.grad is not None and not walk.draws:
                 encoded.backward(shared.grad / count)  # type: ignore[no-untyped-call]
+            if self._pull is not None:
+                self._pull(self._flat.parameters, self._flat.gradients)
             if hooks.correct_gradient is not None:
                 hooks.correct_gradient(self._flat.parameters, self._flat.gradients)
             if self._training.clip > 0:
@@ -306,7 +291,7 @@ class LocalTrainer:
                 hooks.project(self._flat.parameters)
             self._note(draw, losses.numpy(force=True))
 
-    def _differentiate(self, draw: Draw, hooks: _Hooks, shared: torch.Tensor | None) -> torch.Tensor:
+    def _differentiate(self, draw: Draw, hooks: Hooks, shared: torch.Tensor | None) -> torch.Tensor:
         """Set the gradient of a step's objective; the losses of its examples."""
         flat = self._flat
         if shared is None and self._plan.manual and hooks.hidden_penalty is None:
@@ -337,7 +322,7 @@ class LocalTrainer:
             if added.requires_grad:
                 added.backward()  # type: ignore[no-untyped-call]
 
-    def _objective(self, found: Loss, draw: Draw, hooks: _Hooks) -> torch.Tensor:
+    def _objective(self, found: Loss, draw: Draw, hooks: Hooks) -> torch.Tensor:
         losses = example_losses(found)
         if draw.weights is None:
             loss = losses.mean()
@@ -372,10 +357,14 @@ class LocalTrainer:
         return self.steps, self.examples, self._loss, self._loss_sq
 
     def _note_done(self) -> None:
+        moments = self._optimizer.moments() if self._training.keep_moments else {}
+        self.moments.append(moments)
         if self._waits:  # else no later run can pause
-            self._done.append(_Done(self._flat.read(), self._counts()))
+            self._done.append(Done(self._flat.read(), self._counts(), moments))
 
-    def _restore(self, done: "_Done") -> None:
+    def _restore(self, done: Done) -> None:
+        self._done.append(done)
+        self.moments.append(done.moments)
         self._flat.load(done.arrays)
         self.steps, self.examples, self._loss, self._loss_sq = done.counts
 

@@ -10,15 +10,24 @@ from fedgraft.contracts import Aggregation, GroupedSharing, LinearSharing, Selec
 from fedgraft.engine.server.arrivals import Arrived
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards, norm
+from fedgraft.engine.server.server_step import ServerStep
 from fedgraft.wire.layouts import finite
 
 
 class Merging:
-    """Merge the updates that have arrived, within the safeguards; `aggregation` says what counts, None = everything."""
+    """Merge the updates that have arrived, within the safeguards.
+
+    `aggregation` says what counts, None = everything; `step` how far models go, None = to where they were merged.
+    """
 
     def __init__(
-        self, sharing: Sharing[Any], aggregation: Aggregation | None = None, safeguards: Safeguards | None = None
+        self,
+        sharing: Sharing[Any],
+        aggregation: Aggregation | None = None,
+        safeguards: Safeguards | None = None,
+        step: ServerStep | None = None,
     ) -> None:
+        self._step = step
         self._sharing, self._aggregation, self.safeguards = sharing, aggregation, safeguards or Safeguards()
         self._examples: Sequence[float] = ()
 
@@ -43,16 +52,20 @@ class Merging:
         known = arrived.trained.norms
         norms = {each.client: known[each.client] if each.client in known else norm(each.arrays) for each in updates}
         refused: dict[int, str] = {}
-        steps = not isinstance(self._sharing, LinearSharing)
-        for group, members in self._groups(state, updates).items() if steps else ():
+        moves = not isinstance(self._sharing, LinearSharing)
+        for group, members in self._groups(state, updates).items() if moves else ():
             refused |= self.safeguards.beyond(members, norms, norm(self._sharing.model(state.sharing, group)))
         while kept := arrived.without(refused).updates():
             groups = self._groups(state, kept)
-            counted = [each for members in groups.values() for each in (self._counted(members) if steps else members)]
+            counted = [each for members in groups.values() for each in (self._counted(members) if moves else members)]
+            counted.sort(key=lambda update: update.client)
             with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at
-                after = self._sharing.merge(state.sharing, sorted(counted, key=lambda update: update.client))
+                after, steps = self._sharing.merge(state.sharing, counted), state.server_optimizer
+                if self._step is not None:
+                    clients = [update.client for update in counted]
+                    after, steps = self._step.taken(state.sharing, after, clients, steps)
             if self._is_finite(after, kept):
-                state.sharing = after
+                state.sharing, state.server_optimizer = after, steps
                 state.sampler_shared = arrived.without(refused).sampler_shared(state.sampler_shared)
                 break
             worst = max(kept, key=lambda update: update.weight * norms[update.client]).client

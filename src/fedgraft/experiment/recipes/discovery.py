@@ -17,7 +17,16 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from fedgraft.contracts import Aggregation, Codec, RuntimeOptions, Sampler, Selector, Sharing, Task
+from fedgraft.contracts import (
+    Aggregation,
+    Codec,
+    RuntimeOptions,
+    Sampler,
+    Selector,
+    ServerOptimizer,
+    Sharing,
+    Task,
+)
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.yardstick import Yardstick
@@ -34,6 +43,7 @@ CONTRACTS: dict[str, type[Any]] = {
     "codecs": Codec,
     "sharing": Sharing,
     "aggregation": Aggregation,
+    "server_optimizers": ServerOptimizer,
     "tasks": Task,
     "models": Encoder,
     "data": Data,

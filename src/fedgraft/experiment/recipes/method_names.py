@@ -25,6 +25,7 @@ PACKAGES = {
             "codecs",
             "sharing",
             "aggregation",
+            "server_optimizers",
             "tasks",
             "models",
             "data",

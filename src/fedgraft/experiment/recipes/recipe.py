@@ -17,6 +17,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,11 @@ def parse_override(text: str) -> tuple[str, Any]:
     if not separator or not key.strip():
         raise InputError(f"{text!r} is not an override; write section.key=value, such as budget.bytes=2MB.")
     try:
-        return key.strip(), tomllib.loads(f"value = {value.strip()}")["value"]
+        read = tomllib.loads(f"value = {value.strip()}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
-        return key.strip(), value.strip()
+        read = value.strip()
+    is_time = isinstance(read, date | time)  # such as data.shares=20:40:40; no option is a time
+    return key.strip(), value.strip() if is_time else read
 
 
 def override(content: Section, changes: Mapping[str, Any]) -> Section:

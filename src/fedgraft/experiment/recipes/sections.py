@@ -27,6 +27,7 @@ METHODS = {
     "rows": "codecs",
     "sharing": "sharing",
     "aggregation": "aggregation",
+    "server_optimizer": "server_optimizers",
     "runtime": "runtimes",
 }
 """Sections that name a method, and the method's family."""
@@ -42,6 +43,8 @@ QUESTIONS = {
     "rows": "What do clients tell each other of nodes? The codec of these rows, for tasks that have any.",
     "sharing": "Shared how? What of the model is sent, and what a client trains by.",
     "aggregation": "What counts of what arrived? How updates become one.",
+    "server_optimizer": "How far does the model go? What the server makes of a merged change.\n"
+    'Without this section, or with name = "none", the model goes to where it was merged.',
     "runtime": "Where do clients live? In processes of this machine, on a cluster, or on machines of their own.",
 }
 """What each section that names a method decides."""

@@ -12,9 +12,11 @@ from fedgraft.contracts import (
     LayeredSampler,
     LinearSharing,
     LinearTask,
+    MovableSharing,
     ReportingSampler,
     Sampler,
     Selector,
+    ServerOptimizer,
     Sharing,
     SilentSharing,
     Task,
@@ -25,7 +27,12 @@ from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTas
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.recipe import section_of
+from fedgraft.experiment.recipes.sections import Section
 from fedgraft.wire.layouts import Layout
+
+NO_OPTIMIZER = "none"
+"""Name of no server optimiser, for an override of a recipe that has one."""
 
 
 def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
@@ -111,6 +118,28 @@ def check_merging(sharing: Sharing[Any], decay: float, aggregation: Aggregation,
     if isinstance(sharing, SilentSharing):  # a mean is nobody's model there
         allowed = f"0 with sharing {type(sharing).__name__}, whose clients are scored with the model that they keep"
         require(decay == 0, "evaluation.averaging", allowed, decay)
+
+
+def server_optimizer_of(content: Section, sharing: Sharing[Any]) -> ServerOptimizer[Any] | None:
+    """The server optimiser of a recipe, None for none.
+
+    Raises `InputError` where the sharing method's models cannot be moved.
+    """
+    section = section_of(content, "server_optimizer", default=NO_OPTIMIZER)
+    if section == {"name": NO_OPTIMIZER}:
+        return None
+    if section["name"] == NO_OPTIMIZER:
+        known = ", ".join(discovery.names("server_optimizers"))
+        raise InputError(f"[server_optimizer] needs a name for {', '.join(section.keys() - {'name'})}. Known: {known}.")
+    built: ServerOptimizer[Any] = discovery.build("server_optimizers", "server_optimizer", section)
+    if not isinstance(sharing, MovableSharing):
+        every = discovery.names("sharing")
+        fit = [name for name in every if issubclass(discovery.find("sharing", name), MovableSharing)]
+        raise InputError(
+            f"server_optimizer.name = {section['name']!r} moves a global model, which sharing {type(sharing).__name__} "
+            f"does not let it; {', '.join(fit)} do."
+        )
+    return built
 
 
 def judged(task: Task[Any, Any], metric: str, name: str) -> Task[Any, Any]:

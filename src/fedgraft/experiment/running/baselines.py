@@ -180,6 +180,7 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
         plan=sending_nothing(experiment.plan),
         selector=find("selectors", "all")(),
         aggregation=find("aggregation", "mean")(),
+        server_optimizer=None,
         safeguards=Safeguards(),
         stopping=Stopping(rounds=experiment.stopping.rounds),
         clock=Clock(),

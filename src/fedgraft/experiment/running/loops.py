@@ -7,19 +7,22 @@ from typing import Any
 from fedgraft.contracts import Runtime
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.merging import Merging
+from fedgraft.engine.server.server_step import ServerStep
 from fedgraft.experiment.experiment import Experiment
 
 
 def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | None = None) -> Loop:
     """Return the loop of an experiment over a runtime; it waits for a client for ever where there is no deadline."""
+    plan, optimizer = experiment.plan, experiment.server_optimizer
+    step = ServerStep(plan, optimizer) if optimizer else None
     return Loop(
-        plan=experiment.plan,
+        plan=plan,
         selector=experiment.selector,
         runtime=runtime,
         clock=experiment.clock,
         stopping=experiment.stopping,
         evaluation=experiment.evaluation,
-        merging=Merging(experiment.plan.sharing, experiment.aggregation, experiment.safeguards),
+        merging=Merging(plan.sharing, experiment.aggregation, experiment.safeguards, step),
         dropout=experiment.dropout,
         deadline_seconds=deadline_seconds,
         agreement=experiment.agreement,

@@ -198,7 +198,8 @@ def resume(
             experiment = with_rounds(experiment, rounds, stored and stored[0])
         if stored is not None:
             stored = reopened(run_folder, experiment, stored, rounds is not None)
-            check_state(stored[0], experiment.plan, experiment.selector, str(folder / CHECKPOINT / STATE))
+            where, optimizer = str(folder / CHECKPOINT / STATE), experiment.server_optimizer
+            check_state(stored[0], experiment.plan, experiment.selector, where, optimizer)
         made = stored[0].round if stored else 0
         require(
             experiment.stopping.rounds >= made, "rounds", f">= {made}, as many as were made", experiment.stopping.rounds

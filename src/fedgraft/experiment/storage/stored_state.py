@@ -12,7 +12,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 import numpy as np
 
 from fedgraft import wire
-from fedgraft.contracts import Selector, View
+from fedgraft.contracts import Selector, ServerOptimizer, View
 from fedgraft.contracts.values import SCORED_SPLITS as SPLITS
 from fedgraft.contracts.values import Halo
 from fedgraft.engine.plan import Plan
@@ -22,7 +22,7 @@ from fedgraft.engine.server.ledger import DIRECTIONS, LATER, PURPOSES
 from fedgraft.engine.server.run_state import FAILURES, POINT, RunState
 from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.experiment.storage.folder_check import ROWS, memory_of
-from fedgraft.wire.layouts import Array
+from fedgraft.wire.layouts import Array, Layout
 
 _CONTENT: Final[dict[str, Any]] = {
     "format": int,
@@ -59,7 +59,7 @@ _IN_FLIGHT: Final[dict[str, Any]] = {
     "report": dict[str, float],
     "arrays": dict[str, Array],
 }
-LATER_FIELDS: Final = ("borders", "smoothed")
+LATER_FIELDS: Final = ("borders", "smoothed", "server_optimizer")
 """Tables of a run's state that came later, and are empty in runs of earlier versions."""
 _NAMES: Final = {int: "a whole number >= 0", float: "a number", str: "a text", dict: "a table", list: "a list"}
 
@@ -144,7 +144,9 @@ def _check_columns(curve: Mapping[str, Array], complete: bool) -> None:
 # --- as part of a run -------------------------------------------------------------------------------------------------
 
 
-def check_state(state: RunState, plan: Plan, selector: Selector[Any], where: str) -> None:
+def check_state(
+    state: RunState, plan: Plan, selector: Selector[Any], where: str, optimizer: ServerOptimizer[Any] | None = None
+) -> None:
     """Raise `InputError` unless this run can go on from a state that `checked_state` returned, of the file `where`.
 
     All that the loop and the methods rely on must be there.
@@ -157,6 +159,7 @@ def check_state(state: RunState, plan: Plan, selector: Selector[Any], where: str
         _check_broadcast(state, plan)
         _check_in_flight(state, plan)
         _check_methods(state, plan, selector)
+        _check_server_optimizer(state, plan, optimizer)
         _check_smoothing(state, plan)
 
 
@@ -266,6 +269,21 @@ def _check_methods(state: RunState, plan: Plan, selector: Selector[Any]) -> None
     view = View(1, samples, ones, ones, np.ones(len(samples)), samples > 0)
     _check_like(state.selector, selector.init(view), "state.selector")
     _demand(plan.guided is not None or state.sampler is None, "state.sampler is of another sampler")
+
+
+def _check_server_optimizer(state: RunState, plan: Plan, optimizer: ServerOptimizer[Any] | None) -> None:
+    """The server optimiser's states, with which it must be able to step."""
+    if not state.server_optimizer or optimizer is None:
+        _demand(not state.server_optimizer, "state.server_optimizer is of another recipe")
+        return
+    model = {name: array for name, array in plan.first.items() if name in plan.learnt}
+    still, begun = {name: np.zeros(array.shape) for name, array in model.items()}, optimizer.init(model)
+    for group, kept in state.server_optimizer.items():
+        where = f"state.server_optimizer.{group}"
+        _check_like(kept, begun, where)
+        with _within(where):
+            moves, _ = optimizer.step(kept, still)
+            wire.check(moves, Layout.of(still))
 
 
 def _check_smoothing(state: RunState, plan: Plan) -> None:

@@ -34,12 +34,15 @@ class PygNodes(OwnNodes):
             yelp_reviews, flickr, ogbn_products or ogbn_arxiv.
         clients: over how many the nodes are dealt, >= 1; 100 in FedAIS.
         partition: "iid", at random in equal numbers; "dirichlet", class by class in drawn proportions, at least five
-            nodes a client; or "louvain", communities, the largest first, each to the client with the fewest nodes.
+            nodes a client; "louvain", communities, the largest first, each to the client with the fewest nodes;
+            "louvain_even", communities cut so that clients have about equal numbers (FedSage, OpenFGL); or "metis",
+            parts of equal size with few edges between them, by the package pymetis.
         alpha: of the Dirichlet distribution, > 0; smaller is more uneven; 0.5 in FedAIS, and 0.05 to 100.
         edges: share of undirected edges that are kept, drawn at random, in (0, 1]; 0.5 in FedAIS.
         fold: which of five folds is the test set, 0..4; of the rest a fifth is for validation.
-        shares: "64:16:20", that; or "80:10:10", where half of the fold is for validation and half for test: FedAIS
-            prints both five folds and 0.8 / 0.1 / 0.1 (Table 1).
+        shares: "64:16:20", that; "80:10:10", where half of the fold is for validation and half for test (FedAIS prints
+            both five folds and 0.8 / 0.1 / 0.1, Table 1); or "20:40:40", where the fold is the training set (OpenFGL).
+        between: whether edges between clients are kept; without them a graph is cut as most papers cut it.
     """
 
     task: ClassVar[str] = "node"
@@ -47,11 +50,12 @@ class PygNodes(OwnNodes):
     root: Path
     set: str = "pubmed"
     clients: int = 100
-    partition: Literal["iid", "dirichlet", "louvain"] = "iid"
+    partition: Literal["iid", "dirichlet", "louvain", "louvain_even", "metis"] = "iid"
     alpha: float = 0.5
     edges: float = 1.0
     fold: int = 0
-    shares: Literal["64:16:20", "80:10:10"] = "64:16:20"
+    shares: Literal["64:16:20", "80:10:10", "20:40:40"] = "64:16:20"
+    between: bool = True
 
     def __post_init__(self) -> None:
         require_one_of("PygNodes.set", self.set, SETS)
@@ -64,4 +68,13 @@ class PygNodes(OwnNodes):
         return self._dealing().deal(collection.whole, seed)
 
     def _dealing(self) -> NodeDealing:
-        return NodeDealing("PygNodes", self.clients, self.partition, self.alpha, self.fold, self.shares, self.edges)
+        return NodeDealing(
+            "PygNodes",
+            self.clients,
+            self.partition,
+            self.alpha,
+            self.fold,
+            self.shares,
+            edges=self.edges,
+            between=self.between,
+        )

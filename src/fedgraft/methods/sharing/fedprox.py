@@ -1,16 +1,11 @@
 """FedProx: FedAvg whose clients are held near the model that they received."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from fedgraft.contracts import Trainer
-from fedgraft.contracts.values import Correction
 from fedgraft.errors import require
 from fedgraft.methods.one_model import OneModel
+from fedgraft.nn.proximal import pull_towards
 from fedgraft.wire.layouts import Arrays, Tree
 
 
@@ -19,6 +14,7 @@ class FedProx(OneModel):
     """FedProx: FedAvg whose clients are held near the model that they received.
 
     Every local step minimises the client's loss plus mu / 2 ||w - received||^2, over the parameters that are shared.
+    It is FedAvg with `training.proximal`, which any other sharing method takes as well; with both, they add up.
 
     Source: Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020, Eq. (2), Algorithm 2.
     Differs: everybody trains the configured epochs; the paper also lets slow clients stop early. Updates are weighted
@@ -43,16 +39,5 @@ class FedProx(OneModel):
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """The common round, pulled towards what was received."""
         trainer.load(received)
-        trainer.run(correct_gradient=self._pull(received) if self.mu else None)
+        trainer.run(correct_gradient=pull_towards(received, self.mu) if self.mu else None)
         return trainer.difference(received), memory
-
-    def _pull(self, received: Arrays) -> Correction:
-        centre = {name: torch.from_numpy(np.array(array)) for name, array in received.items()}
-
-        def pull(parameters: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -> None:
-            for name, there in centre.items():
-                if name in gradients:  # running statistics have none
-                    here = parameters[name].detach()
-                    gradients[name].add_(here - there.to(here.device), alpha=self.mu)
-
-        return pull

@@ -7,7 +7,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import GroupedSharing, Indices, PersonalSharing, Update
+from fedgraft.contracts import GroupedSharing, Indices, MovableSharing, PersonalSharing, Update
 from fedgraft.errors import require_options
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays
@@ -26,7 +26,7 @@ class State(TypedDict):
 
 
 @dataclass(frozen=True)
-class GCFL(GroupedSharing[State], PersonalSharing[State]):
+class GCFL(GroupedSharing[State], MovableSharing[State], PersonalSharing[State]):
     """GCFL: clusters of clients that split where their updates disagree, each with a model of its own.
 
     All clients start in one cluster. A cluster's model moves by its members' weighted mean update. It is split in two
@@ -114,6 +114,10 @@ class GCFL(GroupedSharing[State], PersonalSharing[State]):
         for cluster, model in enumerate(models):
             models[cluster] = _moved(model, [u for u in updates if clusters[u.client] == cluster], len(updates))
         return {**noted, "models": models, "clusters": clusters, "norms": norms}
+
+    def with_model(self, state: State, group: int, model: Arrays) -> State:
+        """Put a model in place of a cluster's."""
+        return {**state, "models": [*state["models"][:group], model, *state["models"][group + 1 :]]}
 
     def _noted(self, state: State, updates: Sequence[Update]) -> State:
         """The state with the clients' new updates and norms noted."""

@@ -13,8 +13,8 @@ from fedgraft.wire.layouts import Arrays
 class Local(SilentSharing[None]):
     """Local: every client trains by itself; nothing is ever sent.
 
-    What any federation has to beat. All start from the same drawn model, train each round as under any other method
-    (the optimiser starts afresh each round), and keep what was best on their own validation split.
+    What any federation has to beat. All start from the same drawn model, train each round as under any other method,
+    and keep what was best on their own validation split.
 
     Source: "self-train" of Xie et al., "GCFL", NeurIPS 2021, section 5, and of CEFGL, section 5.1.
     Differs: nothing.

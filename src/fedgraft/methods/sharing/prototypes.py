@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts import ExtendedSharing, HiddenSharing, Trainer, Update
+from fedgraft.contracts import ExtendedSharing, HiddenSharing, MovableSharing, Trainer, Update
 from fedgraft.errors import require, require_options
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
@@ -35,7 +35,7 @@ class State(TypedDict):
 
 
 @dataclass(frozen=True)
-class Prototypes(ExtendedSharing[State], HiddenSharing[State]):
+class Prototypes(ExtendedSharing[State], HiddenSharing[State], MovableSharing[State]):
     """Prototypes: FedAvg whose clients keep their embeddings near the mean embedding of a client like them.
 
     A client's prototype C_k is the mean of the last hidden layer over its training examples. The server keeps the last
@@ -123,6 +123,10 @@ class Prototypes(ExtendedSharing[State], HiddenSharing[State]):
         for update in updates:
             prototypes[update.client], heard[update.client] = update.arrays[OWN], merges
         return {"model": moved(state["model"], updates), "prototypes": prototypes, "heard": heard, "merges": merges}
+
+    def with_model(self, state: State, group: int, model: Arrays) -> State:
+        """Put a model in place of the global one."""
+        return {**state, "model": model}
 
 
 def nearest(prototypes: NDArray[np.float32], own: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedgraft.contracts import ExtendedSharing, Trainer, Update
+from fedgraft.contracts import ExtendedSharing, MovableSharing, Trainer, Update
 from fedgraft.errors import require, require_one_of
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
@@ -26,7 +26,7 @@ class State(TypedDict):
 
 
 @dataclass(frozen=True)
-class Scaffold(ExtendedSharing[State]):
+class Scaffold(ExtendedSharing[State], MovableSharing[State]):
     """Scaffold: FedAvg whose clients correct each step by how far their gradients are off everybody's.
 
     The server has a control c, the mean gradient of all clients, and every client i its own c_i; both are 0 at first.
@@ -120,6 +120,10 @@ class Scaffold(ExtendedSharing[State]):
             "control": moved(state["control"], updates, len(updates) / state["clients"]),
             "clients": state["clients"],
         }
+
+    def with_model(self, state: State, group: int, model: Arrays) -> State:
+        """Put a model in place of the global one; the control stays."""
+        return {**state, "model": model}
 
 
 def _zeros(arrays: Arrays) -> Arrays:

@@ -9,7 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts import ExtendedSharing, GroupedSharing, PartsSharing, PersonalSharing, Trainer, Update
+from fedgraft.contracts import (
+    ExtendedSharing,
+    GroupedSharing,
+    MovableSharing,
+    PartsSharing,
+    PersonalSharing,
+    Trainer,
+    Update,
+)
 from fedgraft.contracts.values import Correction
 from fedgraft.errors import ClientError, require_one_of, require_options
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
@@ -33,7 +41,9 @@ class State(TypedDict):
 
 
 @dataclass(frozen=True)
-class SpreadGNN(ExtendedSharing[State], GroupedSharing[State], PartsSharing[State], PersonalSharing[State]):
+class SpreadGNN(
+    ExtendedSharing[State], GroupedSharing[State], MovableSharing[State], PartsSharing[State], PersonalSharing[State]
+):
     """SpreadGNN: no server; neighbours average their models and learn how their tasks are related.
 
     Every client has a model of its own. After training, it becomes the mean, weighted by examples, of its own and its
@@ -152,6 +162,10 @@ class SpreadGNN(ExtendedSharing[State], GroupedSharing[State], PartsSharing[Stat
                 parts = [(weight / total, trained[other]) for other, weight in near.items()]
                 models[client] = _mean(state["models"][client], parts)
         return {"models": models, "heads": heads}
+
+    def with_model(self, state: State, group: int, model: Arrays) -> State:
+        """Put a model in place of a client's."""
+        return {**state, "models": [*state["models"][:group], model, *state["models"][group + 1 :]]}
 
     def _neighbours(self, client: int, clients: int) -> list[int]:
         """Return a client's neighbours, ascending, without itself."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedgraft.domains.nodes.base import partitions
-from fedgraft.domains.nodes.base.partitions import NodeDealing, louvain, thin
+from fedgraft.domains.nodes.base.partitions import NodeDealing, louvain, louvain_even, metis, thin
 from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
 
@@ -37,6 +37,36 @@ def test_the_largest_community_first_to_the_client_with_the_fewest_nodes() -> No
     assert [int(owner[s]) for s in starts[:-1]] == [0, 1, 1, 0]
 
 
+def test_an_even_cut_deals_pieces_of_communities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cliques of 7, 3 and 2; three clients' share is 4, pieces have 3 at most: 3 3 1, 3 and 2."""
+    monkeypatch.setattr(partitions, "SLACK", 1)
+    sizes = [7, 3, 2]
+    starts = np.cumsum([0, *sizes])
+    edges = [(int(s) + a, int(s) + b) for s, n in zip(starts, sizes, strict=False) for a in range(n) for b in range(a)]
+    owner = louvain_even(whole(edges, [0, 1] * 6), 3, g())
+    assert owner.tolist() == [0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 0, 0], "3 3 3 in turn, 2 where fewest are, 1 to the next"
+
+
+@pytest.mark.parametrize("cut", [louvain_even, metis], ids=lambda each: each.__name__)
+def test_even_cuts_give_clients_equal_numbers(cut) -> None:
+    if cut is metis:
+        pytest.importorskip("pymetis")
+    ring = [(k, (k + step) % 300) for k in range(300) for step in (1, 2)]
+    owner = cut(whole(ring, [0, 1] * 150), 5, g())
+    counts = np.bincount(owner, minlength=5)
+    assert counts.sum() == 300
+    assert np.abs(counts - 60).max() <= partitions.SLACK
+    assert owner.tolist() == cut(whole(ring, [0, 1] * 150), 5, g()).tolist()
+
+
+def test_edges_between_clients_may_be_dropped() -> None:
+    graph = whole(CLIQUES, [0, 1] * 5)
+    kept, dropped = (NodeDealing("Toy", 2, "louvain", between=between).deal(graph, 1) for between in (True, False))
+    assert [shard.halo for shard in kept] == [1, 1]
+    assert [shard.halo for shard in dropped] == [0, 0]
+    assert directed(dropped) == [pair for pair in directed(kept) if {int(node) < 5 for node in pair} != {True, False}]
+
+
 def test_more_clients_than_communities_take_a_finer_resolution(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         owner = louvain(whole(CLIQUES, [0, 1] * 5), 4, g())
@@ -47,7 +77,7 @@ def test_more_clients_than_communities_take_a_finer_resolution(caplog: pytest.Lo
 
 def test_communities_of_a_large_graph_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partitions, "LOUVAIN_EDGES", 4)
-    with pytest.raises(InputError, match=r"takes graphs of at most 4 edges; toy has 5\. Take 'iid' or 'dirichlet'"):
+    with pytest.raises(InputError, match=r"found in graphs of at most 4 edges; toy has 5\. Take partition 'iid'"):
         louvain(whole(), 2, g())
 
 
@@ -90,13 +120,16 @@ def test_who_holds_a_node_depends_on_the_seed_and_not_on_edges_and_fold() -> Non
     ("options", "message"),
     [
         ({"clients": 0}, "Toy.clients must be at least 1; got 0"),
-        ({"partition": "even"}, "Toy.partition must be one of 'iid', 'dirichlet', 'louvain'; got 'even'"),
+        (
+            {"partition": "even"},
+            "Toy.partition must be one of 'iid', 'dirichlet', 'louvain', 'louvain_even', 'metis'; got 'even'",
+        ),
         ({"alpha": 0.0}, "Toy.alpha must be above 0; got 0.0"),
         ({"alpha": float("inf")}, "Toy.alpha must be above 0; got inf"),
         ({"edges": 0.0}, r"Toy.edges must be in \(0, 1\]; got 0.0"),
         ({"edges": 1.5}, r"Toy.edges must be in \(0, 1\]; got 1.5"),
         ({"fold": 5}, r"Toy.fold must be 0\.\.4; got 5"),
-        ({"shares": "8:1:1"}, "Toy.shares must be one of '64:16:20', '80:10:10'; got '8:1:1'"),
+        ({"shares": "8:1:1"}, "Toy.shares must be one of '64:16:20', '80:10:10', '20:40:40'; got '8:1:1'"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

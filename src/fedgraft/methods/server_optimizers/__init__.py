@@ -1,0 +1,1 @@
+"""Server optimisers, one per file."""
