@@ -38,6 +38,7 @@ POOLABLE: dict[str, Callable[[], Data[Any]]] = {
     "graph_regression": lambda: Molecules(clients=1, graphs=40, labels="numbers"),
 }
 """Data whose clients could be one; graphs of clients with other features could not."""
+LINEAR = discovery.build("models", "model", {"name": "mlp", "hidden": []})
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in DATA},
     "rating, users shared": ("rating", {"share": "users"}),
@@ -77,6 +78,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "ranking, one table": ("ranking", {"tied": True, "negatives": 0}),
     "typed node, few neighbours": ("typed_node", {"neighbours": 2, "dropout": 0.2}),
     "typed node, inputs smoothed": ("typed_node", {"propagate": 2, "scale": 1.0}),
+    "node, linear": ("node", {"encoder": LINEAR, "share_states": False, "scale": 2.0}),
+    "node regression, linear": ("node_regression", {"encoder": LINEAR, "share_states": False}),
     "node, generator": ("node", {"share_states": False, "share_features": False, "generator": True, "elsewhere": 9}),
 }
 """Every task with its defaults, and with options that change what the laws are about."""

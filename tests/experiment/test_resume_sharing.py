@@ -33,8 +33,8 @@ LATE = {
     ],
 }
 OF_USERS_AND_ITEMS = {"fedgnn", "fesog"}
-SURVIVES_ELSEWHERE = {"fedsage_plus"}
-"""In a test of its own."""
+SURVIVES_ELSEWHERE = {"fedsage_plus", "ridge"}
+"""In tests of their own."""
 OF_GRAPHS = sorted({*discovery.names("sharing")} - OF_USERS_AND_ITEMS - SURVIVES_ELSEWHERE)
 OPTIONS = {"gcfl": {"sharing.after": 1, "sharing.mean_norm": 9.0, "sharing.max_norm": 0.0, "sharing.series": True}}
 SELECTORS = ["all", "random", "oort", "fedacs", "reputation_ucb", "rpfl"]

@@ -40,7 +40,8 @@ TASKS = {
 ANY_TASK = ("cefgl", "fedavg", "fedper", "fedprox", "gcfl", "local", "scaffold")
 SOME_TASKS = {
     "rating": ("fedgnn", "fesog"),
-    "node": ("fedsage_plus",),
+    "node": ("fedsage_plus", "ridge"),
+    "node_regression": ("ridge",),
     "graph": ("fedstar", "prototypes", "spreadgnn"),
     "graph_regression": ("fedstar", "spreadgnn"),
     "typed_node": ("prototypes", "spreadgnn"),
@@ -51,7 +52,7 @@ ALIKE = ("fedprox", "gcfl", "scaffold")
 """Sharing methods whose models are found as others' are: in some tasks they are left to the long tests."""
 EXPORTED = {
     *product(["rating"], ANY_TASK),  # fedgnn and fesog have a row for each item
-    *product(["node"], ANY_TASK),
+    *product(["node"], [*ANY_TASK, "ridge"]),
     *product(["graph"], [*ANY_TASK[1:], "prototypes", "spreadgnn"]),  # under cefgl two models answer as one
     *product(["link"], ANY_TASK),
     *product(["graph_regression"], [*ANY_TASK, "cefgl", "prototypes", "spreadgnn"]),
@@ -64,7 +65,9 @@ NEED_OPTIONS = ("fedgnn", "fesog", "fedsage_plus")
 def changed(task, sharing):
     """A recipe, and what is changed of it."""
     recipe, changes = TASKS[task]
-    return sharing if sharing in NEED_OPTIONS else recipe, {**changes, **ROUNDS, "sharing.name": sharing}
+    linear = {"model": {"name": "mlp", "hidden": []}} if sharing == "ridge" else {}
+    changes = {key: value for key, value in changes.items() if not (linear and key.startswith("model"))}
+    return sharing if sharing in NEED_OPTIONS else recipe, {**changes, **linear, **ROUNDS, "sharing.name": sharing}
 
 
 def params():

@@ -16,6 +16,7 @@ beside the contract, which a method inherits where it needs it. The engine's pla
 
 from fedgraft.contracts.aggregation import Aggregation
 from fedgraft.contracts.codec import Codec
+from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.runtime import Runtime, RuntimeOptions
 from fedgraft.contracts.sampler import (
     ActiveSampler,
@@ -33,6 +34,7 @@ from fedgraft.contracts.sharing import (
     ExtendedSharing,
     GroupedSharing,
     HiddenSharing,
+    LinearSharing,
     MovableSharing,
     PartsSharing,
     PersonalSharing,
@@ -56,6 +58,7 @@ from fedgraft.contracts.values import (
     Probe,
     Projection,
     Questions,
+    Regression,
     Selection,
     Stage,
     State,
@@ -83,6 +86,9 @@ __all__ = [
     "HiddenSharing",
     "Indices",
     "LayeredSampler",
+    "Linear",
+    "LinearSharing",
+    "LinearTask",
     "MovableSharing",
     "Observations",
     "ObservingSampler",
@@ -96,6 +102,7 @@ __all__ = [
     "Projection",
     "Questions",
     "RefreshingSampler",
+    "Regression",
     "ReportingSampler",
     "Runtime",
     "RuntimeOptions",

@@ -1,11 +1,12 @@
-"""Shared how? The contract of sharing methods, and nine abilities."""
+"""Shared how? The contract of sharing methods, and ten abilities."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Self
 
 import numpy as np
 
+from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.values import State, Trainer, Update
 from fedgraft.wire.layouts import Arrays, Layout, Tree
 
@@ -137,3 +138,19 @@ class HiddenSharing(Sharing[State]):
     @abstractmethod
     def fitted(self, width: int) -> Self:
         """Return this method for a hidden layer of this width. Raises `InputError` if it cannot be."""
+
+
+class LinearSharing(Sharing[State]):
+    """Ability: solve for a linear model, a `LinearTask`'s, from sums over training examples.
+
+    What clients upload is no step of the model. So it is neither clipped nor weighed, no rule of aggregation has a part
+    in it, and its size is not held against that of others.
+    """
+
+    @abstractmethod
+    def fitted(self, linear: Linear) -> Self:
+        """Return this method for a linear model. Raises `InputError` if it cannot be."""
+
+    @abstractmethod
+    def within(self, pays: Callable[[Layout], bool] | None) -> Self:
+        """Return this method, once fitted, with uploads for which a byte budget `pays`; None = there is no budget."""

@@ -4,7 +4,7 @@ They are data without behaviour of their own.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -264,6 +264,21 @@ Projection = Callable[[Mapping[str, torch.Tensor]], None]
 """Given parameters by name, changes them in place after a step."""
 
 
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Training examples as a linear model sees them.
+
+    Args:
+        inputs: float32 [examples, features].
+        targets: float32 [examples, outputs]; of classes 1 for the example's own and 0 for others.
+        weights: float32 [examples], >= 0, how often each counts.
+    """
+
+    inputs: NDArray[np.float32]
+    targets: NDArray[np.float32]
+    weights: NDArray[np.float32]
+
+
 class Trainer(Protocol):
     """A client's local training, as a sharing method may steer it: the common loop with four hooks.
 
@@ -304,6 +319,12 @@ class Trainer(Protocol):
 
     def observe(self) -> Observations:
         """What the model makes of all training examples now; only where the task is an `ObservedTask`."""
+
+    def regression(self) -> Iterator[Regression]:
+        """All training examples as a linear model sees them, in parts; only where the task has a `linear` model.
+
+        The loss that the round tells is that of the model as it is when this is first asked for.
+        """
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from fedgraft.contracts import (
     GroupedSharing,
     GuidedSampler,
     Indices,
+    LinearTask,
     ObservingSampler,
     PersonalSharing,
     ReportingSampler,
@@ -124,6 +125,9 @@ class Abilities:
 
     observed: cached_property[ObservedTask[Any, Any] | None] = _able("task", ObservedTask)
     """The task, if it says what a model makes of all training examples."""
+
+    linear: cached_property[LinearTask[Any, Any] | None] = _able("task", LinearTask, "linear")
+    """The task, if its model is linear."""
 
     active: cached_property[ActiveSampler[Any] | None] = _able("sampler", ActiveSampler)
     """The sampler, if it sees what the model makes of all training examples before every pass."""

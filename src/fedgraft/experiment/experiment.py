@@ -5,7 +5,7 @@ Everything is checked and every method built before any data are loaded. Unknown
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -61,7 +61,7 @@ from fedgraft.experiment.recipes.sections import (
     as_section,
     plain,
 )
-from fedgraft.experiment.recipes.suiting import check_averaging, check_needs, fitted_sampler, fitted_sharing
+from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_sampler, fitted_sharing
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.experiment.seen_rows import untested
@@ -194,14 +194,11 @@ class Experiment:
         if (suited := suiting.judged_by_data(self.plan.task, self.data, shards)) != self.plan.task:
             return self.with_task(suited).fitted(shards)
         task = self.plan.task.fitted(shards) if isinstance(self.plan.task, FittedTask) else self.plan.task
-        if task == self.plan.task:
+        fitted = suiting.affordable(self.plan, task, self.stopping.bytes, len(shards))
+        if task == self.plan.task and fitted == self.plan.sharing:
             return self
-        cls: type[Any] = type(task)
-        for each in fields(cls):
-            value, fitted = getattr(self.plan.task, each.name), getattr(task, each.name)
-            if each.default is not MISSING and value not in (each.default, fitted):
-                raise InputError(f"task.{each.name} must be {fitted!r} with these data; got {value!r}.")
-        return self.with_task(task)
+        suiting.check_told(self.plan.task, task)
+        return self.with_task(task, fitted)
 
     def among(self, count: int) -> "Experiment":
         """Return the experiment with a cohort of no more than so many clients, with a note where one was asked for."""
@@ -213,11 +210,12 @@ class Experiment:
         selector: Any = replace(self.selector, clients=count)  # type: ignore[type-var]
         return replace(self, selector=selector, sections=self._with_sections(selector=selector))
 
-    def with_task(self, task: Task[Any, Any]) -> "Experiment":
+    def with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Experiment":
         """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
-        sharing, sampler = fitted_sharing(self.plan.sharing, task), fitted_sampler(self.plan.sampler, task)
-        plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=_build_rows(self.sections, task))
+        sharing = sharing or fitted_sharing(self.plan.sharing, task)
+        sampler, rows = fitted_sampler(self.plan.sampler, task), _build_rows(self.sections, task)
+        plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows)
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
         sections = self._with_sections(sharing=sharing, sampler=sampler)
         return replace(self, plan=plan, sections={**sections, "task": {**self.sections["task"], **known}})
@@ -271,7 +269,7 @@ def build(recipe: str, content: Section) -> Experiment:
         name: discovery.construct(cls, name, _with_sizes(name, section_of(content, name, named=False)), named=False)
         for name, cls in SETTINGS.items()
     }
-    check_averaging(sharing, settings["evaluation"].averaging)
+    check_merging(sharing, settings["evaluation"].averaging, aggregation, settings["safeguards"].clip)
     task = suiting.judged(task, settings["evaluation"].metric, task_name)
     budget = settings.pop("budget")
     size = parse_bytes(budget.bytes, "budget.bytes")

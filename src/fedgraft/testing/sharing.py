@@ -25,6 +25,7 @@ MODEL = {
 KEPT = {"optimizer": "adam", "learning_rate": 0.05, "keep_moments": True, "proximal": 0.1}
 CLIENTS = 4
 HIDDEN = 3
+LINEAR = contracts.Linear("structure.w", "head.b", 2, 1, classes=False)
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,10 @@ class Case:
 
     @property
     def method(self) -> Any:
-        """The method, for a hidden layer of the width that the toy model has."""
+        """The method, for a hidden layer of the width that the toy model has, or the linear model of these laws."""
         method = self.cls(**self.options)
+        if isinstance(method, contracts.LinearSharing):
+            return method.fitted(LINEAR)
         return method.fitted(HIDDEN) if isinstance(method, contracts.HiddenSharing) else method
 
     @property
@@ -219,7 +222,12 @@ def a_run_that_is_stopped_and_taken_up_ends_with_the_same_bits(case: Case) -> No
 @LAWS.every
 def a_task_without_the_parts_is_refused(case: Case) -> None:
     """Name the parts that it needs before a run, or need none."""
-    if case.demands:
+    if issubclass(case.cls, contracts.LinearSharing):
+        with expect_error(
+            InputError, "a model that is not linear must be refused", r"solves for a linear model, which"
+        ):
+            case.toy(parted=True)
+    elif case.demands:
         text = r"needs a task that offers .*, which 'fedgraft\.testing\.toy:Line' with these options does not; it"
         text = text if case.parts else r"sees what a model makes of examples, which task Line does not tell"
         with expect_error(InputError, "a task without the parts must be refused", text):

@@ -12,6 +12,7 @@ from fedgraft.contracts import Draw
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.contracts.detailed_scores import DetailedScores
+from fedgraft.contracts.linear import LinearTask
 from fedgraft.contracts.staged_statistics import StagedTask, of_stage
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
@@ -58,6 +59,39 @@ def what_the_model_makes_of_examples_is_what_their_losses_say(case: TaskCase) ->
         sums = np.abs(seen.probabilities.sum(1) - 1).max(initial=0)
         expect(sums < 1e-4, "probabilities must sum to 1", sums)
         expect((seen.centrality >= 0).all(), "centralities must be >= 0", seen.centrality)
+
+
+@LAWS.having(LinearTask)
+def a_linear_model_sees_the_inputs_that_are_told(case: TaskCase) -> None:
+    """Keep an example's loss where weights and bias move so that its outputs stay, and change it where they do not."""
+    task = case.task
+    assert isinstance(task, LinearTask)
+    if (linear := task.linear) is None:
+        return
+    g = np.random.default_rng(0)
+    for client in range(len(case.shards)):
+        data = case.prepared(client)
+        model, every = case.drawn(data), np.arange(task.examples(data))
+        told, parameters = task.regression(data, every), dict(model.named_parameters())
+        shapes = told.inputs.shape, told.targets.shape, told.weights.shape
+        wanted = (len(every), linear.features), (len(every), linear.outputs), (len(every),)
+        expect(shapes == wanted, "inputs, targets and weights must be of the examples", shapes, wanted)
+        expect({*parameters} == {linear.weight, linear.bias}, "a linear model has two parameters", {*parameters})
+        hot = (np.sort(told.targets, 1) == np.eye(linear.outputs)[-1]).all()
+        expect(hot or not linear.classes, "targets of classes must be 1 once and 0 elsewhere", told.targets)
+        move = g.standard_normal((linear.outputs, linear.features)).astype(np.float32)
+        with torch.no_grad():
+            before = losses(task, model, data, Draw(every)).numpy()
+            weight = parameters[linear.weight]
+            weight.add_(torch.from_numpy(move.T if linear.by_features else move).reshape(weight.shape))
+            for example in every[:5]:
+                bias = parameters[linear.bias].clone()
+                parameters[linear.bias].sub_(torch.from_numpy(move @ told.inputs[example]))
+                after = losses(task, model, data, Draw(every)).numpy()
+                near = np.isclose(after[example], before[example], rtol=1e-3, atol=1e-4)
+                expect(near, "inputs must be what the model sees", after[example], before[example])
+                expect(not np.allclose(after, before, rtol=1e-3), "weights must be what the model learns", after)
+                parameters[linear.bias].copy_(bias)
 
 
 @LAWS.having(ClassifyingTask)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Observations, Sums, Task
+from fedgraft.contracts import Draw, Indices, Linear, LinearTask, Observations, Regression, Sums
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.task import Loss, example_losses
@@ -57,7 +57,7 @@ class Lines(Data[Points]):
 
 
 @dataclass(frozen=True)
-class Line(Task[Points, Points]):
+class Line(LinearTask[Points, Points]):
     """Least squares.
 
     Args:
@@ -87,6 +87,16 @@ class Line(Task[Points, Points]):
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Draw a plane."""
         return Plane(self.width, g)
+
+    @property
+    def linear(self) -> Linear | None:
+        """Return the plane."""
+        return Linear("weight", "bias", self.width, 1, classes=False)
+
+    def regression(self, data: Points, examples: Indices) -> Regression:
+        """Return training points and their values."""
+        rows = _rows(data, 0)[examples]
+        return Regression(data.x[rows], data.y[rows, None], np.ones(len(rows), np.float32))
 
     def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: Tensor | None) -> Loss:
         """Return squared errors."""
@@ -142,6 +152,10 @@ class PartedLine(Line, ObservedTask[Points, Points], PartsTask[Points, Points], 
         {"structure", "head", "generator", "ensemble", "embeddings", "relations"}
     )
     stochastic: ClassVar[bool] = True
+
+    @property
+    def linear(self) -> None:
+        """Return None: a sum of linear maps has more parameters than one."""
 
     @property
     def hidden_width(self) -> int:

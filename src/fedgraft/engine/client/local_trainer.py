@@ -1,7 +1,7 @@
 """A client's local training: the common SGD loop that sharing methods may steer by three hooks."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import Correction, Draw, HiddenPenalty, Indices, Observations, Penalty, Projection, Stage
 from fedgraft.contracts.task import Loss, example_losses
-from fedgraft.contracts.values import Losses
+from fedgraft.contracts.values import Losses, Regression
 from fedgraft.engine.client.training_run import Done, Hooks, Walk
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.training import Moments, Optimizer
@@ -22,6 +22,8 @@ from fedgraft.wire.layouts import Arrays
 
 SEEDS = 2**31
 """Number of different seeds of a draw."""
+PART = 1024
+"""Examples of a part of `LocalTrainer.regression`: some megabytes of features."""
 
 
 class Paused(Exception):
@@ -165,6 +167,19 @@ class LocalTrainer:
                 self._observed = self.steps, observed.observe(self._flat.module.eval(), self._data)
             self._flat.module.train()
         return self._observed[1]
+
+    def regression(self) -> Iterator[Regression]:
+        """All training examples as a linear model sees them, in parts of `PART`."""
+        linear, count = self._plan.linear, self._task.examples(self._data)
+        if linear is None:
+            raise FedgraftError(f"{type(self._task).__name__} has no linear model with these options.")
+        if not self.examples:
+            self._catch_up()
+            with torch.no_grad():
+                self._seen.append(self._losses(self._flat.module.eval(), self._seed() if self._plan.seeds_draws else 0))
+            self._flat.module.train()
+            self.examples = count
+        return (linear.regression(self._data, np.arange(at, min(at + PART, count))) for at in range(0, count, PART))
 
     def park(self) -> dict[str, Any]:
         """Put the round aside, as live objects: nothing is copied, and only a trainer over the same model can go on."""

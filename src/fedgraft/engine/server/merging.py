@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts import Aggregation, GroupedSharing, Selection, Sharing, Update
+from fedgraft.contracts import Aggregation, GroupedSharing, LinearSharing, Selection, Sharing, Update
 from fedgraft.engine.server.arrivals import Arrived
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards, norm
@@ -52,11 +52,12 @@ class Merging:
         known = arrived.trained.norms
         norms = {each.client: known[each.client] if each.client in known else norm(each.arrays) for each in updates}
         refused: dict[int, str] = {}
-        for group, members in self._groups(state, updates).items():
+        moves = not isinstance(self._sharing, LinearSharing)
+        for group, members in self._groups(state, updates).items() if moves else ():
             refused |= self.safeguards.beyond(members, norms, norm(self._sharing.model(state.sharing, group)))
         while kept := arrived.without(refused).updates():
             groups = self._groups(state, kept)
-            counted = [update for members in groups.values() for update in self._counted(members)]
+            counted = [each for members in groups.values() for each in (self._counted(members) if moves else members)]
             counted.sort(key=lambda update: update.client)
             with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at
                 after, steps = self._sharing.merge(state.sharing, counted), state.server_optimizer

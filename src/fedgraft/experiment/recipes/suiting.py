@@ -1,13 +1,17 @@
 """Fit methods to the task that they serve, and check that they suit it and each other."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
+from fedgraft import wire
 from fedgraft.contracts import (
     ActiveSampler,
+    Aggregation,
     HiddenSharing,
     LayeredSampler,
+    LinearSharing,
+    LinearTask,
     MovableSharing,
     ReportingSampler,
     Sampler,
@@ -20,23 +24,50 @@ from fedgraft.contracts import (
 from fedgraft.contracts.data import Data, GivenData
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTask, ProfiledTask
-from fedgraft.engine.plan import REPORTED, SCORE
+from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import section_of
 from fedgraft.experiment.recipes.sections import Section
+from fedgraft.wire.layouts import Layout
 
 NO_OPTIMIZER = "none"
 """Name of no server optimiser, for an override of a recipe that has one."""
 
 
 def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
-    """The sharing method, with the width of the task's hidden layer if it depends on it."""
+    """The sharing method, with the width of the task's hidden layer, or its linear model, if it depends on it."""
+    if isinstance(sharing, LinearSharing):
+        return _solving(sharing, task)
     if not isinstance(sharing, HiddenSharing):
         return sharing
     if not isinstance(task, ObservedTask):
         raise _hidden_from(f"sharing {type(sharing).__name__}", task)
     return sharing.fitted(task.hidden_width)
+
+
+def _solving(sharing: LinearSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
+    """The sharing method, with the linear model that it solves for."""
+    if linear := task.linear if isinstance(task, LinearTask) else None:
+        return sharing.fitted(linear)
+    name, kinds = type(sharing).__name__, [discovery.find("tasks", each) for each in discovery.names("tasks")]
+    fitting = [each.__name__ for each in kinds if issubclass(each, LinearTask)]
+    raise InputError(
+        f"sharing {name} solves for a linear model, which task {type(task).__name__} with these options does not have; "
+        f"{', '.join(fitting)} do with model.name = 'mlp', model.hidden = [] and no other parts."
+    )
+
+
+def affordable(plan: Plan, task: Task[Any, Any], budget: int, clients: int) -> Sharing[Any]:
+    """The sharing method, fitted, with uploads of so many clients that half of a byte budget pays for; 0 = none."""
+    sharing, uplink = fitted_sharing(plan.sharing, task), plan.uplink
+    if not isinstance(sharing, LinearSharing):
+        return sharing
+
+    def pays(layout: Layout) -> bool:
+        return 2 * clients * wire.message_bytes(uplink.encoded(layout), (), uplink.bounds(layout, layout)) <= budget
+
+    return sharing.within(pays if budget else None)
 
 
 def _hidden_from(method: str, task: Task[Any, Any]) -> InputError:
@@ -55,6 +86,14 @@ def fitted_sampler(sampler: Sampler[Any], task: Task[Any, Any]) -> Sampler[Any]:
     return sampler.fitted(task.layers if isinstance(task, NeighbourSamplingTask) else 0)
 
 
+def check_told(told: Any, fitted: Any) -> None:
+    """Raise `InputError` for an option of a task that is set, and not as the task fitted to the data has it."""
+    for each in fields(fitted):
+        value, wanted = getattr(told, each.name), getattr(fitted, each.name)
+        if each.default is not MISSING and value not in (each.default, wanted):
+            raise InputError(f"task.{each.name} must be {wanted!r} with these data; got {value!r}.")
+
+
 def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, Any]) -> None:
     """Raise `InputError` where task and sampler tell less than selector and sampler need."""
     profile = task.profile if isinstance(task, ProfiledTask) else frozenset()
@@ -69,8 +108,13 @@ def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, 
         raise _hidden_from(f"sampler {type(sampler).__name__}", task)
 
 
-def check_averaging(sharing: Sharing[Any], decay: float) -> None:
-    """Raise `InputError` for a running mean of models that nobody has in common."""
+def check_merging(sharing: Sharing[Any], decay: float, aggregation: Aggregation, clip: float) -> None:
+    """Raise `InputError` for a running mean of models that nobody has in common, and for sums treated as steps."""
+    if isinstance(sharing, LinearSharing):
+        sums = f"with sharing {type(sharing).__name__}, whose clients send sums and no steps"
+        sound = isinstance(aggregation, discovery.find("aggregation", "mean"))
+        require(sound, "aggregation.name", f"'mean' {sums}", type(aggregation).__name__)
+        require(not clip, "safeguards.clip", f"0 {sums}", clip)
     if isinstance(sharing, SilentSharing):  # a mean is nobody's model there
         allowed = f"0 with sharing {type(sharing).__name__}, whose clients are scored with the model that they keep"
         require(decay == 0, "evaluation.averaging", allowed, decay)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
@@ -167,6 +168,11 @@ class Node(
     def stochastic(self) -> bool:
         """True where there is dropout, a generator, or a stochastic convolution."""
         return super().stochastic or self.generator
+
+    @cached_property
+    def linear(self) -> Linear | None:
+        """Of the features; none beside a generator."""
+        return None if self.generator else super().linear
 
     @property
     def offers(self) -> frozenset[str]:

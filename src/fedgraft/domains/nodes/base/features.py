@@ -42,6 +42,15 @@ class FeatureRows:
         # Never with its zeros: that is a little faster for a few rows, and ten or a hundred times the operations.
         return Sparse(rows, self._columns[at], self._values[at], (len(nodes), self._width), small=0)
 
+    def filled(self, nodes: Indices) -> NDArray[np.float32]:
+        """Return the features of some nodes, their zeros written out, float32 [nodes, f]."""
+        if self.dense is not None:
+            return self.dense.take(torch.from_numpy(nodes)).numpy()
+        first, counts = self._pointers[nodes], self._pointers[nodes + 1] - self._pointers[nodes]
+        at, filled = ranges(first, counts), np.zeros((len(nodes), self._width), np.float32)
+        np.add.at(filled, (np.repeat(np.arange(len(nodes)), counts), self._columns[at]), self._values[at])
+        return filled
+
 
 def _tensor(rows: Array) -> Tensor:
     """Return a tensor of the same memory, which nobody writes to; torch cannot mark that and warns."""

@@ -14,13 +14,15 @@ from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
+from fedgraft.contracts.linear import Linear, LinearTask
+from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
+from fedgraft.domains.nodes.task.linear_nodes import linear_of, regression_of
 from fedgraft.domains.nodes.task.summed_inputs import SummedInputs, check_options
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
@@ -40,6 +42,7 @@ class NodeTask(
     abilities.FittedTask[NodeShard, NodeData],
     abilities.HaloTask[NodeShard, NodeData],
     LabelledTask[NodeShard, NodeData],
+    LinearTask[NodeShard, NodeData],
     abilities.NeighbourSamplingTask[NodeShard, NodeData],
     abilities.PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
@@ -199,6 +202,20 @@ class NodeTask(
         attention = attention_of(self.inputs, self.features)
         width = self.input_width or 1
         return NodeModel(self.encoder, width, self.labels.width, self.head, self.dropout, g, attention)
+
+    @cached_property
+    def linear(self) -> Linear | None:
+        """Of what the model reads, where the encoder has no layers: only one that looks at a node alone can do without.
+
+        None where hops are weighted by what is learnt.
+        """
+        if isinstance(self.encoder, NetworkEncoder) or self.encoder.depth or self.aggregates or self.inputs.attends:
+            return None
+        return linear_of(self.input_width, self.labels)
+
+    def regression(self, data: NodeData, examples: Indices) -> Regression:
+        """Features and labels of training nodes; classes count by their weights."""
+        return regression_of(data, examples, self.labels, data.weights)
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Return the labels' losses of the draw's nodes, float32 [nodes]."""
