@@ -39,3 +39,9 @@ def test_files_and_functions_stay_short():
         sizes = {node.name: node.end_lineno - node.lineno + 1 for node in functions}
         long += [f"{path.name}:{name}: {size} lines" for name, size in sizes.items() if size > 60]
     assert not long
+
+
+def test_tests_have_names_of_their_own():
+    """Pytest imports tests by their file's name: two of one name end a run of all, and no run of a part."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert not {name for name in names if names.count(name) > 1}
