@@ -37,7 +37,7 @@ TASKS = {
     "typed_node": ("rafhgl", TYPED),
     "ranking": ("reputation_ucb", CATALOGUE),
 }
-ANY_TASK = ("cefgl", "fedavg", "fedper", "fedprox", "gcfl", "local", "scaffold")
+ANY_TASK = ("cefgl", "ditto", "fedavg", "fedper", "fedprox", "gcfl", "local", "scaffold")
 SOME_TASKS = {
     "rating": ("fedgnn", "fesog"),
     "node": ("fedsage_plus", "ridge"),
