@@ -9,7 +9,7 @@ class Quadratic:
 
     Args:
         targets: {parameter: where its loss is 0}.
-        steps: local steps per run.
+        steps: local steps per run whose epochs are the configured number; else one an epoch.
         rate: learning rate.
         start: parameters that are not loaded but the client's own.
     """
@@ -36,11 +36,12 @@ class Quadratic:
     def run(self, penalty=None, correct_gradient=None, project=None, epochs=None, frozen=()):
         assert penalty is None
         assert project is None
-        for _ in range(self.planned):
-            gradients = {name: (value - self.targets[name]).detach() for name, value in self.parameters.items()}
+        moving = {name: value for name, value in self.parameters.items() if name not in frozen}
+        for _ in range(self.planned if epochs is None else epochs):
+            gradients = {name: (value - self.targets[name]).detach() for name, value in moving.items()}
             if correct_gradient is not None:
                 correct_gradient(self.parameters, gradients)
             with torch.no_grad():
-                for name, value in self.parameters.items():
+                for name, value in moving.items():
                     value -= self.learning_rate * gradients[name]
             self.steps += 1

@@ -1,11 +1,13 @@
 """Move one global model by the weighted sum of updates, always in the same order."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
 
 from fedgraft.contracts import MovableSharing, Update
+from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Arrays
 
 AT_ONCE = 1 << 15
@@ -67,3 +69,25 @@ class OneModel(MovableSharing[ModelState]):
     def with_model(self, state: ModelState, group: int, model: Arrays) -> ModelState:
         """Put a model in place of the global one."""
         return {**state, "model": model}
+
+
+@dataclass(frozen=True)
+class SharedBase(OneModel):
+    """One base for everybody, and layers by name that every client keeps to itself."""
+
+    private: tuple[str, ...] = ("convolutions.1.", "head.", "out.")
+
+    def __post_init__(self) -> None:
+        name = f"{type(self).__name__}.private"
+        require(all(self.private), name, "beginnings of names, none of them empty", self.private)
+
+    def shares(self, name: str) -> bool:
+        """Return whether it belongs to the base."""
+        return not name.startswith(self.private)
+
+    def init(self, model: Arrays, clients: int) -> ModelState:
+        """Start from the drawn base."""
+        if not model:
+            name = f"{type(self).__name__}.private"
+            raise InputError(f"{name} = {self.private!r} leaves nothing to share; sharing.name=local says so.")
+        return super().init(model, clients)

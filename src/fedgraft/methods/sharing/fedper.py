@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-from fedgraft.errors import InputError, require
-from fedgraft.methods.one_model import ModelState, OneModel
-from fedgraft.wire.layouts import Arrays
+from fedgraft.methods.one_model import SharedBase
 
 
 @dataclass(frozen=True)
-class FedPer(OneModel):
+class FedPer(SharedBase):
     """FedPer: a shared base, and last layers that every client keeps to itself.
 
     Clients train both at once. The base is averaged as in FedAvg; the private layers stay as a client left them and are
@@ -31,18 +29,3 @@ class FedPer(OneModel):
     Needs: something left to share.
     Cost: the base down and its difference up, per selected client.
     """
-
-    private: tuple[str, ...] = ("convolutions.1.", "head.", "out.")
-
-    def __post_init__(self) -> None:
-        require(all(self.private), "FedPer.private", "beginnings of names, none of them empty", self.private)
-
-    def shares(self, name: str) -> bool:
-        """Return whether it belongs to the base."""
-        return not name.startswith(self.private)
-
-    def init(self, model: Arrays, clients: int) -> ModelState:
-        """Start from the drawn base."""
-        if not model:
-            raise InputError(f"FedPer.private = {self.private!r} leaves nothing to share; sharing.name=local says so.")
-        return super().init(model, clients)
