@@ -39,7 +39,7 @@ def test_a_worked_example():
 
 @given(st.floats(0, 1e6), st.floats(-10, 10, width=32))
 def test_the_objective_of_the_paper(pull, received):
-    # Equation (1): argmin 1/2 ||v - goal||^2 + lambda / 2 ||v - w||^2 = (goal + lambda w) / (1 + lambda): between the
+    # argmin 1/2 ||v - goal||^2 + lambda / 2 ||v - w||^2 = (goal + lambda w) / (1 + lambda): between the
     # goal, where each trains alone, and the global model. At rate 1 / (1 + lambda) one step goes all the way.
     trainer = Quadratic(one(3), steps=1, rate=1 / (1 + pull))
     memory = {"personal": one(-7), "ends": {}}

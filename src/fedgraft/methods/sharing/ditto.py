@@ -27,7 +27,7 @@ class Ditto(OneModel, PersonalSharing[ModelState], StagedSharing[ModelState]):
     answers, with v, which never travels. With lambda = 0 every v is trained alone, with a large one it is w.
 
     Source: Li et al., "Ditto: Fair and Robust Federated Learning Through Personalization", ICML 2021, Algorithms 1 and
-        2, appendix C; the authors' code (litian96/ditto, flearn/trainers_MTL/ditto.py; read, not copied).
+        2; the authors' code (litian96/ditto, flearn/trainers_MTL/ditto.py; read, not copied).
     Differs: v begins as the first global model that its client receives, and who has not trained yet answers with that.
         Updates are weighted by examples (the code draws clients in proportion to them and takes plain means). The two
         models see batches of their own; in the code they take steps in turn on the same. lambda is one number for
