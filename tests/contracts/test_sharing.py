@@ -15,6 +15,7 @@ from helpers.laws import held
 CASES = {
     **{name: (name, {}) for name in discovery.names("sharing")},
     "cefgl, both answer": ("cefgl", {"answers": "both"}),
+    "fedala, all layers": ("fedala", {"adaptive": ("",)}),
     "gcfl, splitting": ("gcfl", {"mean_norm": 10.0, "max_norm": 0.0, "smallest": 1, "after": 0}),
 }
 """Every sharing method with its defaults, and with options that change what the laws are about."""

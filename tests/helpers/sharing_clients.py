@@ -35,7 +35,6 @@ class Quadratic:
 
     def run(self, penalty=None, correct_gradient=None, project=None, epochs=None, frozen=()):
         assert penalty is None
-        assert project is None
         moving = {name: value for name, value in self.parameters.items() if name not in frozen}
         for _ in range(self.planned if epochs is None else epochs):
             gradients = {name: (value - self.targets[name]).detach() for name, value in moving.items()}
@@ -44,4 +43,6 @@ class Quadratic:
             with torch.no_grad():
                 for name, value in moving.items():
                     value -= self.learning_rate * gradients[name]
+            if project is not None:
+                project({name: value.detach() for name, value in self.parameters.items()})
             self.steps += 1

@@ -37,7 +37,7 @@ TASKS = {
     "typed_node": ("rafhgl", TYPED),
     "ranking": ("reputation_ucb", CATALOGUE),
 }
-ANY_TASK = ("cefgl", "ditto", "fedavg", "fedper", "fedprox", "fedrep", "gcfl", "local", "scaffold")
+ANY_TASK = ("cefgl", "ditto", "fedala", "fedavg", "fedper", "fedprox", "fedrep", "gcfl", "local", "scaffold")
 SOME_TASKS = {
     "rating": ("fedgnn", "fesog"),
     "node": ("fedsage_plus", "ridge"),
