@@ -3,6 +3,8 @@
 import numpy as np
 import torch
 
+from fedgraft.engine.client.local_trainer import Paused
+
 
 class Quadratic:
     """A trainer (see `Trainer` of the contracts) of plain SGD on squared distances to targets.
@@ -35,14 +37,53 @@ class Quadratic:
 
     def run(self, penalty=None, correct_gradient=None, project=None, epochs=None, frozen=()):
         assert penalty is None
-        moving = {name: value for name, value in self.parameters.items() if name not in frozen}
         for _ in range(self.planned if epochs is None else epochs):
-            gradients = {name: (value - self.targets[name]).detach() for name, value in moving.items()}
-            if correct_gradient is not None:
-                correct_gradient(self.parameters, gradients)
-            with torch.no_grad():
-                for name, value in moving.items():
-                    value -= self.learning_rate * gradients[name]
-            if project is not None:
-                project({name: value.detach() for name, value in self.parameters.items()})
-            self.steps += 1
+            self.step(correct_gradient, project, frozen)
+
+    def step(self, correct_gradient, project, frozen):
+        moving = {name: value for name, value in self.parameters.items() if name not in frozen}
+        gradients = {name: (value - self.targets[name]).detach() for name, value in moving.items()}
+        if correct_gradient is not None:
+            correct_gradient(self.parameters, gradients)
+        with torch.no_grad():
+            for name, value in moving.items():
+                value -= self.learning_rate * gradients[name]
+        if project is not None:
+            project({name: value.detach() for name, value in self.parameters.items()})
+        self.steps += 1
+
+
+class Interrupted(Quadratic):
+    """One that is stopped before a step, as a `LocalTrainer` is that must wait for other clients' rows.
+
+    Others then use its model, and the sharing method begins anew: a run that had ended is loaded, the one that was
+    stopped goes on where it was.
+
+    Args:
+        at: the step, counted from 0 over all runs.
+    """
+
+    def __init__(self, targets, at, **options):
+        super().__init__(targets, **options)
+        self.at, self.stopped, self.ended, self.replays, self.parked = at, False, [], [], None
+
+    def begin_anew(self):
+        self.replays, self.ended, self.steps = self.ended, [], 0
+        self.load({name: np.full_like(value, np.nan) for name, value in self.read().items()})
+
+    def run(self, penalty=None, correct_gradient=None, project=None, epochs=None, frozen=()):
+        begin, count = 0, self.planned if epochs is None else epochs
+        if self.replays:
+            begin = count
+            arrays, self.steps = self.replays.pop(0)
+            self.load(arrays)
+        elif self.parked is not None:
+            (arrays, self.steps), begin = self.parked
+            self.parked = None
+            self.load(arrays)
+        for step in range(begin, count):
+            if self.steps == self.at and not self.stopped:
+                self.stopped, self.parked = True, ((self.read(), self.steps), step)
+                raise Paused
+            self.step(correct_gradient, project, frozen)
+        self.ended.append((self.read(), self.steps))
