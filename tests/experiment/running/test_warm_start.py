@@ -132,6 +132,16 @@ def test_each_client_goes_on_with_parameters_of_its_own(tmp_path, caplog):
     assert run.summary["curve"][0][3] < drawn, "before the first round they know what they had learnt"
 
 
+@pytest.mark.parametrize(("sharing", "kept"), [("ditto", "personal"), ("fedala", "own")])
+def test_personal_models_go_on_too(tmp_path, sharing, kept):
+    own = tiny(tmp_path / "own", rounds=3, **{"sharing.name": sharing})
+    run = tiny(tmp_path / "run", start=own, **{"sharing.name": sharing})
+    for number in range(len(own._finished.names)):
+        begun, ended = run.experiment.own[number]["sharing"], own._finished.memory(number)["sharing"]
+        assert begun[kept]
+        assert same(begun[kept], ended[kept])
+
+
 def test_a_run_that_ended_before_its_first_checkpoint_begins_alike(tmp_path):
     own = tiny(tmp_path / "own", **{"sharing.name": "fedper"})
     run = tiny(tmp_path / "run", start=own, **{"sharing.name": "fedper"})
