@@ -87,14 +87,17 @@ def corrected(
 
         "update":       c_i' = (x - y) / (K eta)
         "difference":   c_i' = c_i - c + (x - y) / (K eta)
-        "gradient":     c_i' = mean of the round's g
+        "gradient":     c_i' = mean of the round's g, of those since its last pause for other clients' rows
 
     `server` and `own` are c and c_i, under the model's names; `control` names the formula. Without a step c_i stays.
     """
     offset = {name: torch.from_numpy(server[name] - own[name]) for name in start}
     sums: dict[str, Tensor] = {}
+    seen = 0  # fewer than steps where the round was paused: what a hook has added up by then is gone
 
     def correct(parameters: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -> None:
+        nonlocal seen
+        seen += 1
         if pull is not None:
             pull(parameters, gradients)
         for name, added in offset.items():
@@ -112,7 +115,7 @@ def corrected(
     if not steps:
         return update, own
     if control == "gradient":
-        return update, {**zeros(start), **{name: (sums[name] / steps).numpy(force=True) for name in sums}}
+        return update, {**zeros(start), **{name: (sums[name] / seen).numpy(force=True) for name in sums}}
     scale = np.float32(1.0 / (steps * trainer.learning_rate))
     if control == "update":
         return update, {name: -scale * update[name] for name in start}

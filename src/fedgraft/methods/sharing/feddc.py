@@ -35,7 +35,7 @@ class FedDC(Controlled):
           which they were made; the same where all rounds have as many steps and one rate.
         - That term takes an update as it is, corrected steps and all, so that a correction is taken back in the next
           round. The authors' code has Scaffold's c_i - c + (w - theta) / (K eta): `control="difference"`, or
-          "gradient" where the optimiser is not plain SGD (see `Scaffold`).
+          "gradient", the mean of the gradients, where the optimiser is not plain SGD (see `Scaffold`).
         - The authors' code adds the mean drift of all clients, also of those who are not in the cohort; this is the
           algorithm as printed. It divides alpha by a client's share of examples; the paper does not.
         - What has no gradient, such as running statistics, has no drift: it is averaged.

@@ -27,7 +27,8 @@ class Scaffold(Controlled):
         - The correction enters the gradient before the optimiser. With plain SGD the formula makes c_i' the mean of the
           round's gradients g. With Adam (or momentum, clipping) (x - y) / (K eta) is of another scale than gradients,
           near 1 wherever they agree, and so are the corrections. `control="gradient"` takes the mean of g itself, the
-          same as the formula where that is meant to be used, and a gradient with every optimiser.
+          same as the formula where that is meant to be used, and a gradient with every optimiser. If the round
+          pauses for other clients' rows, it is the mean of those after the last pause.
         - c at the server is made of what it decodes, c_i of what a client computed: a lossy codec, or an upload that is
           lost, leaves the difference in c.
 
