@@ -37,7 +37,7 @@ TASKS = {
     "typed_node": ("rafhgl", TYPED),
     "ranking": ("reputation_ucb", CATALOGUE),
 }
-ANY_TASK = ("cefgl", "ditto", "fedala", "fedavg", "fedper", "fedprox", "fedrep", "gcfl", "local", "scaffold")
+ANY_TASK = ("cefgl", "ditto", "fedala", "fedavg", "feddc", "fedper", "fedprox", "fedrep", "gcfl", "local", "scaffold")
 SOME_TASKS = {
     "rating": ("fedgnn", "fesog"),
     "node": ("fedsage_plus", "ridge"),
@@ -48,7 +48,7 @@ SOME_TASKS = {
 }
 CELLS = [(task, sharing) for task in TASKS for sharing in (*ANY_TASK, *SOME_TASKS.get(task, ()))]
 WITH_EVERY_METHOD = ("node",)
-ALIKE = ("fedprox", "fedrep", "gcfl", "scaffold")
+ALIKE = ("feddc", "fedprox", "fedrep", "gcfl", "scaffold")
 """Sharing methods whose models are found as others' are: in some tasks they are left to the long tests."""
 EXPORTED = {
     *product(["rating"], ANY_TASK),  # fedgnn and fesog have a row for each item

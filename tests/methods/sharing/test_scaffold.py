@@ -89,6 +89,20 @@ def test_the_servers_control_is_the_clients_mean(control):
         np.testing.assert_allclose(state.sharing["control"][f"control:{name}"], mean, rtol=1e-4, atol=1e-5)
 
 
+class Resumed(Quadratic):
+    """A client whose round was paused after three steps: who trains it then has not seen these."""
+
+    def run(self, **hooks):
+        self.steps += 3
+        super().run(**hooks)
+
+
+def test_after_a_pause_the_mean_gradient_is_of_the_steps_since():
+    trainer = Resumed(one(3), steps=2, rate=0.5)
+    _, memory = Scaffold("gradient").local_update(trainer, received([1], [0]), None)
+    assert memory["control"]["w"].tolist() == [(-2 - 1) / 2]
+
+
 def test_a_client_without_a_step_keeps_its_control():
     trainer = Quadratic(one(3), steps=0)
     upload, memory = Scaffold().local_update(trainer, received([1], [2]), {"control": one(5)})
