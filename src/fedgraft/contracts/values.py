@@ -254,8 +254,9 @@ class Observations(NamedTuple):
     centrality: NDArray[np.float32]
 
 
-HiddenPenalty = Callable[[torch.Tensor], torch.Tensor]
-"""A differentiable term that joins the loss, from the last hidden layer over a step's examples, [examples, width]."""
+HiddenPenalty = Callable[[torch.Tensor, Indices], torch.Tensor]
+"""A differentiable term that joins the loss, from the last hidden layer over a step's examples, [examples, width], and
+which they are: int64 [examples], rows of `Observations`."""
 Penalty = Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
 """A differentiable term that joins the loss, from the model's parameters by name."""
 Correction = Callable[[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]], None]
@@ -282,10 +283,11 @@ class Regression:
 class Trainer(Protocol):
     """A client's local training, as a sharing method may steer it: the common loop with four hooks.
 
-    `penalty(parameters)` and `hidden_penalty(hidden)` are added to every step's loss; `correct_gradient(parameters,
-    gradients)` changes gradients in place; `project(parameters)` changes parameters in place after a step. Names and
-    shapes are those of the task's model. `client` is the client's index, `steps` counts all steps so far,
-    `learning_rate` is that of this round, and `collects` tells whether what the round makes is sent to the server.
+    `penalty(parameters)` and `hidden_penalty(hidden, examples)` are added to every step's loss;
+    `correct_gradient(parameters, gradients)` changes gradients in place; `project(parameters)` changes parameters in
+    place after a step. Names and shapes are those of the task's model. `client` is the client's index, `steps` counts
+    all steps so far, `learning_rate` is that of this round, and `collects` tells whether what the round makes is sent
+    to the server.
     """
 
     client: int

@@ -335,7 +335,7 @@ class LocalTrainer:
         if hooks.hidden_penalty is not None:
             if not isinstance(found, Losses) or found.hidden is None:
                 raise FedgraftError(f"{type(self._task).__name__} does not tell its hidden layer.")
-            loss = loss + hooks.hidden_penalty(found.hidden)
+            loss = loss + hooks.hidden_penalty(found.hidden, draw.examples)
         return loss
 
     def _note(self, draw: Draw, seen: NDArray[np.float32]) -> None:

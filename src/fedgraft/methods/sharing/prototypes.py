@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts import ExtendedSharing, HiddenSharing, MovableSharing, Trainer, Update
+from fedgraft.contracts import ExtendedSharing, HiddenSharing, Indices, MovableSharing, Trainer, Update
 from fedgraft.errors import require, require_options
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
@@ -109,7 +109,7 @@ class Prototypes(ExtendedSharing[State], HiddenSharing[State], MovableSharing[St
         if weight and len(others):
             target = torch.from_numpy(nearest(others, prototype(trainer.observe().hidden)))
 
-            def penalty(hidden: Tensor) -> Tensor:
+            def penalty(hidden: Tensor, examples: Indices) -> Tensor:
                 return weight * (hidden - target.to(hidden.device)).square().sum(1).mean()
 
             trainer.run(hidden_penalty=penalty)
