@@ -1,8 +1,33 @@
 """Run folders that are changed by hand, as accidents, other versions or strangers leave them."""
 
+import pytest
+
 from fedgraft import wire
 from fedgraft.engine.server.run_state import RunState
+from fedgraft.errors import Interrupted
+from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage.disk import sealed, unsealed
+
+QUICK = {"rounds": 4, "checkpoint": {"every_seconds": 0}}
+"""Options of a run that `stopped` ends half-way."""
+
+
+class Stops:
+    """Ends a run after a round."""
+
+    def __init__(self, round=2):
+        self.round = round
+
+    def after_round(self, state, row):
+        if row.round == self.round:
+            raise Interrupted("enough")
+
+
+def stopped(folder, experiment):
+    """Run an experiment into a folder, up to its second round."""
+    with pytest.raises(Interrupted):
+        execute(experiment, folder, Stops())
+    return folder
 
 
 def state_file(folder):

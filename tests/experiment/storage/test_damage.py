@@ -5,19 +5,14 @@ import shutil
 import numpy as np
 import pytest
 
-from fedgraft.errors import FedgraftError, Interrupted
+from fedgraft.errors import FedgraftError
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.reports.stored import comparison
 from fedgraft.reports.stored.stored_runs import StoredRun
+from helpers.stored_runs import stopped
 from helpers.toy_runs import toy
 
 JUNK = [b"", b"\n", b"[]", b"{}", b"null\n", b"\xff\xfe\x00\n", b"[" * 3000, b"NaN", b'{"a": "\\ud800"}\n', bytes(300)]
-
-
-class Stops:
-    def after_round(self, state, row):
-        if row.round == 2:
-            raise Interrupted("enough")
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +21,7 @@ def runs(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     experiment = toy(rounds=3, codec="helpers.toy_methods:Feedback", checkpoint={"every_seconds": 0})
     digest = execute(experiment, root / "finished")["digest"]
-    with pytest.raises(Interrupted):
-        execute(experiment, root / "stopped", Stops())
+    stopped(root / "stopped", experiment)
     return root, digest
 
 

@@ -5,27 +5,12 @@ import shutil
 import numpy as np
 import pytest
 
-from fedgraft.errors import InputError, Interrupted
+from fedgraft.errors import InputError
 from fedgraft.experiment.running.runner import execute, resume
-from helpers.stored_runs import repack, unpacked
+from helpers.stored_runs import QUICK, repack, stopped, unpacked
 from helpers.toy_runs import toy
 
-QUICK = {"rounds": 4, "checkpoint": {"every_seconds": 0}}
 WRONG = {"weight": np.zeros(9, np.float32), "bias": np.zeros(1, np.float32)}
-
-
-class Stops:
-    """Ends a run after two rounds."""
-
-    def after_round(self, state, row):
-        if row.round == 2:
-            raise Interrupted("enough")
-
-
-def stopped(folder, experiment):
-    with pytest.raises(Interrupted):
-        execute(experiment, folder, Stops())
-    return folder
 
 
 @pytest.fixture(scope="module")

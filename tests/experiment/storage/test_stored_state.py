@@ -20,25 +20,8 @@ from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored import comparison
 from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.node_runs import SMALL
-from helpers.stored_runs import make_earlier, repack, unpacked
+from helpers.stored_runs import QUICK, Stops, make_earlier, repack, stopped, unpacked
 from helpers.toy_runs import EVERYTHING, toy
-
-
-class Stops:
-    """Ends a run after two rounds."""
-
-    def after_round(self, state, row):
-        if row.round == 2:
-            raise Interrupted("enough")
-
-
-def stopped(folder, experiment):
-    with pytest.raises(Interrupted):
-        execute(experiment, folder, Stops())
-    return folder
-
-
-QUICK = {"rounds": 4, "checkpoint": {"every_seconds": 0}}
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +176,7 @@ def test_other_versions_are_told_and_noted(run, begun, tmp_path, caplog):
     change(run, versions={**versions, "torch": "2.0.1"})
     before = json.loads((run / "environment.json").read_text())
     with caplog.at_level(logging.WARNING), pytest.raises(Interrupted):
-        resume(run, Interrupts(3))
+        resume(run, Stops(3))
     assert caplog.messages == [
         f"{run} was stored with torch 2.0.1 and goes on with torch {versions['torch']}: its results may differ from "
         "those of a run with one version throughout."
@@ -206,17 +189,6 @@ def test_other_versions_are_told_and_noted(run, begun, tmp_path, caplog):
     assert report(run, tmp_path).stat().st_size
     assert resume(shutil.copytree(begun, tmp_path / "same"))["digest"] == whole["digest"]
     assert "resumed" not in json.loads((tmp_path / "same" / "environment.json").read_text())
-
-
-class Interrupts(Stops):
-    """Ends a run after some round."""
-
-    def __init__(self, round):
-        self.round = round
-
-    def after_round(self, state, row):
-        if row.round == self.round:
-            raise Interrupted("enough")
 
 
 # --- what it is -------------------------------------------------------------------------------------------------------

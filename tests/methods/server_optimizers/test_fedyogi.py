@@ -1,6 +1,5 @@
 """Yogi at the server: Algorithm 2 of Reddi et al. by hand."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,15 +7,7 @@ from hypothesis import strategies as st
 from fedgraft.errors import InputError
 from fedgraft.methods.server_optimizers.fedadam import FedAdam
 from fedgraft.methods.server_optimizers.fedyogi import FedYogi
-
-
-def walk(optimizer, *changes):
-    """The moves after each change of one number, and the last state."""
-    state, moves = optimizer.init({"w": np.zeros(1, np.float32)}), []
-    for change in changes:
-        move, state = optimizer.step(state, {"w": np.array([change], np.float64)})
-        moves.append(float(move["w"][0]))
-    return moves, {name: float(arrays["w"][0]) for name, arrays in state.items()}
+from helpers.server_steps import walk
 
 
 def test_algorithm_2_by_hand():
