@@ -72,6 +72,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node, smoothed": ("node", {"smoothing": 2, "halo": 1}),
     "node, smoothed with labels": ("node", {"smoothing": 1, "share_labels": True, "share_states": False}),
     "node, smoothed, class prior": ("node", {"smoothing": 2, "class_prior": True, "halo": 1}),
+    "node, refitted to answers": ("node", {"smoothing": 2, "class_prior": True, "refit": "answers"}),
+    "node, refitted to what is hidden": ("node", {"smoothing": 1, "refit": "hidden", "share_labels": True}),
     "node, class prior alone": ("node", {"class_prior": True}),
     "graph, class prior": ("graph", {"class_prior": True}),
     "link, perceptron and few neighbours": ("link", {"decoder": "perceptron", "negatives": 3, "neighbours": 2}),

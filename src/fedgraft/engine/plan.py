@@ -28,7 +28,7 @@ HALO = "halo."
 """Prefix of the names of halo rows in a message."""
 SAMPLER = "sampler."
 """Prefix of the names of the sampler's shared arrays in a message."""
-SMOOTHING_KINDS = ("border", "smooth", "hop", "tally", "choice", "smoothed")
+SMOOTHING_KINDS = ("border", "smooth", "hop", "sums", "tally", "choice", "smoothed")
 """Kinds of messages by which answers are smoothed."""
 REPORTED = ("loss", "loss_sq")
 """Names of the scalars that every training and every probe can report: the mean and the mean squared sample loss."""
@@ -210,7 +210,8 @@ class Plan(Abilities):
         models = {**dict.fromkeys(("probe", "trial", "alone"), down), **dict.fromkeys(("evaluate", "smooth"), scored)}
         orders = {"train": _joined(down, self.coded_halo_layout), "rows": self.coded_halo_layout}
         free = {**dict.fromkeys(("measure", "relay"), self.halo_layout), "scored": self.model_layout}
-        means = dict.fromkeys(("hop", "tally"), Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
+        means = dict.fromkeys(self.hop_kinds, Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
+        means |= {"tally": self.layer_layout} if "sums" in means else {}
         return {**dict.fromkeys(("statistics", "stage"), combined), **models, **orders, **free, **means}
 
     @cached_property
@@ -228,6 +229,7 @@ class Plan(Abilities):
             **dict.fromkeys(("evaluate", "smoothed"), sums),
             "border": border_codec.LAYOUT,
             **dict.fromkeys(("smooth", "hop"), self._row_layout),
+            "sums": self.sums_layout,
             "tally": self._tally_layout,
             **free,
         }

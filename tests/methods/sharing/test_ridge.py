@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft.contracts import Linear, Regression, Update
+from fedgraft.domains.closed_form import PENALTIES, nearest_means, packed, ridge, unpacked
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.methods.closed_form import PENALTIES, nearest_means, packed, ridge, unpacked
 from fedgraft.methods.sharing.ridge import Ridge
 from fedgraft.testing.runs import play, toy
 from fedgraft.wire.layouts import Layout

@@ -58,7 +58,8 @@ class RunState:
             versions stored no scores in it.
         finished: which limit ended the run; "" while it goes on.
         borders: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
-        smoothed: {"choice", "before": {split: score}, "failed": {client: reason}} once they are; written by
+        smoothed: {"choice", "before": {split: score}, "failed": {client: reason}} once they are, and "layer", what
+            was fitted to them, where it was; written by
             `AfterTraining` alone.
     """
 

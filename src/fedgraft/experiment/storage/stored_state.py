@@ -290,7 +290,8 @@ def _check_smoothing(state: RunState, plan: Plan) -> None:
     """Edges between clients, by which answers are smoothed, and what was chosen."""
     _demand(bool(state.borders) == (plan.smoothing is not None), "state.borders are of another task")
     if state.smoothed:
-        _check_record(state.smoothed, _SMOOTHED, "state.smoothed")
+        layer = {"layer": dict[str, Array]} if "layer" in state.smoothed else {}
+        _check_record(state.smoothed, {**_SMOOTHED, **layer}, "state.smoothed")
         _demand(plan.smoothing is not None, "state.smoothed is of another task")
     if not state.borders:
         return

@@ -173,7 +173,7 @@ class Graph(
     ) -> Classified:
         """The likeliest classes of the test graphs."""
         with torch.no_grad():
-            shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
+            shares = self.as_remembered(model, data, remembered)
         known = self.answered(data)
         shares = shares[known.rows("test")]
         return Classified(shard.classes, known.label[known.rows("test")], shares.argmax(1), shares)

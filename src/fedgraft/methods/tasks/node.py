@@ -124,6 +124,8 @@ class Node(
         smoothing: hops over which answers are smoothed after training, >= 0; 0 = none, 2 is best on our data.
         class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
             gains by it; with `smoothing`, fewer ways of that are then chosen from.
+        refit: what a linear layer is fitted to after that, in closed form, behind all hops: "" for none, "answers", or
+            "hidden", for which the last hidden layer is smoothed beside them; validation chooses whether it answers.
         share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """
 
@@ -145,6 +147,7 @@ class Node(
     class_names: tuple[str, ...] = ()
     smoothing: int = 0
     class_prior: bool = False
+    refit: str = ""
     share_labels: bool = False
 
     def __post_init__(self) -> None:

@@ -239,7 +239,7 @@ class TypedNode(
         with torch.no_grad():
             graph, nodes = with_new_nodes(shard, asked)
             data = self.prepare(graph, {})
-            shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
+            shares = self.as_remembered(model, data, remembered)
         return {"node": asked.ids, **likeliest(shard.classes, shares[nodes])}
 
     def classified(
@@ -247,7 +247,7 @@ class TypedNode(
     ) -> Classified:
         """The likeliest classes of the test nodes."""
         with torch.no_grad():
-            shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)[data.rows["test"]]
+            shares = self.as_remembered(model, data, remembered)[data.rows["test"]]
         return Classified(shard.classes, shard.label[data.rows["test"]], shares.argmax(1), shares)
 
     def embed(
