@@ -1,4 +1,4 @@
-"""Shared how? The contract of sharing methods, and ten abilities."""
+"""Shared how? The contract of sharing methods, and twelve abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -136,8 +136,16 @@ class HiddenSharing(Sharing[State]):
     """Ability: depend on the last hidden layer of the task's model, which must be an `ObservedTask`'s."""
 
     @abstractmethod
-    def fitted(self, width: int) -> Self:
-        """Return this method for a hidden layer of this width. Raises `InputError` if it cannot be."""
+    def fitted(self, width: int, classes: int) -> Self:
+        """Return this method for a hidden layer of this width, and so many classes that all clients have in common.
+
+        Both are 0 as long as they are not known; `classes` also where each client has its own. Raises `InputError` if
+        it cannot be.
+        """
+
+
+class StructuredSharing(HiddenSharing[State]):
+    """Ability: depend on the last hidden layer over all of a client's nodes; the task must be a `StructuredTask`."""
 
 
 class LinearSharing(Sharing[State]):

@@ -24,7 +24,7 @@ MODEL = {
 }
 KEPT = {"optimizer": "adam", "learning_rate": 0.05, "keep_moments": True, "proximal": 0.1}
 CLIENTS = 4
-HIDDEN = 3
+HIDDEN, CLASSES = 3, 2
 LINEAR = contracts.Linear("structure.w", "head.b", 2, 1, classes=False)
 
 
@@ -37,11 +37,11 @@ class Case:
 
     @property
     def method(self) -> Any:
-        """The method, for a hidden layer of the width that the toy model has, or the linear model of these laws."""
+        """The method, for the hidden layer and the classes that the toy task has, or the linear model of these laws."""
         method = self.cls(**self.options)
         if isinstance(method, contracts.LinearSharing):
             return method.fitted(LINEAR)
-        return method.fitted(HIDDEN) if isinstance(method, contracts.HiddenSharing) else method
+        return method.fitted(HIDDEN, CLASSES) if isinstance(method, contracts.HiddenSharing) else method
 
     @property
     def parts(self) -> frozenset[str]:

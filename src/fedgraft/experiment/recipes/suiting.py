@@ -19,11 +19,12 @@ from fedgraft.contracts import (
     ServerOptimizer,
     Sharing,
     SilentSharing,
+    StructuredSharing,
     Task,
 )
 from fedgraft.contracts.data import Data, GivenData
 from fedgraft.contracts.labels import JudgedTask
-from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTask, ProfiledTask
+from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTask, ProfiledTask, StructuredTask
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
@@ -43,7 +44,9 @@ def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
         return sharing
     if not isinstance(task, ObservedTask):
         raise _hidden_from(f"sharing {type(sharing).__name__}", task)
-    return sharing.fitted(task.hidden_width)
+    if isinstance(sharing, StructuredSharing) and not isinstance(task, StructuredTask):
+        raise _hidden_from(f"sharing {type(sharing).__name__}", task, StructuredTask, "nodes and their neighbours")
+    return sharing.fitted(task.hidden_width, task.common_classes)
 
 
 def _solving(sharing: LinearSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
@@ -70,11 +73,13 @@ def affordable(plan: Plan, task: Task[Any, Any], budget: int, clients: int) -> S
     return sharing.within(pays if budget else None)
 
 
-def _hidden_from(method: str, task: Task[Any, Any]) -> InputError:
-    """The error for a method that sees what a model makes of examples, with a task that does not tell."""
-    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ObservedTask)]
+def _hidden_from(
+    method: str, task: Task[Any, Any], ability: type[Any] = ObservedTask, seen: str = "examples"
+) -> InputError:
+    """The error for a method that sees what a model makes of something, with a task that does not tell."""
+    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ability)]
     return InputError(
-        f"{method} sees what a model makes of examples, which task {type(task).__name__} does not tell; "
+        f"{method} sees what a model makes of {seen}, which task {type(task).__name__} does not tell; "
         f"{', '.join(fitting)} do."
     )
 
