@@ -87,6 +87,13 @@ def test_width_and_classes_must_be_those_of_the_task():
         FedProto(weight=-1)
 
 
+def test_nothing_that_is_for_steps_of_a_model_goes_with_it():
+    for option, said in (("aggregation.name", "aggregation.name must be 'mean'"), ("safeguards.clip", "must be 0")):
+        value = "median" if option.startswith("aggregation") else 1.0
+        with pytest.raises(InputError, match=f"{said} with sharing FedProto, whose clients send no steps of a model"):
+            toy(True, sharing={"name": "fedproto"}).with_changes({option: value})
+
+
 def test_classes_must_be_in_common():
     with pytest.raises(InputError, match="sharing FedProto needs classes that all clients have in common"):
         FedProto().fitted(8, 0).init({}, 3)

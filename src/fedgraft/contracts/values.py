@@ -329,7 +329,7 @@ class Trainer(Protocol):
     def structure(self, left_out: Augmentation = WHOLE) -> Structure:
         """What the model makes of all nodes now, and their edges; only where the task is a `StructuredTask`.
 
-        It looks at the graph less what is left out of it.
+        It looks at the graph less what is left out of it, in one round always the same.
         """
 
     def regression(self) -> Iterator[Regression]:

@@ -5,7 +5,7 @@ What is shared by methods that differ in what the server makes of them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -32,6 +32,8 @@ class ClassPrototypes(ExtendedSharing[State], HiddenSharing[State]):
 
     where the term of an example is 0 if nothing was received of its class.
     """
+
+    uploads_steps: ClassVar[bool] = False
 
     weight: float = 1.0
     width: int = 0

@@ -14,6 +14,7 @@ from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.linear import LinearTask
 from fedgraft.contracts.staged_statistics import StagedTask, of_stage
+from fedgraft.contracts.structure import Augmentation
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError
@@ -84,6 +85,21 @@ def all_nodes_are_seen_as_training_examples_are(case: TaskCase) -> None:
         expect(((edges >= 0) & (edges < len(states))).all(), "edges must be between nodes", edges)
         pairs = {*map(tuple, edges.T.tolist())}
         expect(pairs == {(end, begin) for begin, end in pairs}, "edges must be in both directions", edges)
+
+
+@LAWS.having(abilities.StructuredTask)
+def a_view_is_drawn_from_its_seed_and_leaves_the_graph_as_it_is(case: TaskCase) -> None:
+    """Leave out the same of equal seeds, of nodes none, and of the graph nothing for good."""
+    task, data, half = case.task, case.prepared(), Augmentation(0.5, 0.5)
+    assert isinstance(task, abilities.StructuredTask)
+    model = case.drawn(data)
+    with torch.no_grad():
+        before, one, two, other = (task.states(model, data, *view) for view in ((), (half, 1), (half, 1), (half, 2)))
+        after = task.states(model, data)
+    expect(one.shape == before.shape, "a view must be of all nodes", one.shape, before.shape)
+    expect(torch.equal(one, two), "equal seeds must leave out the same", one, two)
+    expect(not torch.equal(one, other), "another seed must leave out something else", one, other)
+    expect(torch.equal(before, after), "a view must leave the graph as it is", before, after)
 
 
 @LAWS.having(LinearTask)

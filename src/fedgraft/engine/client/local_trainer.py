@@ -92,7 +92,7 @@ class LocalTrainer:
             self._pull = pull_towards(shared, self._training.proximal)
         self._walk = Walk()
         self._blocks = plan.blocks(data)
-        self._parked = parked
+        self._parked, self._view = parked, int(parked["view"]) if parked else 0
         self._untouched = parked is None
         self._meanwhile: Arrays = {}
         self._replays: list[Done] = list(parked["done"]) if parked else []
@@ -175,7 +175,8 @@ class LocalTrainer:
             raise FedgraftError(f"{type(self._task).__name__} does not tell what a model makes of nodes.")
         self._catch_up()
         with torch.no_grad():
-            hidden = self._states(self._flat.module.eval(), left_out).numpy(force=True)
+            self._view = self._view or (self._seed() if left_out != WHOLE else 0)  # a round taken up sees it again
+            hidden = structured.states(self._flat.module.eval(), self._data, left_out, self._view).numpy(force=True)
         self._flat.module.train()
         return Structure(hidden, *structured.edges(self._data))
 
@@ -196,7 +197,7 @@ class LocalTrainer:
         """Put the round aside, as live objects: nothing is copied, and only a trainer over the same model can go on."""
         counts = self._counts()
         now = {"flat": self._flat.park(), "moments": self._optimizer.park(), "walk": self._walk, "counts": counts}
-        return {"done": self._done, "now": now}
+        return {"done": self._done, "now": now, "view": self._view}
 
     def report(self) -> dict[str, float]:
         """Return {"loss", "loss_sq"}: mean sample loss and mean squared sample loss over all steps so far."""
@@ -347,15 +348,11 @@ class LocalTrainer:
             if not isinstance(found, Losses) or found.hidden is None:
                 raise FedgraftError(f"{type(self._task).__name__} does not tell its hidden layer.")
             loss = loss + hooks.hidden_penalty(found.hidden, draw.examples)
-        if hooks.structure_penalty is not None:
+        if hooks.structure_penalty is not None and self._plan.structured is not None:
             term, left_out = hooks.structure_penalty
-            loss = loss + term(self._states(self._flat.module, left_out))
+            seed = self._seed() if left_out != WHOLE else 0
+            loss = loss + term(self._plan.structured.states(self._flat.module, self._data, left_out, seed))
         return loss
-
-    def _states(self, module: torch.nn.Module, left_out: Augmentation) -> torch.Tensor:
-        assert self._plan.structured is not None, "whoever asks has been told of all nodes before"
-        seed = self._seed() if left_out != WHOLE else 0
-        return self._plan.structured.states(module, self._data, left_out, seed)
 
     def _note(self, draw: Draw, seen: NDArray[np.float32]) -> None:
         self.sampler_state = self._sampler.update(self.sampler_state, draw, seen)

@@ -42,10 +42,10 @@ def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
         return _solving(sharing, task)
     if not isinstance(sharing, HiddenSharing):
         return sharing
-    if not isinstance(task, ObservedTask):
-        raise _hidden_from(f"sharing {type(sharing).__name__}", task)
     if isinstance(sharing, StructuredSharing) and not isinstance(task, StructuredTask):
         raise _hidden_from(f"sharing {type(sharing).__name__}", task, StructuredTask, "nodes and their neighbours")
+    if not isinstance(task, ObservedTask):
+        raise _hidden_from(f"sharing {type(sharing).__name__}", task)
     return sharing.fitted(task.hidden_width, task.common_classes)
 
 
@@ -115,8 +115,8 @@ def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, 
 
 def check_merging(sharing: Sharing[Any], decay: float, aggregation: Aggregation, clip: float) -> None:
     """Raise `InputError` for a running mean of models that nobody has in common, and for sums treated as steps."""
-    if isinstance(sharing, LinearSharing):
-        sums = f"with sharing {type(sharing).__name__}, whose clients send sums and no steps"
+    if not sharing.uploads_steps:
+        sums = f"with sharing {type(sharing).__name__}, whose clients send no steps of a model"
         sound = isinstance(aggregation, discovery.find("aggregation", "mean"))
         require(sound, "aggregation.name", f"'mean' {sums}", type(aggregation).__name__)
         require(not clip, "safeguards.clip", f"0 {sums}", clip)

@@ -53,7 +53,7 @@ class FGSSL(OneModel, StructuredSharing[ModelState]):
 
     semantic: float = 1.0
     structural: float = 1.0
-    tau: float = 0.5
+    tau: float = 0.2
     omega: float = 0.5
     edges: float = 0.8
     features: float = 0.5
