@@ -1,4 +1,4 @@
-"""A client's local training: the common SGD loop that sharing methods may steer by three hooks."""
+"""A client's local training: the common SGD loop that sharing methods may steer by five hooks."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
