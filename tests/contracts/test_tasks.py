@@ -91,8 +91,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Every task with its defaults, and with options that change what the laws are about."""
 INDEPENDENT = "losses_are_one_finite_number_per_example_and_do_not_depend_on_the_rest_of_the_draw"
-LEFT_OUT = {"node, generator": {INDEPENDENT}}
-"""A client that trains a generator hides own nodes from itself, but none of the draw: its losses depend on the draw."""
+OBSERVED = {
+    "what_the_model_makes_of_examples_is_what_their_losses_say",
+    "all_nodes_are_seen_as_training_examples_are",
+}
+LEFT_OUT = {"node, generator": {INDEPENDENT, *OBSERVED}}
+"""A client that trains a generator hides own nodes from itself, but none of the draw: its losses depend on the draw,
+and are the generator's."""
 
 
 def laws(name: str, options: dict[str, Any], left_out: Collection[str]) -> list[Law[Any]]:

@@ -35,6 +35,7 @@ from fedgraft.contracts.task_abilities import (
     ProfiledTask,
     PublishingTask,
     SeededTask,
+    StructuredTask,
     SurveyedTask,
     VariantTask,
 )
@@ -141,6 +142,9 @@ class Abilities:
 
     observed: cached_property[ObservedTask[Any, Any] | None] = _able("task", ObservedTask)
     """The task, if it says what a model makes of all training examples."""
+
+    structured: cached_property[StructuredTask[Any, Any] | None] = _able("task", StructuredTask)
+    """The task, if it says what a model makes of all of a client's nodes."""
 
     linear: cached_property[LinearTask[Any, Any] | None] = _able("task", LinearTask, "linear")
     """The task, if its model is linear."""

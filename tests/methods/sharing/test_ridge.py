@@ -227,7 +227,7 @@ def test_what_is_not_linear_is_refused():
 
 def test_sums_are_not_treated_as_steps():
     with pytest.raises(
-        InputError, match=r"aggregation\.name must be 'mean' with sharing Ridge, whose clients send sums"
+        InputError, match=r"aggregation\.name must be 'mean' with sharing Ridge, whose clients send no steps"
     ):
         toy(sharing={"name": "ridge"}, aggregation={"name": "median"})
     with pytest.raises(InputError, match=r"safeguards\.clip must be 0 with sharing Ridge"):

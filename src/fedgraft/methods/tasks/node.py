@@ -14,6 +14,7 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
@@ -23,6 +24,7 @@ from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
+from fedgraft.domains.nodes.task.observed_nodes import ObservedNodes
 from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
@@ -51,6 +53,7 @@ class Node(
     BalancedClasses[NodeShard, NodeData],
     JudgedByData[NodeShard, NodeData],
     AnsweredNodes,
+    ObservedNodes,
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
     PlainTask[NodeShard, NodeData],
@@ -167,6 +170,11 @@ class Node(
         return CountedClasses(names, count)
 
     @property
+    def objective(self) -> Objective:
+        """What losses of training are."""
+        return objective_of(self.logit_adjustment, self.label_smoothing, self.focal)
+
+    @property
     def draws_neighbours(self) -> bool:
         """True where neighbours are drawn or generated."""
         return super().draws_neighbours or self.generator
@@ -243,8 +251,8 @@ class Node(
                 flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
         return super().look(model, data, seed, losses)
 
-    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Cross-entropies, float32 [examples], and as long as a generator learns its losses."""
+    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Loss:
+        """Cross-entropies, float32 [examples], and the hidden layer; as long as a generator learns its losses alone."""
         if (part := learning(model, data)) is not None and self._mending is not None:
             nodes, most = data.rows["train"][draw.examples], self._most(draw)
             return self._mending.losses(model, part, data.states, nodes, most, draw.seed)
@@ -309,4 +317,4 @@ class Node(
     def _step(self, model: nn.Module, data: NodeData, draw: Draw) -> tuple[NodeData, Computed, Objective]:
         """The client's part of the graph, mended where it is, what a draw is computed from, and its losses."""
         data = data.mended(model, self._mending)
-        return data, self._computed(data, draw), objective_of(self.logit_adjustment, self.label_smoothing, self.focal)
+        return data, self._computed(data, draw), self.objective

@@ -132,6 +132,11 @@ class TypedNode(
         """Width of an embedding."""
         return self.encoder.width
 
+    @property
+    def common_classes(self) -> int:
+        """Number of classes."""
+        return self.classes
+
     def with_parts(self, parts: frozenset[str]) -> Self:
         """Return this task: it has its part."""
         return self
@@ -204,6 +209,7 @@ class TypedNode(
             hidden=hidden.numpy(force=True),
             correct=(logits.argmax(1) == label).numpy(force=True),
             centrality=data.centrality[nodes],
+            labels=data.part.label[nodes],
         )
 
     def evaluate(self, model: nn.Module, data: TypedData) -> dict[str, Sums]:
