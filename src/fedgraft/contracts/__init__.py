@@ -32,6 +32,7 @@ from fedgraft.contracts.selector import ExplainedSelector, ProbingSelector, Sele
 from fedgraft.contracts.server_optimizer import ServerOptimizer
 from fedgraft.contracts.sharing import (
     ExtendedSharing,
+    GraphSharing,
     GroupedSharing,
     HiddenSharing,
     LinearSharing,
@@ -52,6 +53,7 @@ from fedgraft.contracts.values import (
     HaloRows,
     HiddenPenalty,
     Indices,
+    LocalGraph,
     Observations,
     Outcome,
     Penalty,
@@ -78,6 +80,7 @@ __all__ = [
     "Draw",
     "ExplainedSelector",
     "ExtendedSharing",
+    "GraphSharing",
     "GroupedSharing",
     "GuidedSampler",
     "Halo",
@@ -89,6 +92,7 @@ __all__ = [
     "Linear",
     "LinearSharing",
     "LinearTask",
+    "LocalGraph",
     "MovableSharing",
     "Observations",
     "ObservingSampler",

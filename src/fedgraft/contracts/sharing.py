@@ -1,4 +1,4 @@
-"""Shared how? The contract of sharing methods, and ten abilities."""
+"""Shared how? The contract of sharing methods, and eleven abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -138,6 +138,14 @@ class HiddenSharing(Sharing[State]):
     @abstractmethod
     def fitted(self, width: int) -> Self:
         """Return this method for a hidden layer of this width. Raises `InputError` if it cannot be."""
+
+
+class GraphSharing(Sharing[State]):
+    """Ability: depend on clients' parts of a graph, and on what models make of all nodes, of a `LocalGraphTask`."""
+
+    @abstractmethod
+    def fitted(self, classes: int) -> Self:
+        """Return this method for so many classes of nodes."""
 
 
 class LinearSharing(Sharing[State]):

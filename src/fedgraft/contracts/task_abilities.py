@@ -11,7 +11,7 @@ import torch
 
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.task import Prepared, Shard, Task
-from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observations, Questions
+from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, LocalGraph, Observations, Questions
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
@@ -172,6 +172,19 @@ class ObservedTask(Task[Shard, Prepared]):
     @abstractmethod
     def observe(self, model: torch.nn.Module, data: Prepared) -> Observations:
         """Return `Observations` in the order of the training examples; called without gradient recording."""
+
+
+class LocalGraphTask(Task[Shard, Prepared]):
+    """Ability: show a client's part of a graph whose nodes are classified, and what a model makes of all of them."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> int:
+        """How many classes there are."""
+
+    @abstractmethod
+    def local_graph(self, model: torch.nn.Module, data: Prepared) -> LocalGraph:
+        """Return `LocalGraph`; called without gradient recording."""
 
 
 class SeededTask(Task[Shard, Prepared]):

@@ -29,6 +29,7 @@ from fedgraft.contracts.staged_statistics import StagedTask
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
     HaloTask,
+    LocalGraphTask,
     ManualGradientTask,
     NeighbourSamplingTask,
     ObservedTask,
@@ -125,6 +126,9 @@ class Abilities:
 
     observed: cached_property[ObservedTask[Any, Any] | None] = _able("task", ObservedTask)
     """The task, if it says what a model makes of all training examples."""
+
+    local_graphs: cached_property[LocalGraphTask[Any, Any] | None] = _able("task", LocalGraphTask)
+    """The task, if it shows clients' parts of a graph."""
 
     linear: cached_property[LinearTask[Any, Any] | None] = _able("task", LinearTask, "linear")
     """The task, if its model is linear."""

@@ -15,6 +15,7 @@ from fedgraft.testing.comparison import same, travelled
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect, expect_error
 from fedgraft.testing.runs import Played, Reply, play, toy
+from fedgraft.testing.toy import PartedLine
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout
 
 MODEL = {
@@ -37,10 +38,12 @@ class Case:
 
     @property
     def method(self) -> Any:
-        """The method, for a hidden layer of the width that the toy model has, or the linear model of these laws."""
+        """The method, for the toy model's hidden layer, its classes, or the linear model of these laws."""
         method = self.cls(**self.options)
         if isinstance(method, contracts.LinearSharing):
             return method.fitted(LINEAR)
+        if isinstance(method, contracts.GraphSharing):
+            return method.fitted(PartedLine.classes)
         return method.fitted(HIDDEN) if isinstance(method, contracts.HiddenSharing) else method
 
     @property
@@ -52,7 +55,7 @@ class Case:
     @property
     def demands(self) -> bool:
         """True where not every task will do."""
-        return bool(self.parts) or issubclass(self.cls, contracts.HiddenSharing)
+        return bool(self.parts) or issubclass(self.cls, (contracts.GraphSharing, contracts.HiddenSharing))
 
     def toy(self, parted: bool | None = None, **sections: Any) -> Experiment:
         """Return a toy experiment with this method, its model with parts if the method needs any."""
@@ -229,7 +232,9 @@ def a_task_without_the_parts_is_refused(case: Case) -> None:
             case.toy(parted=True)
     elif case.demands:
         text = r"needs a task that offers .*, which 'fedgraft\.testing\.toy:Line' with these options does not; it"
-        text = text if case.parts else r"sees what a model makes of examples, which task Line does not tell"
+        of_nodes = issubclass(case.cls, contracts.GraphSharing)
+        seen = "parts of a graph whose nodes are classified" if of_nodes else "what a model makes of examples"
+        text = text if case.parts else rf"{seen}, which task Line does not"
         with expect_error(InputError, "a task without the parts must be refused", text):
             case.toy(parted=False)
     else:

@@ -61,6 +61,30 @@ def what_the_model_makes_of_examples_is_what_their_losses_say(case: TaskCase) ->
         expect((seen.centrality >= 0).all(), "centralities must be >= 0", seen.centrality)
 
 
+@LAWS.having(abilities.LocalGraphTask)
+def a_local_graph_is_of_all_own_nodes_and_of_the_edges_between_them(case: TaskCase) -> None:
+    """Tell shares of classes of each node, edges either way, and which nodes the training examples are."""
+    task = case.task
+    assert isinstance(task, abilities.LocalGraphTask)
+    for client in range(len(case.shards)):
+        data = case.prepared(client)
+        with torch.no_grad():
+            seen = task.local_graph(case.drawn(data), data)
+        nodes, width = seen.probabilities.shape
+        expect(width == task.classes, "there must be a share of each class", width, task.classes)
+        sums = np.abs(seen.probabilities.sum(1) - 1).max(initial=0)
+        expect(sums < 1e-4, "probabilities must sum to 1", sums)
+        pairs = {*zip(*seen.edges.tolist(), strict=True)}
+        expect(len(pairs) == seen.edges.shape[1], "an edge must be there once", seen.edges)
+        expect(all(0 <= end < nodes for pair in pairs for end in pair), "edges must be between own nodes", pairs)
+        expect(pairs == {pair[::-1] for pair in pairs}, "edges must be there either way", pairs)
+        expect(all(one != other for one, other in pairs), "no node may be joined to itself", pairs)
+        count = task.examples(data)
+        expect(len(np.unique(seen.examples)) == len(seen.label) == count, "one node an example", seen.examples, count)
+        labels = (seen.label >= 0) & (seen.label < task.classes)
+        expect(labels.all(), "labels must be classes", seen.label)
+
+
 @LAWS.having(LinearTask)
 def a_linear_model_sees_the_inputs_that_are_told(case: TaskCase) -> None:
     """Keep an example's loss where weights and bias move so that its outputs stay, and change it where they do not."""

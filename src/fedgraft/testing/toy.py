@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Linear, LinearTask, Observations, Regression, Sums
+from fedgraft.contracts import Draw, Indices, Linear, LinearTask, LocalGraph, Observations, Regression, Sums
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.task import Loss, example_losses
-from fedgraft.contracts.task_abilities import ObservedTask, PartsTask, VariantTask
+from fedgraft.contracts.task_abilities import LocalGraphTask, ObservedTask, PartsTask, VariantTask
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
@@ -145,13 +145,23 @@ class PartedLines(Lines):
 
 
 @dataclass(frozen=True)
-class PartedLine(Line, ObservedTask[Points, Points], PartsTask[Points, Points], VariantTask[Points, Points]):
-    """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points."""
+class PartedLine(
+    Line,
+    LocalGraphTask[Points, Points],
+    ObservedTask[Points, Points],
+    PartsTask[Points, Points],
+    VariantTask[Points, Points],
+):
+    """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points.
+
+    As a graph, points are joined to the next, and likely is what is near.
+    """
 
     offers: ClassVar[frozenset[str]] = frozenset(
         {"structure", "head", "generator", "ensemble", "embeddings", "relations"}
     )
     stochastic: ClassVar[bool] = True
+    classes: ClassVar[int] = 2
 
     @property
     def linear(self) -> None:
@@ -181,6 +191,14 @@ class PartedLine(Line, ObservedTask[Points, Points], PartsTask[Points, Points], 
             correct=(near > 0.5).numpy(force=True),
             centrality=np.arange(1, len(rows) + 1, dtype=np.float32),
         )
+
+    def local_graph(self, model: nn.Module, data: Points) -> LocalGraph:
+        """Return how near the model comes to each point, and which are above zero."""
+        near, path = torch.exp(-_errors(model, data, np.arange(len(data.y))).abs()), np.arange(len(data.y) - 1)
+        edges = np.stack([np.append(path, path + 1), np.append(path + 1, path)])
+        rows = _rows(data, 0)
+        told = torch.stack([near, 1 - near], 1).numpy(force=True)
+        return LocalGraph(told, edges, rows, (data.y[rows] > 0).astype(np.int64))
 
     def with_parts(self, parts: frozenset[str]) -> "PartedLine":
         """Return the task as it is."""

@@ -8,6 +8,7 @@ from fedgraft import wire
 from fedgraft.contracts import (
     ActiveSampler,
     Aggregation,
+    GraphSharing,
     HiddenSharing,
     LayeredSampler,
     LinearSharing,
@@ -23,7 +24,7 @@ from fedgraft.contracts import (
 )
 from fedgraft.contracts.data import Data, GivenData
 from fedgraft.contracts.labels import JudgedTask
-from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTask, ProfiledTask
+from fedgraft.contracts.task_abilities import LocalGraphTask, NeighbourSamplingTask, ObservedTask, ProfiledTask
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
@@ -36,14 +37,27 @@ NO_OPTIMIZER = "none"
 
 
 def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
-    """The sharing method, with the width of the task's hidden layer, or its linear model, if it depends on it."""
+    """The sharing method, with what it must know of the task: its hidden layer, linear model or number of classes."""
     if isinstance(sharing, LinearSharing):
         return _solving(sharing, task)
+    if isinstance(sharing, GraphSharing):
+        return sharing.fitted(_graphs_of(sharing, task).classes)
     if not isinstance(sharing, HiddenSharing):
         return sharing
     if not isinstance(task, ObservedTask):
         raise _hidden_from(f"sharing {type(sharing).__name__}", task)
     return sharing.fitted(task.hidden_width)
+
+
+def _graphs_of(sharing: GraphSharing[Any], task: Task[Any, Any]) -> LocalGraphTask[Any, Any]:
+    """The task, which must show clients' parts of a graph."""
+    if isinstance(task, LocalGraphTask):
+        return task
+    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), LocalGraphTask)]
+    raise InputError(
+        f"sharing {type(sharing).__name__} looks at clients' parts of a graph whose nodes are classified, which task "
+        f"{type(task).__name__} does not show; {', '.join(fitting)} does."
+    )
 
 
 def _solving(sharing: LinearSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:

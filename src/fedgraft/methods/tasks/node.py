@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
+from fedgraft.contracts import Draw, Halo, HaloRows, Indices, LocalGraph, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.linear import Linear
@@ -50,6 +50,7 @@ class Node(
     BalancedClasses[NodeShard, NodeData],
     JudgedByData[NodeShard, NodeData],
     AnsweredNodes,
+    abilities.LocalGraphTask[NodeShard, NodeData],
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
     PlainTask[NodeShard, NodeData],
@@ -269,6 +270,11 @@ class Node(
     def scored(self, model: nn.Module, data: NodeData) -> Array:
         """Return probabilities of all own nodes, float32 [own, classes]."""
         return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
+
+    def local_graph(self, model: nn.Module, data: NodeData) -> LocalGraph:
+        """Own nodes and the edges between them, whatever the model sees of others."""
+        train = data.rows["train"]
+        return LocalGraph(self.scored(model, data), data.around.edges, train, data.label[train])
 
     def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions and the head."""

@@ -118,6 +118,11 @@ class Neighbourhoods:
             receivers = fresh
         return hops[::-1]
 
+    @property
+    def edges(self) -> Indices:
+        """Joined own nodes, int64 [2, edges], each pair either way."""
+        return own_edges(self._pointers, self._senders, self._own)
+
     def _block(self, receivers: Indices, senders: Indices | None, row: Indices, sender: Indices) -> Block:
         """From senders, or from all nodes by number where these are None."""
         degree = self._degree[receivers]
@@ -131,6 +136,13 @@ class Neighbourhoods:
             matrix = Sparse(row, self._number[sender], each, (len(receivers), len(senders)), small=SMALL)
             place, degree_from = self._number[receivers], self._degree[senders]
         return Block(matrix, torch.from_numpy(place), torch.from_numpy(degree), torch.from_numpy(degree_from))
+
+
+def own_edges(pointers: Indices, senders: Indices, own: int) -> Indices:
+    """Joined own nodes, int64 [2, edges], each pair either way: of a node's edges those from one of the first `own`."""
+    row, edge = drawn_edges(pointers, np.arange(own), 0, 0)
+    sender = senders[edge]
+    return np.stack([sender, row])[:, sender < own]
 
 
 def drawn_edges(pointers: Indices, receivers: Indices, most: int, seed: int) -> tuple[Indices, Indices]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Known, Reach, drawn_edges
+from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Known, Reach, drawn_edges, own_edges
 from fedgraft.nn.propagate import Sparse
 from fedgraft.nn.whole_networks import Subgraph
 
@@ -66,6 +66,11 @@ class Surroundings:
         place = torch.arange(len(targets))
         block = Subgraph(matrix, place, degree[: len(targets)], degree, graph=nobody, graphs=nobody[:1])
         return [Hop(targets, fresh, stored, block)]
+
+    @property
+    def edges(self) -> Indices:
+        """Joined own nodes, int64 [2, edges], each pair either way."""
+        return own_edges(self._pointers, self._senders, self._own)
 
     def _drawn(self, receivers: Indices, most: int, seed: int) -> tuple[Indices, Indices, NDArray[np.float32]]:
         """Edges that take part: the receiver, the sender, and how many times it counts."""
