@@ -34,7 +34,7 @@ LATE = {
 }
 BLOCKS = {"data.name": "blocks", "data.nodes": 120, "data.clients": 4, "model.hidden": [8, 8], "selector.name": "all"}
 OF_USERS_AND_ITEMS = {"fedgnn", "fesog"}
-OF_NODES = {"fedgta"}
+OF_NODES = {"fedgta", "fedtad"}
 SURVIVES_ELSEWHERE = {"fedsage_plus", "ridge"}
 """In tests of their own."""
 OF_GRAPHS = sorted({*discovery.names("sharing")} - OF_USERS_AND_ITEMS - OF_NODES - SURVIVES_ELSEWHERE)

@@ -81,6 +81,11 @@ class OneWay(Node):
         return seen._replace(edges=seen.edges[:, seen.edges[0] < seen.edges[1]])
 
 
+class Unjoined(Node):
+    def on_graph(self, model, features, edges):
+        return super().on_graph(model, features, edges[:, :0])
+
+
 class Flattering(Node):
     def classified(self, model, shard, data, remembered):
         found = super().classified(model, shard, data, remembered)
@@ -129,6 +134,7 @@ def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
         (Everywhere, "what_a_step_reads_lies_in_the_halo"),
         (Mirrored, "addresses_of_the_halo_are_nodes_of_others"),
         (OneWay, "a_local_graph_is_of_all_own_nodes_and_of_the_edges_between_them"),
+        (Unjoined, "a_model_makes_of_a_given_graph_what_it_makes_of_a_clients"),
         (Flattering, "what_examples_are_taken_for_is_what_the_score_counts"),
         (Trusting, "nonsense_is_refused_before_it_is_combined"),
         (Fussy, "nonsense_is_refused_before_it_is_combined"),

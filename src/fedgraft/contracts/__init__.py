@@ -16,6 +16,7 @@ beside the contract, which a method inherits where it needs it. The engine's pla
 
 from fedgraft.contracts.aggregation import Aggregation
 from fedgraft.contracts.codec import Codec
+from fedgraft.contracts.graph_network import GraphNetwork, GraphNetworkTask
 from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.runtime import Runtime, RuntimeOptions
 from fedgraft.contracts.sampler import (
@@ -39,6 +40,7 @@ from fedgraft.contracts.sharing import (
     MovableSharing,
     PartsSharing,
     PersonalSharing,
+    RefiningSharing,
     Sharing,
     SilentSharing,
     StagedSharing,
@@ -80,6 +82,8 @@ __all__ = [
     "Draw",
     "ExplainedSelector",
     "ExtendedSharing",
+    "GraphNetwork",
+    "GraphNetworkTask",
     "GraphSharing",
     "GroupedSharing",
     "GuidedSampler",
@@ -105,6 +109,7 @@ __all__ = [
     "ProbingSelector",
     "Projection",
     "Questions",
+    "RefiningSharing",
     "RefreshingSampler",
     "Regression",
     "ReportingSampler",

@@ -1,4 +1,4 @@
-"""Shared how? The contract of sharing methods, and eleven abilities."""
+"""Shared how? The contract of sharing methods, and twelve abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -6,6 +6,7 @@ from typing import Generic, Self
 
 import numpy as np
 
+from fedgraft.contracts.graph_network import GraphNetwork
 from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.values import State, Trainer, Update
 from fedgraft.wire.layouts import Arrays, Layout, Tree
@@ -146,6 +147,24 @@ class GraphSharing(Sharing[State]):
     @abstractmethod
     def fitted(self, classes: int) -> Self:
         """Return this method for so many classes of nodes."""
+
+
+class RefiningSharing(Sharing[State]):
+    """Ability: train what was merged further, at the server and without data; needs a `GraphNetworkTask`."""
+
+    @abstractmethod
+    def refined(
+        self, before: State, merged: State, updates: Sequence[Update], network: GraphNetwork, g: np.random.Generator
+    ) -> State:
+        """Return the state after `merge` with its models trained further. Mutates neither state.
+
+        Args:
+            before: that before the merge.
+            merged: that after it.
+            updates: what was merged, at least one.
+            network: the task's.
+            g: what is drawn from.
+        """
 
 
 class LinearSharing(Sharing[State]):

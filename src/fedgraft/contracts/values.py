@@ -259,12 +259,15 @@ class LocalGraph(NamedTuple):
 
     Args:
         probabilities: float32 [nodes, classes], of each own node, whether it has a label or not.
+        features: float32 [nodes, features], an array or a `scipy.sparse.csr_matrix`; of a `GraphNetworkTask` as its
+            model reads them.
         edges: int64 [2, edges], nodes that are joined, each pair once either way; none is joined to itself.
         examples: int64 [examples], which nodes the training examples are.
         label: int64 [examples], their classes.
     """
 
     probabilities: NDArray[np.float32]
+    features: Any
     edges: Indices
     examples: Indices
     label: Indices

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedgraft import contracts, wire
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.server.refining import Network
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
@@ -168,6 +169,28 @@ def a_model_that_may_be_moved_is_moved_alone(case: Case) -> None:
 
 
 @LAWS.every
+def what_is_refined_can_be_stored_and_repeats_itself(case: Case) -> None:
+    """Return a state that can be stored, by the given draws alone; leave what was given as it was."""
+    plan = case.toy().plan
+    if not isinstance(method := plan.sharing, contracts.RefiningSharing):
+        return
+    before: Any = method.init(plan.first, CLIENTS)
+    updates = _filled(plan.upload_layout, np.random.default_rng(0).normal(size=CLIENTS).tolist())
+    network, merged = Network(plan), method.merge(before, updates)
+    for seed in (1, 2):
+        given = copy.deepcopy((before, merged))
+        after = method.refined(before, merged, updates, network, np.random.default_rng(seed))
+        expect(same((before, merged), given), "refined changed what it was given", merged, given)
+        stored = travelled(before), travelled(merged)
+        again = method.refined(*stored, updates, network, np.random.default_rng(seed))
+        expect(same(after, again), "equal draws must refine equally", after, again)
+        expect(same(after, travelled(after)), "the wire must carry the state", after)
+        found = Layout.of(method.model(after))
+        expect(found == plan.download_layout, "what is sent must have its layout", found, plan.download_layout)
+        before, merged = after, method.merge(after, updates)
+
+
+@LAWS.every
 def some_clients_are_enough(case: Case) -> None:
     """Merge what one of several clients sends."""
     method = case.method
@@ -314,7 +337,10 @@ def _uploads(method: Any, layout: Layout) -> Layout:
 
 def _updates(method: Any, values: list[float]) -> list[contracts.Update]:
     """One upload a client, all of its layout and filled with the client's value."""
-    layout = _uploads(method, Layout.of(_shared(method)))
+    return _filled(_uploads(method, Layout.of(_shared(method))), values)
+
+
+def _filled(layout: Layout, values: list[float]) -> list[contracts.Update]:
     return [
         contracts.Update(client, 1 / len(values), {s.name: np.full(s.shape, value, s.dtype) for s in layout})
         for client, value in enumerate(values)

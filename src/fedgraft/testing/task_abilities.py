@@ -12,6 +12,7 @@ from fedgraft.contracts import Draw
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.contracts.detailed_scores import DetailedScores
+from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.linear import LinearTask
 from fedgraft.contracts.staged_statistics import StagedTask, of_stage
 from fedgraft.contracts.task import example_losses
@@ -19,7 +20,7 @@ from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing.laws import Laws, expect, expect_error
-from fedgraft.testing.task_cases import TaskCase, blocks, losses, objective, variant
+from fedgraft.testing.task_cases import TaskCase, blocks, losses, objective, opened, variant
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, finite
 
 LAWS: Laws[TaskCase] = Laws()
@@ -83,6 +84,29 @@ def a_local_graph_is_of_all_own_nodes_and_of_the_edges_between_them(case: TaskCa
         expect(len(np.unique(seen.examples)) == len(seen.label) == count, "one node an example", seen.examples, count)
         labels = (seen.label >= 0) & (seen.label < task.classes)
         expect(labels.all(), "labels must be classes", seen.label)
+
+
+@LAWS.having(GraphNetworkTask)
+def a_model_makes_of_a_given_graph_what_it_makes_of_a_clients(case: TaskCase) -> None:
+    """Tell the same of a client's own part of a graph, without what joins it to others'; take gradients of features."""
+    task = case.task
+    assert isinstance(task, GraphNetworkTask)
+    if not isinstance(task, abilities.LocalGraphTask):
+        return
+    shard = task.alone(case.shards[0]) if isinstance(task, abilities.PooledTask) else case.shards[0]
+    data = opened(task, task.prepare(shard, {}))
+    model = case.drawn(data)
+    with torch.no_grad():
+        seen = task.local_graph(model, data)
+    rows = seen.features if isinstance(seen.features, np.ndarray) else seen.features.toarray()
+    expect(rows.shape == (len(seen.probabilities), task.given_width), "there must be features of nodes", rows.shape)
+    features = torch.from_numpy(rows.copy()).requires_grad_()
+    logits = task.on_graph(model, features, seen.edges)
+    near = np.allclose(logits.softmax(1).numpy(force=True), seen.probabilities, atol=1e-4)
+    expect(near, "a given graph must be told as a client's is", logits.softmax(1), seen.probabilities)
+    logits.square().sum().backward()  # type: ignore[no-untyped-call]
+    moved = features.grad is not None and bool((features.grad != 0).any())
+    expect(moved, "gradients must reach the features", features.grad)
 
 
 @LAWS.having(LinearTask)

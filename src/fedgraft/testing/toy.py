@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Linear, LinearTask, LocalGraph, Observations, Regression, Sums
 from fedgraft.contracts.data import Data
+from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.task import Loss, example_losses
 from fedgraft.contracts.task_abilities import LocalGraphTask, ObservedTask, PartsTask, VariantTask
@@ -147,6 +148,7 @@ class PartedLines(Lines):
 @dataclass(frozen=True)
 class PartedLine(
     Line,
+    GraphNetworkTask[Points, Points],
     LocalGraphTask[Points, Points],
     ObservedTask[Points, Points],
     PartsTask[Points, Points],
@@ -154,7 +156,7 @@ class PartedLine(
 ):
     """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points.
 
-    As a graph, points are joined to the next, and likely is what is near.
+    As a graph, points are joined to the next, and likely is the side of zero on which the model sees them.
     """
 
     offers: ClassVar[frozenset[str]] = frozenset(
@@ -193,12 +195,22 @@ class PartedLine(
         )
 
     def local_graph(self, model: nn.Module, data: Points) -> LocalGraph:
-        """Return how near the model comes to each point, and which are above zero."""
-        near, path = torch.exp(-_errors(model, data, np.arange(len(data.y))).abs()), np.arange(len(data.y) - 1)
+        """Return on which side of zero the model sees each point, and on which it is."""
+        path = np.arange(len(data.y) - 1)
         edges = np.stack([np.append(path, path + 1), np.append(path + 1, path)])
         rows = _rows(data, 0)
-        told = torch.stack([near, 1 - near], 1).numpy(force=True)
-        return LocalGraph(told, edges, rows, (data.y[rows] > 0).astype(np.int64))
+        told = self.on_graph(model, torch.from_numpy(data.x), edges).softmax(1).numpy(force=True)
+        return LocalGraph(told, data.x, edges, rows, (data.y[rows] > 0).astype(np.int64))
+
+    @property
+    def given_width(self) -> int:
+        """Width of the points."""
+        return self.width
+
+    def on_graph(self, model: nn.Module, features: Tensor, edges: Indices) -> Tensor:
+        """Return how far above and below zero the model sees each point, whatever is joined."""
+        height: Tensor = model(features)
+        return torch.stack([-height, height], 1)
 
     def with_parts(self, parts: frozenset[str]) -> "PartedLine":
         """Return the task as it is."""

@@ -29,6 +29,7 @@ class TypedData:
         label: int64 [targets].
         rows: {split: int64 [nodes], target nodes}.
         weights: float32 [classes], by which losses of training nodes are multiplied; None for 1.
+        joined: int64 [2, edges], target nodes that metapaths join; None until somebody asks.
     """
 
     part: TypedGraph
@@ -37,6 +38,7 @@ class TypedData:
     label: Tensor
     rows: dict[str, Indices]
     weights: Tensor | None = None
+    joined: Indices | None = None
     moved: dict[str, "TypedData"] = field(default_factory=dict)
 
     def on(self, device: torch.device) -> "TypedData":

@@ -8,12 +8,14 @@ from fedgraft import wire
 from fedgraft.contracts import (
     ActiveSampler,
     Aggregation,
+    GraphNetworkTask,
     GraphSharing,
     HiddenSharing,
     LayeredSampler,
     LinearSharing,
     LinearTask,
     MovableSharing,
+    RefiningSharing,
     ReportingSampler,
     Sampler,
     Selector,
@@ -41,7 +43,11 @@ def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
     if isinstance(sharing, LinearSharing):
         return _solving(sharing, task)
     if isinstance(sharing, GraphSharing):
-        return sharing.fitted(_graphs_of(sharing, task).classes)
+        if not isinstance(task, LocalGraphTask):
+            raise _not_shown("looks at clients' parts of a graph whose nodes are classified", sharing, task)
+        if isinstance(sharing, RefiningSharing) and not isinstance(task, GraphNetworkTask):
+            raise _not_shown("runs the task's model on graphs of its own", sharing, task)
+        return sharing.fitted(task.classes)
     if not isinstance(sharing, HiddenSharing):
         return sharing
     if not isinstance(task, ObservedTask):
@@ -49,14 +55,13 @@ def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
     return sharing.fitted(task.hidden_width)
 
 
-def _graphs_of(sharing: GraphSharing[Any], task: Task[Any, Any]) -> LocalGraphTask[Any, Any]:
-    """The task, which must show clients' parts of a graph."""
-    if isinstance(task, LocalGraphTask):
-        return task
-    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), LocalGraphTask)]
-    raise InputError(
-        f"sharing {type(sharing).__name__} looks at clients' parts of a graph whose nodes are classified, which task "
-        f"{type(task).__name__} does not show; {', '.join(fitting)} does."
+def _not_shown(needs: str, sharing: Sharing[Any], task: Task[Any, Any]) -> InputError:
+    """The error for a method that needs more of a graph than the task shows."""
+    ability = GraphNetworkTask if isinstance(sharing, RefiningSharing) else LocalGraphTask
+    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ability)]
+    return InputError(
+        f"sharing {type(sharing).__name__} {needs}, which task {type(task).__name__} does not show; "
+        f"{', '.join(fitting)} {'does' if len(fitting) == 1 else 'do'}."
     )
 
 

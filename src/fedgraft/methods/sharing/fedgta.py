@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 
 CONFIDENCE, MOMENTS = "topology.confidence", "topology.moments"
 """Names of what is sent up beside the update."""
+LARGEST = 60.0
+"""Most that counts of a logarithm, so that no number is too large; ours."""
 KINDS = ("raw", "central", "hybrid")
 
 
@@ -60,7 +62,8 @@ class FedGTA(
 
     Source: Li et al., "FedGTA: Topology-aware Averaging for Federated Graph Learning", PVLDB 17(1), 2023; what is
         propagated, how often, and the softmaxes as in the authors' code (xkLi-Allen/FedGTA; read, not copied).
-    Differs: clients send differences to the models they received. The first central moment, which is 0, is not sent. A
+    Differs: clients send differences to the models they received, and log(1 + H), which few bits and a limit on the
+        size of updates leave alone. The first central moment, which is 0, is not sent. A
         client whose moments are all 0 still counts for itself, and where nobody has an edge all count alike. OpenFGL,
         by the same authors, propagates what the model tells of training nodes, without self-loops, and nothing of
         others.
@@ -76,7 +79,7 @@ class FedGTA(
         classes: the task's; no option.
 
     State: see `State`.
-    Needs: a task that shows clients' parts of a graph: `node`.
+    Needs: a task that shows clients' parts of a graph: `node`, and `typed_node`, whose nodes metapaths join.
     Cost: the model down and its difference up, per selected client, and up (2 orders - 1) x classes + 1 numbers with
         both kinds of moments. At the server N models.
     """
@@ -132,7 +135,7 @@ class FedGTA(
         for shares in (soft, flat):
             shares[graph.examples] = _hot(graph)
         sent = {
-            CONFIDENCE: np.array([confidence(flat, degree)], np.float32),
+            CONFIDENCE: np.log1p([confidence(flat, degree)]).astype(np.float32),
             MOMENTS: self._moments(soft).astype(np.float32),
         }
         return {**trainer.difference(received), **sent}, memory
@@ -144,7 +147,8 @@ class FedGTA(
         merged: list[Arrays] = [{} for _ in updates]
         for name, first in models[clients[0]].items():
             trained = np.stack([models[update.client][name] + update.arrays[name] for update in updates])
-            means = weights @ trained.reshape(len(updates), -1).astype(np.float64)
+            # Not a product of matrices: its last bits hang by the number of threads.
+            means = np.einsum("ij,jk->ik", weights, trained.reshape(len(updates), -1).astype(np.float64))
             for arrays, mean in zip(merged, means, strict=True):
                 arrays[name] = mean.reshape(first.shape).astype(first.dtype)
         for client, arrays in zip(clients, merged, strict=True):
@@ -160,8 +164,9 @@ class FedGTA(
         moments = np.stack([update.arrays[MOMENTS] for update in updates]).astype(np.float64)
         norms = np.linalg.norm(moments, axis=1, keepdims=True)
         units = np.divide(moments, norms, out=np.zeros_like(moments), where=norms > 0)
-        alike = (units @ units.T > self.threshold) | np.eye(len(updates), dtype=bool)
-        sure = np.array([max(0.0, float(update.arrays[CONFIDENCE][0])) for update in updates])
+        alike = (np.einsum("ik,jk->ij", units, units) > self.threshold) | np.eye(len(updates), dtype=bool)
+        told = np.array([update.arrays[CONFIDENCE][0] for update in updates], np.float64)
+        sure = np.expm1(np.clip(told, 0, LARGEST))
         weights = alike * sure
         weights = np.where(weights.sum(1, keepdims=True) > 0, weights, alike)
         return np.asarray(weights / weights.sum(1, keepdims=True))
@@ -197,7 +202,7 @@ class FedGTA(
 
 def confidence(shares: Floats, degree: NDArray[np.int64]) -> float:
     """Return H, >= 0, of shares [nodes, classes] and degrees [nodes]."""
-    return float(degree @ (1 / np.e + special.xlogy(shares, shares)).sum(1))
+    return float((degree[:, None] * (1 / np.e + special.xlogy(shares, shares))).sum())
 
 
 def _hot(graph: LocalGraph) -> Floats:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, LocalGraph, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.domains.labels import class_weights
@@ -24,6 +25,7 @@ from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
+from fedgraft.domains.nodes.training.given_graphs import logits_on
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
 from fedgraft.domains.nodes.training.losses import (
     Objective,
@@ -50,6 +52,7 @@ class Node(
     BalancedClasses[NodeShard, NodeData],
     JudgedByData[NodeShard, NodeData],
     AnsweredNodes,
+    GraphNetworkTask[NodeShard, NodeData],
     abilities.LocalGraphTask[NodeShard, NodeData],
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
@@ -273,8 +276,17 @@ class Node(
 
     def local_graph(self, model: nn.Module, data: NodeData) -> LocalGraph:
         """Own nodes and the edges between them, whatever the model sees of others."""
-        train = data.rows["train"]
-        return LocalGraph(self.scored(model, data), data.around.edges, train, data.label[train])
+        train, features = data.rows["train"], data.features.first(data.own)
+        return LocalGraph(self.scored(model, data), features, data.around.edges, train, data.label[train])
+
+    @property
+    def given_width(self) -> int:
+        """Columns of features, of all hops where these are weighed by what is learnt."""
+        return (self.propagate + 1) * self.features if self.inputs.attends else self.input_width
+
+    def on_graph(self, model: nn.Module, features: Tensor, edges: Indices) -> Tensor:
+        """All layers on all nodes."""
+        return logits_on(model, self.encoder, self.layers, features, edges)
 
     def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions and the head."""
