@@ -32,10 +32,12 @@ LATE = {
         {"examples_per_second": speed, "mbit_down": 10, "mbit_up": 5, "availability": 0.9} for speed in (9000, 200, 300)
     ],
 }
+BLOCKS = {"data.name": "blocks", "data.nodes": 120, "data.clients": 4, "model.hidden": [8, 8], "selector.name": "all"}
 OF_USERS_AND_ITEMS = {"fedgnn", "fesog"}
+OF_NODES = {"fedgta", "fedtad"}
 SURVIVES_ELSEWHERE = {"fedsage_plus", "ridge"}
 """In tests of their own."""
-OF_GRAPHS = sorted({*discovery.names("sharing")} - OF_USERS_AND_ITEMS - SURVIVES_ELSEWHERE)
+OF_GRAPHS = sorted({*discovery.names("sharing")} - OF_USERS_AND_ITEMS - OF_NODES - SURVIVES_ELSEWHERE)
 OPTIONS = {"gcfl": {"sharing.after": 1, "sharing.mean_norm": 9.0, "sharing.max_norm": 0.0, "sharing.series": True}}
 SELECTORS = ["all", "random", "oort", "fedacs", "reputation_ucb", "rpfl"]
 FIRST = 12
@@ -88,6 +90,12 @@ def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(whole_run, tmp_
 @pytest.mark.parametrize("name", sorted(OF_USERS_AND_ITEMS))
 def test_tables_of_users_and_items_survive_it(whole_run, tmp_path, dying, name):
     killed_and_resumed(whole_run(of_ratings(name), (FIRST,)), tmp_path / "run", dying)
+
+
+@pytest.mark.parametrize("name", sorted(OF_NODES))
+def test_what_looks_at_graphs_of_nodes_survives_it(whole_run, tmp_path, dying, name):
+    changes = BLOCKS | OFTEN | IN_ONE_PROCESS | DROPPING | CODEC | {"sharing.name": name}
+    killed_and_resumed(whole_run(load("fedall", changes), (FIRST,)), tmp_path / "run", dying)
 
 
 @slow

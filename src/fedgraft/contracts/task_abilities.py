@@ -12,7 +12,7 @@ import torch
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.contracts.task import Prepared, Shard, Task
-from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observations, Questions
+from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, LocalGraph, Observations, Questions
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
@@ -195,6 +195,19 @@ class StructuredTask(ObservedTask[Shard, Prepared]):
     @abstractmethod
     def edges(self, data: Prepared) -> tuple[Indices, Indices]:
         """Return `examples` and `edges` of `Structure`."""
+
+
+class LocalGraphTask(Task[Shard, Prepared]):
+    """Ability: show a client's part of a graph whose nodes are classified, and what a model makes of all of them."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> int:
+        """How many classes there are."""
+
+    @abstractmethod
+    def local_graph(self, model: torch.nn.Module, data: Prepared) -> LocalGraph:
+        """Return `LocalGraph`; called without gradient recording."""
 
 
 class SeededTask(Task[Shard, Prepared]):

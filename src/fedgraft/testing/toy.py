@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Linear, LinearTask, Observations, Regression, Sums
+from fedgraft.contracts import Draw, Indices, Linear, LinearTask, LocalGraph, Observations, Regression, Sums
 from fedgraft.contracts.data import Data
+from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.contracts.task import Loss, example_losses
-from fedgraft.contracts.task_abilities import PartsTask, StructuredTask, VariantTask
+from fedgraft.contracts.task_abilities import LocalGraphTask, PartsTask, StructuredTask, VariantTask
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
@@ -146,16 +147,25 @@ class PartedLines(Lines):
 
 
 @dataclass(frozen=True)
-class PartedLine(Line, StructuredTask[Points, Points], PartsTask[Points, Points], VariantTask[Points, Points]):
+class PartedLine(
+    Line,
+    GraphNetworkTask[Points, Points],
+    LocalGraphTask[Points, Points],
+    StructuredTask[Points, Points],
+    PartsTask[Points, Points],
+    VariantTask[Points, Points],
+):
     """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points.
 
     Points of two classes, by the sign of what is to be told; a client's points are a path, in order.
+    As a graph, points are joined to the next, and likely is the side of zero on which the model sees them.
     """
 
     offers: ClassVar[frozenset[str]] = frozenset(
         {"structure", "head", "generator", "ensemble", "embeddings", "relations"}
     )
     stochastic: ClassVar[bool] = True
+    classes: ClassVar[int] = 2
 
     @property
     def linear(self) -> None:
@@ -203,6 +213,24 @@ class PartedLine(Line, StructuredTask[Points, Points], PartsTask[Points, Points]
         """Return the training points, and each point's edges with the one before it and the one behind it."""
         one, next = np.arange(len(data.y) - 1), np.arange(1, len(data.y))
         return _rows(data, 0), np.stack([np.concatenate([one, next]), np.concatenate([next, one])])
+
+    def local_graph(self, model: nn.Module, data: Points) -> LocalGraph:
+        """Return on which side of zero the model sees each point, and on which it is."""
+        path = np.arange(len(data.y) - 1)
+        edges = np.stack([np.append(path, path + 1), np.append(path + 1, path)])
+        rows = _rows(data, 0)
+        told = self.on_graph(model, torch.from_numpy(data.x), edges).softmax(1).numpy(force=True)
+        return LocalGraph(told, data.x, edges, rows, (data.y[rows] > 0).astype(np.int64))
+
+    @property
+    def given_width(self) -> int:
+        """Width of the points."""
+        return self.width
+
+    def on_graph(self, model: nn.Module, features: Tensor, edges: Indices) -> Tensor:
+        """Return how far above and below zero the model sees each point, whatever is joined."""
+        height: Tensor = model(features)
+        return torch.stack([-height, height], 1)
 
     def with_parts(self, parts: frozenset[str]) -> "PartedLine":
         """Return the task as it is."""

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
+from fedgraft.contracts import Draw, Halo, HaloRows, Indices, LocalGraph, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.task import Loss
@@ -27,6 +28,7 @@ from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.task.observed_nodes import ObservedNodes
 from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
+from fedgraft.domains.nodes.training.given_graphs import logits_on
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
 from fedgraft.domains.nodes.training.losses import (
     Objective,
@@ -54,6 +56,8 @@ class Node(
     JudgedByData[NodeShard, NodeData],
     AnsweredNodes,
     ObservedNodes,
+    GraphNetworkTask[NodeShard, NodeData],
+    abilities.LocalGraphTask[NodeShard, NodeData],
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
     PlainTask[NodeShard, NodeData],
@@ -285,6 +289,20 @@ class Node(
     def scored(self, model: nn.Module, data: NodeData) -> Array:
         """Return probabilities of all own nodes, float32 [own, classes]."""
         return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
+
+    def local_graph(self, model: nn.Module, data: NodeData) -> LocalGraph:
+        """Own nodes and the edges between them, whatever the model sees of others."""
+        train, features = data.rows["train"], data.features.first(data.own)
+        return LocalGraph(self.scored(model, data), features, data.around.edges, train, data.label[train])
+
+    @property
+    def given_width(self) -> int:
+        """Columns of features, of all hops where these are weighed by what is learnt."""
+        return (self.propagate + 1) * self.features if self.inputs.attends else self.input_width
+
+    def on_graph(self, model: nn.Module, features: Tensor, edges: Indices) -> Tensor:
+        """All layers on all nodes."""
+        return logits_on(model, self.encoder, self.layers, features, edges)
 
     def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions and the head."""
