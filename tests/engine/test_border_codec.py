@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts.smoothing import Border
-from fedgraft.domains.nodes.training.smoothing import Neighbours
+from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.engine import border_codec
 from fedgraft.errors import WireError
 from helpers.node_runs import small

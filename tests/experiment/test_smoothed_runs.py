@@ -165,7 +165,7 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
     [
         ("smooth", {"rows": np.zeros((1, 2), np.int8)}),
         ("hop", {"rows": np.zeros((9999, 2), np.int8)}),
-        ("tally", {"tallies": np.full(60, 10**6, np.uint32)}),
+        ("tally", {"tallies": np.full((60, 2), 10**6, np.uint32)}),
         ("border", {"border": np.zeros(5, np.uint8)}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Answers smoothed over the edges between clients, after training: the ability of a task that has them."""
+"""Answers bettered after training, over the edges between clients too: the ability of a task that does so."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -48,16 +48,17 @@ class Means(NamedTuple):
 
 
 class SmoothingTask(Task[Shard, Prepared]):
-    """Ability: smooth a trained model's answers over the graph, which clients do together, hop by hop.
+    """Ability: better a trained model's answers, such as by smoothing them over the graph, hop by hop.
 
     In a hop each client tells a row for each node of its border, and gets the mean row of that node's neighbours
-    elsewhere. What a row holds lies in [-1, 1]; it travels in one byte a number.
+    elsewhere. What a row holds lies in [-1, 1]; it travels in one byte a number. Where borders have no node, clients
+    only choose a way to answer together.
     """
 
     @property
     @abstractmethod
     def hops(self) -> int:
-        """Number of hops; 0 where answers are not smoothed."""
+        """Number of hops; 0 where answers are left alone."""
 
     @property
     @abstractmethod
@@ -67,7 +68,11 @@ class SmoothingTask(Task[Shard, Prepared]):
     @property
     @abstractmethod
     def choices(self) -> int:
-        """How many ways of smoothing there are to choose from, by validation; the first is to leave answers alone."""
+        """How many ways to answer there are to choose from, by validation; the first is to leave answers alone."""
+
+    def choice_text(self, choice: int) -> str:
+        """Return a way to answer in words; "" where answers are left alone, and where there are none."""
+        return ""
 
     @abstractmethod
     def border(self, data: Prepared) -> Border:
@@ -83,7 +88,7 @@ class SmoothingTask(Task[Shard, Prepared]):
 
     @abstractmethod
     def tallies(self, data: Prepared, answers: NDArray[np.float32], means: Sequence[Means]) -> NDArray[np.uint32]:
-        """Return how many validation nodes each choice answers rightly, [choices]."""
+        """Return how many validation nodes each choice gains and loses beside the first one, [choices, 2]."""
 
     @abstractmethod
     def evaluate_smoothed(

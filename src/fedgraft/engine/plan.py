@@ -256,7 +256,7 @@ class Plan(Abilities):
 
     @cached_property
     def _tally_layout(self) -> Layout:
-        return Layout((Spec("tallies", "uint32", (self.smoothing.choices if self.smoothing else 0,)),))
+        return Layout((Spec("tallies", "uint32", (self.smoothing.choices if self.smoothing else 0, 2)),))
 
     @cached_property
     def asked_layout(self) -> Layout:

@@ -80,4 +80,6 @@ def _smoothed(summary: Mapping[str, Any]) -> list[str]:
         return []
     if failed := len(smoothing["failed"]):
         return [f"  answers are smoothed, but not at {failed} clients, which failed: scores are those of before"]
-    return [f"  before answers were smoothed: {shown_score(smoothing['before']['test'])}"]
+    way = smoothing.get("way", "")
+    told = f" (chosen on validation: {way})" if way else ""
+    return [f"  before answers were smoothed: {shown_score(smoothing['before']['test'])}{told}"]

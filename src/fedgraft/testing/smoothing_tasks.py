@@ -1,4 +1,4 @@
-"""Laws of tasks whose answers are smoothed over the edges between clients."""
+"""Laws of tasks whose answers are bettered after training, over the edges between clients too."""
 
 from typing import Any
 
@@ -48,13 +48,15 @@ def rows_lie_between_minus_one_and_one(case: TaskCase) -> None:
 
 @LAWS.having(SmoothingTask)
 def the_first_choice_scores_as_the_model_does(case: TaskCase) -> None:
-    """Leave answers alone by the first choice, and tell of every choice how often it is right."""
+    """Leave answers alone by the first choice, and tell of every choice how many examples it gains and loses."""
     if (task := _smoothing(case)) is None:
         return
     data, answers = _answered(task, case)
     tallies = task.tallies(data, answers, [])
-    fit = tallies.shape == (task.choices,) and tallies.dtype == np.uint32
-    expect(fit, f"tallies must be uint32 [{task.choices}]", tallies.dtype, tallies.shape)
+    fit = tallies.shape == (task.choices, 2) and tallies.dtype == np.uint32
+    expect(fit, f"tallies must be uint32 [{task.choices}, 2]", tallies.dtype, tallies.shape)
+    expect(not tallies[0].any(), "the first choice gains and loses nothing beside itself", tallies[0])
+    expect(not task.choice_text(0), "what leaves answers alone has no words", task.choice_text(0))
     with torch.no_grad():
         plain = task.evaluate(case.drawn(data), data)
     for split in SCORED_SPLITS:

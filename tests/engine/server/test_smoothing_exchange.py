@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedgraft.contracts.smoothing import Border
-from fedgraft.domains.nodes.training.smoothing import Neighbours
+from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.engine.server.smoothing import Joined
 from helpers.node_runs import small
 

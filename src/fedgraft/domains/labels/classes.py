@@ -80,6 +80,12 @@ class Classes(Labels):
             sums["loss"] += float(nn.functional.cross_entropy(logits, label, reduction="sum"))
         return sums
 
+    def sums_by(self, shares: Array, label: Indices) -> Sums:
+        """Return the sums by probabilities, float32 [n, classes]."""
+        own = np.maximum(shares[np.arange(len(label)), label].astype(np.float64), np.finfo(np.float32).tiny)
+        right = float((shares.argmax(1) == label).sum())
+        return {"correct": right, "count": float(len(label)), "loss": float(-np.log(own).sum())}
+
     def score(self, sums: Sums) -> float:
         """Return the accuracy."""
         return sums.get("correct", 0.0) / sums["count"] if sums.get("count") else math.nan

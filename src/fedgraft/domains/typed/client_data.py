@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features, factors_to
+from fedgraft.domains.typed.joined_answers import JoinedTargets
 from fedgraft.domains.typed.metapath_graphs import page_rank
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.nn.propagate import Sparse, States
@@ -29,6 +30,7 @@ class TypedData:
         label: int64 [targets].
         rows: {split: int64 [nodes], target nodes}.
         weights: float32 [classes], by which losses of training nodes are multiplied; None for 1.
+        around: the target nodes that metapaths join, where answers are bettered by them; else None.
     """
 
     part: TypedGraph
@@ -37,6 +39,7 @@ class TypedData:
     label: Tensor
     rows: dict[str, Indices]
     weights: Tensor | None = None
+    around: JoinedTargets | None = None
     moved: dict[str, "TypedData"] = field(default_factory=dict)
 
     def on(self, device: torch.device) -> "TypedData":

@@ -75,7 +75,7 @@ def summarise(
         "seconds": state.seconds,
         "simulated_seconds": state.simulated_seconds,
         "flops": state.flops or None,
-        **_smoothing(state.smoothed),
+        **_smoothing(experiment.plan, state.smoothed),
         **_after_steps(experiment.plan, state, names),
         "selections": sum(state.chosen),
         "failures": state.failures,
@@ -118,12 +118,12 @@ def _decision(plan: Plan, state: RunState) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value}
 
 
-def _smoothing(smoothed: Mapping[str, Any]) -> dict[str, Any]:
+def _smoothing(plan: Plan, smoothed: Mapping[str, Any]) -> dict[str, Any]:
     """What smoothing chose and brought, where it is done."""
-    if not smoothed:
+    if not smoothed or plan.smoothing is None:
         return {}
     before, kept = _numbers(smoothed["before"]), {name: smoothed[name] for name in ("choice", "failed")}
-    return {"smoothing": {**kept, "before": before}}
+    return {"smoothing": {**kept, "way": plan.smoothing.choice_text(smoothed["choice"]), "before": before}}
 
 
 def _after_steps(plan: Plan, state: RunState, names: Sequence[str]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Graph: tell the class of a whole graph."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import UnionType
@@ -16,6 +16,7 @@ from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.task_abilities import EmbeddingTask, ObservedTask, ProfiledTask
+from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.model import width_of
 from fedgraft.domains.graphs.shards import GraphShard
@@ -24,6 +25,8 @@ from fedgraft.domains.labels.class_weights import own_weights
 from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
+from fedgraft.domains.labels.smoothing import Apart, Singles
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -31,6 +34,7 @@ from fedgraft.wire.layouts import Array, Arrays
 @dataclass(frozen=True)
 class Graph(
     JudgedByData[GraphShard, GraphData],
+    SmoothedAnswers[GraphShard, GraphData],
     GraphTask,
     ClassifyingTask[GraphShard, GraphData],
     EmbeddingTask[GraphShard, GraphData],
@@ -69,6 +73,8 @@ class Graph(
             others having 1.
         focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
             al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
+        class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
+            gains by it. Heads are the client's own, so that there is little to gain.
         class_names: names of the classes where all clients have the same; taken from the data.
         wl: steps of Weisfeiler-Lehman colours whose counts the model sees beside the convolutions, >= 0; 0 = none.
         wl_width: buckets that colours are hashed into, >= 1.
@@ -88,6 +94,7 @@ class Graph(
     class_weights: str | dict[str, float] = ""
     focal: float = 0.0
     class_names: tuple[str, ...] = ()
+    class_prior: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,6 +115,29 @@ class Graph(
         """Held-out graphs as batches, training graphs to be put together; weights of classes."""
         data = super().prepare(shard, shared)
         return replace(data, weights=own_weights(self.class_weights, shard, shard.classes, len(shard.classes)))
+
+    def scored(self, model: nn.Module, data: GraphData) -> Singles:
+        """Return probabilities of the graphs of all splits, one behind the other, float32 [graphs, classes]."""
+        device, held_out = device_of(model), [data.on(device_of(model), split) for split in SCORED_SPLITS]
+        batches = [[batch.to(device) for batch in self._batches(data.collator, data.train)], *held_out]
+        parts = [model(batch).softmax(1).cpu() for split in batches for batch in split]
+        return torch.cat([torch.zeros(0, data.variant.classes), *parts]).numpy()
+
+    def answered(self, data: GraphData) -> Apart:
+        """Return these graphs."""
+        held_out = {split: [batch.label.numpy() for batch in data.held_out[split]] for split in SCORED_SPLITS}
+        return _in_order({"train": [data.label[data.train]], **held_out})
+
+    def predict(
+        self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard
+    ) -> dict[str, Array]:
+        """The likeliest class of each graph, and how likely the model takes it, and each class, to be."""
+        outputs, then = self.outputs_of(model, asked), remembered.get("smoothing", {}).get("answers")
+        if self.class_prior and then is not None:
+            known = _in_order({split: [shard.label[shard.rows(split)]] for split in SPLITS})
+            every = np.concatenate([then, outputs.softmax(1).numpy()])
+            outputs = torch.from_numpy(self.shifted(known, every, remembered)[len(then) :]).log()
+        return {"graph": asked.ids, **self.labels_of(shard).answers(outputs, self.unit_of(shard))}
 
     def describe(self, data: GraphData) -> dict[str, float]:
         """Shares of training graphs in consecutive parts of the list of classes."""
@@ -143,10 +173,10 @@ class Graph(
     ) -> Classified:
         """The likeliest classes of the test graphs."""
         with torch.no_grad():
-            pairs = [(batch.label, model(batch).softmax(1)) for batch in data.on(device_of(model), "test")]
-        none = torch.zeros(0, dtype=torch.int64), torch.zeros(0, len(shard.classes))
-        label, shares = (torch.cat(parts).numpy(force=True) for parts in zip(none, *pairs, strict=True))
-        return Classified(shard.classes, label, shares.argmax(1), shares)
+            shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
+        known = self.answered(data)
+        shares = shares[known.rows("test")]
+        return Classified(shard.classes, known.label[known.rows("test")], shares.argmax(1), shares)
 
     def embed(
         self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard | None
@@ -159,3 +189,11 @@ class Graph(
             parts = [model.represent(batch.to(device)).cpu() for batch in batches]  # type: ignore[operator]
         hidden = torch.cat(parts).numpy() if parts else np.zeros((0, self.hidden_width), np.float32)
         return {"graph": source.ids[graphs]}, hidden
+
+
+def _in_order(labels: Mapping[str, Sequence[Indices]]) -> Apart:
+    """Return graphs of all splits, one behind the other, by {split: classes of each of its batches}."""
+    each = {split: np.concatenate([np.zeros(0, np.int64), *parts]) for split, parts in labels.items()}
+    ends = np.cumsum([len(part) for part in each.values()])
+    rows = {split: np.arange(end - len(each[split]), end) for split, end in zip(each, ends, strict=True)}
+    return Apart(np.concatenate(list(each.values())), rows)

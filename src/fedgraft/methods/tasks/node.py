@@ -14,6 +14,7 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
@@ -37,9 +38,9 @@ from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
+from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.neighgen import Generator, generator_of
 from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
-from fedgraft.domains.nodes.training.smoothing import Neighbours
 from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
@@ -121,6 +122,8 @@ class Node(
             features for nodes of others, once a hop, and the server adds them up.
         least: the fewest nodes elsewhere behind such a sum, >= 1; what would be a sum of fewer stays home.
         smoothing: hops over which answers are smoothed after training, >= 0; 0 = none, 2 is best on our data.
+        class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
+            gains by it; with `smoothing`, fewer ways of that are then chosen from.
         share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """
 
@@ -141,6 +144,7 @@ class Node(
     classes: int = 0
     class_names: tuple[str, ...] = ()
     smoothing: int = 0
+    class_prior: bool = False
     share_labels: bool = False
 
     def __post_init__(self) -> None:
@@ -207,7 +211,7 @@ class Node(
         """Neighbourhoods, features of own nodes and of the halo, no states yet; what neighbours are generated from."""
         data = super().prepare(shard, {name: array for name, array in shared.items() if name != WEIGHTS})
         data.weights = self.weights_of(shard, shared)
-        if self.smoothing:
+        if self.hops:
             data.neighbours = Neighbours(shard)
         if self._mending is not None:
             seen = self._seen(shard)
@@ -264,7 +268,8 @@ class Node(
 
     def evaluate(self, model: nn.Module, data: NodeData) -> dict[str, Sums]:
         """Return sums of a classification."""
-        return self.sums_of(data, self.scored(model, data))
+        shares, rows = self.scored(model, data), {split: data.rows[split] for split in SCORED_SPLITS}
+        return {split: self.sums_by(shares[of], data.label[of]) for split, of in rows.items()}
 
     def scored(self, model: nn.Module, data: NodeData) -> Array:
         """Return probabilities of all own nodes, float32 [own, classes]."""

@@ -21,7 +21,9 @@ from fedgraft.domains.labels.class_weights import BalancedClasses, weighted
 from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.typed.client_data import TypedData, feature_states
+from fedgraft.domains.typed.joined_answers import JoinedTargets
 from fedgraft.domains.typed.metapath_graphs import metapath_matrix
 from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import Asked, split_typed_nodes_asked, with_new_nodes
@@ -36,6 +38,7 @@ from fedgraft.wire.layouts import Array, Arrays
 class TypedNode(
     BalancedClasses[TypedGraph, TypedData],
     JudgedByData[TypedGraph, TypedData],
+    SmoothedAnswers[TypedGraph, TypedData],
     LabelledTask[TypedGraph, TypedData],
     ClassifyingTask[TypedGraph, TypedData],
     abilities.FittedTask[TypedGraph, TypedData],
@@ -78,6 +81,10 @@ class TypedNode(
         propagate: hops over which features are averaged along each metapath inside each client before training, >= 0:
             the encoder reads X and, of every metapath p, R_p X .. R_p^hops X, R_p the mean over a node and those that p
             joins to it (SeHGNN, Yang et al., AAAI 2023); 0 = features as they are.
+        smoothing: hops over which answers are smoothed after training along the metapaths inside each client, >= 0; 0 =
+            none. Nothing leaves a client for that.
+        class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
+            gains by it.
     """
 
     offers: ClassVar[frozenset[str]] = frozenset({"head"})
@@ -97,10 +104,13 @@ class TypedNode(
     classes: int = 0
     class_names: tuple[str, ...] = ()
     propagate: int = 0
+    smoothing: int = 0
+    class_prior: bool = False
 
     def __post_init__(self) -> None:
         require_options(self, "TypedNode", neighbours=">= 0", dropout="in [0, 1)", scale=">= 0", features=">= 0")
         require_options(self, "TypedNode", classes=">= 0", propagate=">= 0")
+        require_options(self, "TypedNode", smoothing=">= 0")
         class_weights.check_options("TypedNode", self.class_weights, self.focal)
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
             raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
@@ -150,7 +160,9 @@ class TypedNode(
             features = feature_states(smoothed(own, [joins[each] for each in self._joining], self.propagate), 0.0)
         else:
             features = feature_states(shard.features, scale)
-        data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows)
+        joined = [joins[each] for each in self._joining] if self.smoothing else []
+        around = JoinedTargets(shard, rows, joined) if self.hops else None
+        data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, around=around)
         return replace(data, weights=self.weights_of(shard, shared))
 
     def examples(self, data: TypedData) -> int:
@@ -200,6 +212,15 @@ class TypedNode(
         rows = {split: data.rows[split] for split in SCORED_SPLITS}
         return {split: self.labels.sums_of([(logits[of], label[of])], Unit()) for split, of in rows.items()}
 
+    def scored(self, model: nn.Module, data: TypedData) -> Array:
+        """Return probabilities of all own target nodes, float32 [targets, classes]."""
+        return self._logits(model, data).softmax(1).numpy()
+
+    def answered(self, data: TypedData) -> JoinedTargets:
+        """Return own target nodes and those that metapaths join to them."""
+        assert data.around is not None, "it was prepared by a task that betters answers"
+        return data.around
+
     def represent(self, model: nn.Module, data: TypedData) -> tuple[Array, Array] | None:
         """The embeddings of the test nodes, float32 [n, width], and their classes by number, int64 [n]."""
         there, nodes = data.on(device_of(model)), data.rows["test"]
@@ -217,15 +238,16 @@ class TypedNode(
         """The likeliest class of each node, columns [nodes], and how likely the model takes it to be."""
         with torch.no_grad():
             graph, nodes = with_new_nodes(shard, asked)
-            shares = self._logits(model, self.prepare(graph, {}))[nodes].softmax(1).numpy()
-        return {"node": asked.ids, **likeliest(shard.classes, shares)}
+            data = self.prepare(graph, {})
+            shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
+        return {"node": asked.ids, **likeliest(shard.classes, shares[nodes])}
 
     def classified(
         self, model: nn.Module, shard: TypedGraph, data: TypedData, remembered: Mapping[str, Any]
     ) -> Classified:
         """The likeliest classes of the test nodes."""
         with torch.no_grad():
-            shares = self._logits(model, data)[data.rows["test"]].softmax(1).numpy()
+            shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)[data.rows["test"]]
         return Classified(shard.classes, shard.label[data.rows["test"]], shares.argmax(1), shares)
 
     def embed(

@@ -8,18 +8,27 @@ import torch
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.task_abilities import EmbeddingTask
 from fedgraft.domains.labels.classes import likeliest
+from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.queries import Asked, test_nodes
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
-from fedgraft.domains.nodes.training.smoothed_answers import SmoothedAnswers
+from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.wire.layouts import Array
 
 
 class AnsweredNodes(
-    SmoothedAnswers, NodeTask, EmbeddingTask[NodeShard, NodeData], ClassifyingTask[NodeShard, NodeData]
+    SmoothedAnswers[NodeShard, NodeData],
+    NodeTask,
+    EmbeddingTask[NodeShard, NodeData],
+    ClassifyingTask[NodeShard, NodeData],
 ):
     """Answer questions about nodes, old and new."""
+
+    def answered(self, data: NodeData) -> Neighbours:
+        """Return own nodes and all their neighbours."""
+        assert data.neighbours is not None, "it was prepared by a task that smooths"
+        return data.neighbours
 
     def predict(
         self, model: torch.nn.Module, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts.smoothing import Means, coded, decoded
+from fedgraft.domains.labels.smoothing import Apart, Choice, Smoothing
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
-from fedgraft.domains.nodes.training.smoothing import Choice, Neighbours, Smoothing
-from fedgraft.engine.server.smoothing import Joined
+from fedgraft.domains.nodes.training.neighbours import Neighbours
+from fedgraft.engine.server.smoothing import Joined, chosen
 from helpers.node_runs import small
 from helpers.toy_nodes import whole
 
@@ -85,8 +86,6 @@ def test_clients_together_do_what_one_place_would(hops):
             smoothing.smoothed(graph, own, got, choice) for graph, own, got in zip(graphs, answers, means, strict=True)
         ]
         assert np.allclose(np.concatenate(parts), smoothing.smoothed(together, everything, [], choice), atol=1e-5)
-    counts = sum(smoothing.right(g, own, got).astype(int) for g, own, got in zip(graphs, answers, means, strict=True))
-    assert (np.abs(counts - smoothing.right(together, everything, []).astype(int)) <= 1).all()
 
 
 def test_without_shared_labels_rows_do_not_depend_on_them():
@@ -115,3 +114,51 @@ def test_a_number_of_a_row_is_off_by_half_a_step_at_most():
     rows = np.random.default_rng(0).uniform(-1, 1, (50, 4)).astype(np.float32)
     assert np.abs(decoded(coded(rows)) - rows).max() <= 0.5 / 127 + 1e-6
     assert coded(np.array([[2.0, -2.0]], np.float32)).tolist() == [[127, -127]]
+
+
+def test_the_class_prior_by_hand():
+    """Three of four training examples have class 0; the model gives half of each held-out one to either class."""
+    label = np.array([0, 0, 0, 1, 0, 1])
+    around = Apart(label, {"train": np.arange(4), "validation": np.array([4]), "test": np.array([5])})
+    answers = np.array([[0.9, 0.1]] * 4 + [[0.6, 0.4], [0.4, 0.6]], np.float32)
+    # Held-out answers have the mean (0.5, 0.5); own shares are (3 + 0.5, 1 + 0.5) / 5.
+    assert np.allclose(around.prior(answers), [0.7 / 0.5, 0.3 / 0.5])
+    found = Smoothing(0, 2, class_prior=True).smoothed(around, answers, [], Choice(1.0, prior_weight=1.0))
+    assert np.allclose(found[5], np.array([0.4 * 1.4, 0.6 * 0.6]) / (0.4 * 1.4 + 0.6 * 0.6))
+
+
+@pytest.mark.parametrize("labelled", ["nobody", "nothing held out"])
+def test_where_nothing_is_known_the_prior_changes_nothing(labelled):
+    nodes = np.arange(3)
+    train = nodes[:0] if labelled == "nobody" else nodes
+    around = Apart(np.zeros(3, np.int64), {"train": train, "validation": nodes[: 3 - len(train)], "test": nodes[:0]})
+    answers = np.array([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]], np.float32)
+    assert np.allclose(around.prior(answers), 1.0)
+
+
+def test_a_prior_that_the_model_has_already_changes_nothing():
+    """Saerens et al., Eq. (4): with equal shares before and after, probabilities stay as they are."""
+    around = Apart(np.array([0, 1, 0, 1]), {"train": np.arange(2), "validation": np.arange(2, 4), "test": np.arange(0)})
+    answers = np.array([[0.9, 0.1], [0.1, 0.9], [0.8, 0.2], [0.2, 0.8]], np.float32)
+    assert np.allclose(around.prior(answers), 1.0)
+
+
+def test_few_ways_with_a_prior_and_their_words():
+    few = Smoothing(2, 3, class_prior=True).choices
+    assert few[0] == Choice(1.0)
+    assert len(few) == len(set(few)) == 18
+    assert Smoothing(0, 3, class_prior=True).choices == tuple(Choice(1.0, prior_weight=w) for w in (0.0, 0.5, 1.0))
+    assert few[0].text == ""
+    assert Choice(0.5, 0.5, 2.0, 0.5).text == "50% by neighbours, errors on training examples 2 times, class prior 0.5"
+
+
+def test_the_way_with_the_largest_gain_less_half_its_error_is_chosen():
+    """By hand: 9 - 0 - 3/2 = 7.5; 20 - 5 - 5/2 = 12.5; 30 - 20 - 3.5 = 6.5; 1 - 0 - 1/2."""
+    tallies = np.array([[0, 0], [9, 0], [20, 5], [30, 20], [1, 0]])
+    assert chosen(tallies) == 2
+    assert chosen(tallies[[0, 3, 4]]) == 1
+
+
+@pytest.mark.parametrize("tallies", [[[0, 0], [5, 5]], [[0, 0], [3, 4]], [[0, 0], [8, 7], [2, 2]]])
+def test_a_gain_that_luck_explains_changes_nothing(tallies):
+    assert chosen(np.array(tallies)) == 0

@@ -1,0 +1,136 @@
+"""The ability of tasks with classes to better a trained model's answers: by smoothing them, and by the class prior."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.smoothing import Border, Means, SmoothingTask, means_in
+from fedgraft.contracts.task import Prepared, Shard
+from fedgraft.contracts.values import SCORED_SPLITS, Indices, Sums
+from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.smoothing import Answered, Singles, Smoothing
+
+
+class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
+    """Smooth answers over all edges, those of its own and those to nodes of others, and shift them to the own classes.
+
+    Which way is taken, is chosen on the validation examples of all clients.
+
+    Source: Gasteiger et al., "Predict then Propagate", ICLR 2019 (APPNP), Eq. (5): answers; Huang et al., "Combining
+        Label Propagation and Simple Models Out-performs Graph Neural Networks", ICLR 2021: errors of training nodes;
+        Saerens et al., "Adjusting the Outputs of a Classifier to New a Priori Probabilities", Neural Computation 2002,
+        Eq. (4): the class prior.
+    Differs: answers and errors are propagated in the same hops, and what they weigh is chosen at the end: Huang et al.
+        first correct and then smooth, in twice as many hops. Neighbours count alike (D^-1 A); neither their degrees nor
+        an edge of a node to itself has a part in it. The prior that the model was trained with is taken to be its mean
+        answer to the client's examples outside training, so that nobody need tell his counts, and what training did to
+        it (logit adjustment, class weights) is part of it.
+    """
+
+    class_prior: bool
+    smoothing: int = 0
+    share_labels: bool = False
+    classes: int = 0
+
+    @property
+    @abstractmethod
+    def labels(self) -> Labels:
+        """The kind."""
+
+    @property
+    def hops(self) -> int:
+        """`smoothing`; one, over no edge, where the class prior alone is chosen."""
+        return max(self.smoothing, int(self.class_prior))
+
+    @property
+    def row_width(self) -> int:
+        """A number per class but the last; with `share_labels` as many again."""
+        return self._smoothing.row_width
+
+    @property
+    def choices(self) -> int:
+        """How many ways to answer there are to choose from."""
+        return len(self._smoothing.choices)
+
+    def choice_text(self, choice: int) -> str:
+        """Return a way in words; "" where answers are left alone."""
+        return self._smoothing.choices[choice].text
+
+    def border(self, data: Prepared) -> Border:
+        """Return the edges to nodes of others, all of them: `halo` has no part in it; none without smoothing."""
+        border = self.answered(data).border
+        return border if self.smoothing else Border(border.own, *(np.zeros(0, np.int64) for _ in range(4)))
+
+    def answers(self, model: torch.nn.Module, data: Prepared) -> Singles:
+        """Return probabilities, [own, classes]."""
+        return self.scored(model, data)
+
+    def told(self, data: Prepared, answers: Singles, means: Sequence[Means]) -> Singles:
+        """Return probabilities after so many hops, with `share_labels` beside the errors, [border, row_width]."""
+        return self._smoothing.rows(self.answered(data), answers, means)
+
+    def tallies(self, data: Prepared, answers: Singles, means: Sequence[Means]) -> NDArray[np.uint32]:
+        """Return of each choice how many validation examples it gains and loses, [choices, 2].
+
+        Judged by another measure than accuracy it is by how much that measure, in [0, 1], is larger or smaller, times
+        the client's examples; to leave answers alone counts half a standard error more.
+        """
+        label, every = self._smoothing.validated(self.answered(data), answers, means)
+        if self.labels.metric == "accuracy" or self.labels.better == "lower":
+            right = np.array([each.argmax(1) == label for each in every], bool).reshape(self.choices, -1)
+            return np.stack([(right & ~right[0]).sum(1), (~right & right[0]).sum(1)], 1).astype(np.uint32)
+        scores = np.clip(np.nan_to_num([self.labels.agreement(each, label) for each in every]), 0, 1)
+        fewest = max(1, int(np.bincount(label, minlength=self.labels.width).min()))
+        least = min(scores[0] + np.sqrt(scores[0] * (1 - scores[0]) / fewest) / 2, 1.0)  # what luck alone may bring
+        gained = np.stack([np.maximum(scores - least, 0), np.maximum(least - scores, 0)], 1)
+        gained[0] = 0
+        return np.asarray((gained * len(self.answered(data).label)).astype(np.uint32))
+
+    def evaluate_smoothed(
+        self, data: Prepared, answers: Singles, means: Sequence[Means], choice: int
+    ) -> dict[str, Sums]:
+        """Return the sums by smoothed answers."""
+        smoothing, around = self._smoothing, self.answered(data)
+        shares = smoothing.smoothed(around, answers, means, smoothing.choices[choice])
+        return {
+            split: self.sums_by(shares[of], around.label[of]) for split in SCORED_SPLITS for of in [around.rows(split)]
+        }
+
+    def sums_by(self, shares: Singles, label: Indices) -> Sums:
+        """Return sums by probabilities, float32 [n, classes]."""
+        assert isinstance(self.labels, Classes), "tasks with this ability have classes"
+        return self.labels.sums_by(shares, label)
+
+    @abstractmethod
+    def scored(self, model: torch.nn.Module, data: Prepared) -> Singles:
+        """Return the model's probabilities of all own examples, float32 [own, classes]."""
+
+    @abstractmethod
+    def answered(self, data: Prepared) -> Answered:
+        """Return a client's examples and what is beside them."""
+
+    def smoothed_as_remembered(self, data: Prepared, answers: Singles, remembered: Mapping[str, Any]) -> Singles:
+        """Return answers, [own, classes], smoothed as a client remembers of the run; as they are where it does not.
+
+        Examples that it had then keep what the model said of them; others may have come behind them.
+        """
+        if not self.hops or "choice" not in remembered.get("smoothing", {}):
+            return answers
+        if (then := remembered["smoothing"].get("answers")) is not None:
+            answers = np.concatenate([then, answers[len(then) :]])
+        return self.shifted(self.answered(data), answers, remembered)
+
+    def shifted(self, around: Answered, answers: Singles, remembered: Mapping[str, Any]) -> Singles:
+        """Return answers to examples, [n, classes], as the choice that a client remembers has them."""
+        kept = remembered["smoothing"]
+        return self._smoothing.smoothed(around, answers, means_in(kept), self._smoothing.choices[int(kept["choice"])])
+
+    @cached_property
+    def _smoothing(self) -> Smoothing:
+        return Smoothing(self.smoothing, self.classes or 2, self.share_labels, self.class_prior)

@@ -1,0 +1,229 @@
+"""Answers after training: by the client's own share of each class, and smoothed over edges, errors and all.
+
+With M the mean over neighbours, P the model's probabilities and E its errors on training examples (0 elsewhere),
+answers become
+
+    S = sum_k w_k(a) M^k P + g sum_k w_k(b) M^k E,      w_k(a) = a (1 - a)^k for k < hops, w_hops(a) = (1 - a)^hops,
+
+and then, with s the client's shares of the classes and m the mean of P over its examples outside training,
+
+    S (s / m)^w    for each class, 1 in sum.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts.smoothing import Border, Means
+from fedgraft.contracts.values import SCORED_SPLITS, Indices
+
+Singles = NDArray[np.float32]
+
+OWN_SHARES: Final = (1.0, 0.9, 0.7, 0.5, 0.3, 0.15)
+"""a: the share of an example's own answer."""
+ERROR_SHARES: Final = (0.2, 0.5, 0.8)
+"""b: the same for errors; the first, second, third hop weighs most."""
+ERROR_WEIGHTS: Final = (1.0, 2.0, 4.0)
+"""g: how many times errors count."""
+FEW_SHARES: Final = (1.0, 0.5, 0.2)
+"""a, where the class prior is to be chosen, too: a small validation set cannot choose among many."""
+FEW_ERRORS: Final = ((1.0, 0.0), (0.5, 2.0))
+"""b and g then."""
+PRIOR_WEIGHTS: Final = (0.0, 0.5, 1.0)
+"""w: how much the client's class prior counts."""
+_TINY: Final = np.float32(1e-6)
+
+
+class Choice(NamedTuple):
+    """A way to answer.
+
+    Args:
+        own_share: a, in (0, 1]; 1 leaves answers alone.
+        error_share: b, in (0, 1].
+        error_weight: g, >= 0; 0 leaves errors out.
+        prior_weight: w, >= 0; 0 leaves the class prior out.
+    """
+
+    own_share: float
+    error_share: float = 1.0
+    error_weight: float = 0.0
+    prior_weight: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """What is done, in words; "" where answers are left alone."""
+        parts = [
+            f"{1 - self.own_share:.0%} by neighbours" if self.own_share < 1 else "",
+            f"errors on training examples {self.error_weight:g} times" if self.error_weight else "",
+            f"class prior {self.prior_weight:g}" if self.prior_weight else "",
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+class Hop(NamedTuple):
+    """What is known after some hops: M^k P and M^k E, float32 [own, classes] each."""
+
+    answers: Singles
+    errors: Singles
+
+
+class Answered(ABC):
+    """A client's own examples, their labels, and what is beside each."""
+
+    @property
+    @abstractmethod
+    def label(self) -> Indices:
+        """Classes, int64 [own]; -1 = unknown."""
+
+    @abstractmethod
+    def rows(self, split: str) -> Indices:
+        """Return the examples of a split."""
+
+    @property
+    def border(self) -> Border:
+        """Edges to examples of others; none."""
+        return Border(len(self.label), *(np.zeros(0, np.int64) for _ in range(4)))
+
+    @abstractmethod
+    def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
+        """Return the mean of `rows`, [own, classes], over neighbours; `means` are of those elsewhere."""
+
+    def errors(self, answers: Singles) -> Singles:
+        """Return what answers lack of the labels of training examples, [own, classes]; 0 for others."""
+        train = self.rows("train")
+        errors = np.zeros_like(answers)
+        errors[train] = -answers[train]
+        errors[train, self.label[train]] += 1
+        return errors
+
+    def prior(self, answers: Singles) -> Singles:
+        """Return s / m, float32 [classes]: own shares of the classes over what the model makes of held-out examples.
+
+        Of shares one example more than there are in training has its classes as m; without training examples it is 1.
+        """
+        held_out = np.concatenate([self.rows(split) for split in SCORED_SPLITS])
+        if not len(held_out):
+            return np.ones(answers.shape[1], np.float32)
+        told = np.maximum(answers[held_out].mean(axis=0, dtype=np.float64), _TINY)
+        counts = np.bincount(self.label[self.rows("train")], minlength=answers.shape[1])
+        shares = (counts + told) / (counts.sum() + told.sum())
+        return np.asarray(shares / told, np.float32)
+
+
+class Apart(Answered):
+    """Examples with nothing beside them, such as whole graphs: classes int64 [own], and {split: examples}."""
+
+    def __init__(self, label: Indices, rows: Mapping[str, Indices]) -> None:
+        self._label, self._rows = label, rows
+
+    @property
+    def label(self) -> Indices:
+        """Classes."""
+        return self._label
+
+    def rows(self, split: str) -> Indices:
+        """Return the examples of a split."""
+        return self._rows[split]
+
+    def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
+        """Return the rows themselves."""
+        return rows
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """Change a client's answers over so many hops, given the means of neighbours elsewhere; there are >= 1 classes.
+
+    `share_labels` says whether errors on training examples leave their client; its own learn of each other's anyway.
+    With `class_prior` the client's own shares of the classes count, too, which never leave it.
+    """
+
+    hops: int
+    classes: int
+    share_labels: bool = False
+    class_prior: bool = False
+
+    @property
+    def row_width(self) -> int:
+        """Numbers in a row: probabilities but the last, which is 1 without them; likewise errors, whose sum is 0."""
+        return (self.classes - 1) * (2 if self.share_labels else 1) if self.hops else 0
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        """All ways to answer; the first leaves answers alone, and gentler ones come first."""
+        if self.class_prior:
+            shares, errors = (FEW_SHARES, FEW_ERRORS) if self.hops else (FEW_SHARES[:1], FEW_ERRORS[:1])
+            return tuple(Choice(a, b, g, w) for w, a, (b, g) in product(PRIOR_WEIGHTS, shares, errors))
+        of_errors = ERROR_SHARES if self.hops > 1 else ERROR_SHARES[:1]
+        plain = [Choice(share) for share in OWN_SHARES]
+        return (*plain, *(Choice(*each) for each in product(OWN_SHARES, of_errors, ERROR_WEIGHTS)))
+
+    def rows(self, around: Answered, answers: Singles, means: Sequence[Means]) -> Singles:
+        """Return the rows of the border after so many hops as there are means, [b, row_width]."""
+        if not self.hops:
+            return np.zeros((0, 0), np.float32)
+        answers, errors = (each[around.border.nodes, :-1] for each in self._after(around, answers, means)[-1])
+        return np.concatenate([answers, errors], axis=1) if self.share_labels else answers
+
+    def smoothed(self, around: Answered, answers: Singles, means: Sequence[Means], choice: Choice) -> Singles:
+        """Return the answers of a choice, [own, classes]: positive, and 1 in sum.
+
+        Without means, as for a client that was not there, nothing of others is known.
+        """
+        return _answered(self._after(around, answers, self._all(means)), choice, self._prior(around, answers))
+
+    def validated(
+        self, around: Answered, answers: Singles, means: Sequence[Means]
+    ) -> tuple[Indices, Iterator[Singles]]:
+        """Return labels of validation examples, int64 [n], and each choice's answers to them, [n, classes]."""
+        rows, prior = around.rows("validation"), self._prior(around, answers)
+        hops = [Hop(*(each[rows] for each in hop)) for hop in self._after(around, answers, self._all(means))]
+        return around.label[rows], (_answered(hops, choice, prior) for choice in self.choices)
+
+    def _prior(self, around: Answered, answers: Singles) -> Singles | None:
+        return around.prior(answers) if self.class_prior else None
+
+    def _all(self, means: Sequence[Means]) -> Sequence[Means | None]:
+        """The means of every hop; None for those that nobody has told."""
+        return [*means, *[None] * (self.hops - len(means))][: self.hops]
+
+    def _after(self, around: Answered, answers: Singles, means: Sequence[Means | None]) -> list[Hop]:
+        """What is known after no hop, after the first, and so on."""
+        hops = [Hop(answers, around.errors(answers))]
+        for each in means:
+            of_answers = None if each is None else _part(each, self.classes, 0, 1.0)
+            of_errors = None if each is None or not self.share_labels else _part(each, self.classes, 1, 0.0)
+            last = hops[-1]
+            pairs = (last.answers, of_answers), (last.errors, of_errors)
+            hops.append(Hop(*(around.mean(rows, known, self.classes) for rows, known in pairs)))
+        return hops
+
+
+def _part(means: Means, classes: int, number: int, total: float) -> Means:
+    """One half of the rows, with the last class's numbers, which are what is missing to a total."""
+    first = means.rows[:, number * (classes - 1) : (number + 1) * (classes - 1)]
+    return Means(np.concatenate([first, total - first.sum(axis=1, keepdims=True)], axis=1), means.known)
+
+
+def _answered(hops: Sequence[Hop], choice: Choice, prior: Singles | None) -> Singles:
+    total = _weighted([hop.answers for hop in hops], choice.own_share)
+    if choice.error_weight:
+        total = total + np.float32(choice.error_weight) * _weighted([hop.errors for hop in hops], choice.error_share)
+    positive = np.maximum(total, _TINY)
+    if prior is not None and choice.prior_weight:
+        positive = positive * prior ** np.float32(choice.prior_weight)
+    return np.asarray(positive / positive.sum(axis=1, keepdims=True))
+
+
+def _weighted(parts: Sequence[Singles], share: float) -> Singles:
+    """w_0 parts[0] + ... + w_K parts[K], as in the module's docstring."""
+    total = parts[-1]
+    for part in reversed(parts[:-1]):
+        total = np.float32(share) * part + np.float32(1 - share) * total
+    return total

@@ -1,0 +1,67 @@
+"""A client's nodes and all their neighbours, over which answers are smoothed."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from fedgraft.contracts.smoothing import Border, Means
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.labels.smoothing import Answered, Singles
+from fedgraft.domains.nodes.base.shards import NodeShard
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours(Answered):
+    """A client's nodes and all their neighbours, whatever the model sees of them."""
+
+    shard: NodeShard
+
+    @property
+    def label(self) -> Indices:
+        """Classes of own nodes."""
+        return self.shard.label
+
+    def rows(self, split: str) -> Indices:
+        """Return own nodes of a split."""
+        return self.shard.rows(split)
+
+    @cached_property
+    def border(self) -> Border:
+        """The edges to nodes of others."""
+        shard = self.shard
+        row = np.repeat(np.arange(shard.own), shard.degree)
+        out = shard.senders >= shard.own
+        nodes, counts = np.unique(row[out], return_counts=True)
+        halo = shard.senders[out] - shard.own
+        owner, place = (each[halo].astype(np.int64) for each in (shard.halo_owner, shard.halo_place))
+        return Border(shard.own, nodes.astype(np.int64), counts.astype(np.int64), owner, place)
+
+    def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
+        """Return the mean of `rows`, [own, classes], over neighbours; those of a node without any are its own.
+
+        `means` are of the neighbours elsewhere, for the first nodes of the border: new nodes have none. They say
+        nothing of the last of `width` classes, as it is what is missing to a sum that is known.
+        """
+        total, count = np.asarray(self._within @ rows, np.float32), self._own_degree.copy()
+        if means is not None:
+            known = np.flatnonzero(means.known)
+            nodes, weight = self.border.nodes[known], self.border.counts[known].astype(np.float32)
+            total[nodes] += weight[:, None] * means.rows[known, :width]
+            count[nodes] += weight
+        alone = count == 0
+        total[alone], count[alone] = rows[alone], 1
+        return total / count[:, None]
+
+    @cached_property
+    def _within(self) -> sparse.csr_matrix:
+        shard = self.shard
+        row = np.repeat(np.arange(shard.own), shard.degree)
+        kept = shard.senders < shard.own
+        edges = np.ones(int(kept.sum()), np.float32), (row[kept], shard.senders[kept])
+        return sparse.csr_matrix(edges, shape=(shard.own, shard.own))
+
+    @cached_property
+    def _own_degree(self) -> Singles:
+        return np.asarray(np.diff(self._within.indptr).astype(np.float32))
