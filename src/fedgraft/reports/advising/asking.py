@@ -120,7 +120,8 @@ class Asking:
 
     def _do(self, job: Job) -> None:
         left, expected = self.limit.operations - self.spent, self._expected(job)
-        if self.limit.time_is_up or expected > left:
+        counted = job.yardstick in ("", LOCAL)  # other yardsticks take no operations of clients
+        if self.limit.time_is_up or (counted and (left <= 0 or expected > left)):
             self.skipped[job] = TIME if self.limit.time_is_up else WORK
             takes = f"; it takes about {human_operations(expected)}" if expected else ""
             self.say(f"{self._called(job)}: not started for {self.skipped[job]}{takes}, {self._left}")
