@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import fedgraft
+from fedgraft.domains.closed_form import ridge
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute
-from fedgraft.methods.closed_form import ridge
 from helpers.local_sites import federated
 from helpers.node_runs import SMALL
 from helpers.resumed_runs import resumed_alike, worked_alike

@@ -22,12 +22,15 @@ from helpers.toy_runs import charged, looped
 
 SMOOTHED = {**SMALL, "task.smoothing": 2, "checkpoint.every_seconds": 0}
 LABELS = {"task.share_labels": True}
+HIDDEN = {"task.refit": "hidden", "task.class_prior": True}
 RECIPES = ["graft_node", "fedlocal", "fedais", "fedgcn", "fedsage_plus"]
 SHARING = ["local", "fedper", "cefgl", "gcfl"]
-SHORT = {**SMOOTHED, **LABELS, "rounds": 2}
+SHORT = {**SMOOTHED, **LABELS, **HIDDEN, "rounds": 2}
 WRITES = range(1, 40, 3)
 """Those to disk at which a run is killed, from before its first checkpoint on."""
 slow = pytest.mark.slow
+SUMS = {"cross": (7, 3), "diagonal": (7,), "gram": (21,), "squares": (3,)}
+"""Shapes of what a layer is fitted to, of three classes after two hops."""
 
 
 def ran(experiment, shards, tamper=None):
@@ -38,7 +41,7 @@ def ran(experiment, shards, tamper=None):
     return state, loop, runtime, memories
 
 
-@pytest.mark.parametrize("labels", [{}, LABELS], ids=["plain", "labels"])
+@pytest.mark.parametrize("labels", [{}, LABELS, HIDDEN], ids=["plain", "labels", "refitted"])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_answers_are_no_worse_on_validation_and_predict_gives_those_that_were_scored(whole_run, recipe, labels):
     whole = whole_run(load(recipe, {**SMOOTHED, **labels}))
@@ -92,7 +95,7 @@ def test_scored_at_clients_the_score_is_charged_too():
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=slow), 2])
 def test_any_number_of_workers_gives_the_same_bits(whole_run, workers):
-    changes = {**SMOOTHED, **LABELS}
+    changes = {**SMOOTHED, **LABELS, **HIDDEN}
     there = execute(load("fedais", {**changes, "runtime.workers": workers}))
     assert measured(there) == whole_run(load("fedais", changes)).summary
 
@@ -141,9 +144,9 @@ def test_what_it_takes_is_kept_back_of_a_budget(tmp_path):
         execute(load("graft_node", {**SMOOTHED, "budget.bytes": 3000}))
 
 
-@pytest.mark.parametrize("kind", ["border", "smooth", "hop", "tally", "choice", "smoothed"])
+@pytest.mark.parametrize("kind", ["border", "smooth", "hop", "sums", "tally", "choice", "smoothed"])
 def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
-    experiment, shards = small("graft_node", task__smoothing=2)
+    experiment, shards = small("graft_node", task__smoothing=2, task__refit="answers")
 
     def tamper(asked, round, client, reply):
         return ClientFailed("is gone") if (asked, client) == (kind, 1) else reply
@@ -167,10 +170,11 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
         ("hop", {"rows": np.zeros((9999, 2), np.int8)}),
         ("tally", {"tallies": np.full((60, 2), 10**6, np.uint32)}),
         ("border", {"border": np.zeros(5, np.uint8)}),
+        ("sums", {name: np.full(shape, np.nan, np.float32) for name, shape in SUMS.items()}),
     ],
 )
 def test_replies_that_no_client_can_give_are_refused(kind, arrays):
-    experiment, shards = small("graft_node", task__smoothing=2)
+    experiment, shards = small("graft_node", task__smoothing=2, task__refit="answers" if kind == "sums" else "")
     layout = experiment.plan.reply_layouts[kind]
 
     def tamper(asked, round, client, reply):
@@ -237,6 +241,10 @@ def test_a_node_added_later_is_smoothed_over_its_edges(tmp_path):
 def test_what_does_not_fit_is_refused():
     with pytest.raises(InputError, match=r"task\.smoothing must be >= 0; got -1"):
         load("graft_node", {**SMALL, "task.smoothing": -1})
+    with pytest.raises(InputError, match=r"task\.refit must be '' where task\.smoothing is 0; got 'answers'"):
+        load("fedlocal", {**SMALL, "task.refit": "answers"})
+    with pytest.raises(InputError, match=r"task\.refit must be one of '', 'answers', 'hidden'; got 'answer'"):
+        load("graft_node", {**SMALL, "task.refit": "answer"})
     with pytest.raises(InputError, match=r"task\.share_labels must be false where task\.smoothing is 0"):
         load("fedlocal", {**SMALL, "task.share_labels": True})
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedgraft.contracts.structure import WHOLE
 from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.catalogue import Catalogue
@@ -81,6 +82,23 @@ class Flattering(Node):
         return found._replace(answer=found.label)
 
 
+class Mislabelled(Node):
+    def observe(self, model, data):
+        seen = super().observe(model, data)
+        return seen._replace(labels=(seen.labels + 1) % self.classes)
+
+
+class OneWay(Node):
+    def edges(self, data):
+        examples, edges = super().edges(data)
+        return examples, edges[:, edges[0] < edges[1]]
+
+
+class Changing(Node):
+    def states(self, model, data, left_out=WHOLE, seed=0):
+        return super().states(model, data, left_out, int(torch.randint(1 << 30, ())) if left_out != WHOLE else seed)
+
+
 class Trusting(Rating):
     def check(self, statistics):
         """Anything goes."""
@@ -123,6 +141,9 @@ def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
         (Everywhere, "what_a_step_reads_lies_in_the_halo"),
         (Mirrored, "addresses_of_the_halo_are_nodes_of_others"),
         (Flattering, "what_examples_are_taken_for_is_what_the_score_counts"),
+        (Mislabelled, "what_the_model_makes_of_examples_is_what_their_losses_say"),
+        (OneWay, "all_nodes_are_seen_as_training_examples_are"),
+        (Changing, "a_view_is_drawn_from_its_seed_and_leaves_the_graph_as_it_is"),
         (Trusting, "nonsense_is_refused_before_it_is_combined"),
         (Fussy, "nonsense_is_refused_before_it_is_combined"),
     ],

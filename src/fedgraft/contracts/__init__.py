@@ -41,8 +41,10 @@ from fedgraft.contracts.sharing import (
     Sharing,
     SilentSharing,
     StagedSharing,
+    StructuredSharing,
     TrackingSharing,
 )
+from fedgraft.contracts.structure import Augmentation, Structure, StructurePenalty
 from fedgraft.contracts.task import Prepared, Shard, Task
 from fedgraft.contracts.values import (
     ClientFailed,
@@ -72,6 +74,7 @@ from fedgraft.contracts.values import (
 __all__ = [
     "ActiveSampler",
     "Aggregation",
+    "Augmentation",
     "ClientFailed",
     "Codec",
     "Correction",
@@ -117,6 +120,9 @@ __all__ = [
     "Stage",
     "StagedSharing",
     "State",
+    "Structure",
+    "StructurePenalty",
+    "StructuredSharing",
     "Sums",
     "Task",
     "Timing",

@@ -1,8 +1,8 @@
-"""Shared how? The contract of sharing methods, and ten abilities."""
+"""Shared how? The contract of sharing methods, and twelve abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, Self
+from typing import ClassVar, Generic, Self
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from fedgraft.wire.layouts import Arrays, Layout, Tree
 
 class Sharing(ABC, Generic[State]):
     """Say which parameters clients share, how a client trains, and how the server merges updates."""
+
+    uploads_steps: ClassVar[bool] = True
+    """Whether what clients upload are steps of a model. Other uploads are neither clipped nor weighed, no rule of
+    aggregation has a part in them, and their sizes are not held against those of others."""
 
     def shares(self, name: str) -> bool:
         """Return whether the model's parameter `name` travels; one that does not stays in the client's memory."""
@@ -144,16 +148,25 @@ class HiddenSharing(Sharing[State]):
     """Ability: depend on the last hidden layer of the task's model, which must be an `ObservedTask`'s."""
 
     @abstractmethod
-    def fitted(self, width: int) -> Self:
-        """Return this method for a hidden layer of this width. Raises `InputError` if it cannot be."""
+    def fitted(self, width: int, classes: int) -> Self:
+        """Return this method for a hidden layer of this width, and so many classes that all clients have in common.
+
+        Both are 0 as long as they are not known; `classes` also where each client has its own. Raises `InputError` if
+        it cannot be.
+        """
+
+
+class StructuredSharing(HiddenSharing[State]):
+    """Ability: depend on the last hidden layer over all of a client's nodes; the task must be a `StructuredTask`."""
 
 
 class LinearSharing(Sharing[State]):
     """Ability: solve for a linear model, a `LinearTask`'s, from sums over training examples.
 
-    What clients upload is no step of the model. So it is neither clipped nor weighed, no rule of aggregation has a part
-    in it, and its size is not held against that of others.
+    What clients upload is no step of the model.
     """
+
+    uploads_steps: ClassVar[bool] = False
 
     @abstractmethod
     def fitted(self, linear: Linear) -> Self:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.task import Prepared, Shard, Task
 from fedgraft.contracts.values import Indices, Sums
+from fedgraft.wire.layouts import Arrays, Layout
 
 STEPS: Final = 127
 """Steps from 0 to 1 in which a number of a row travels: one byte, with its sign."""
@@ -78,21 +79,41 @@ class SmoothingTask(Task[Shard, Prepared]):
     def border(self, data: Prepared) -> Border:
         """Return a client's edges to nodes of others."""
 
+    @property
+    def sums_layout(self) -> Layout:
+        """Layout of the sums by which a layer is fitted to what is known after all hops; empty where none is."""
+        return Layout(())
+
+    @property
+    def layer_layout(self) -> Layout:
+        """Layout of that layer."""
+        return Layout(())
+
     @abstractmethod
     def answers(self, model: torch.nn.Module, data: Prepared) -> NDArray[np.float32]:
-        """Return what the model says of all own nodes, [own, classes]; called without gradient recording."""
+        """Return what the model says of all own nodes, [own, classes or more]; called without gradient recording."""
 
     @abstractmethod
     def told(self, data: Prepared, answers: NDArray[np.float32], means: Sequence[Means]) -> NDArray[np.float32]:
         """Return the rows of the border after `len(means)` hops, float32 [b, row_width], in [-1, 1]."""
 
+    def hop_sums(self, data: Prepared, answers: NDArray[np.float32], means: Sequence[Means]) -> Arrays:
+        """Return sums over training nodes, of `sums_layout`."""
+        return {}
+
+    def hop_layer(self, sums: Sequence[Arrays]) -> Arrays:
+        """Return the layer that all clients' sums determine, of `layer_layout`; at the server."""
+        return {}
+
     @abstractmethod
-    def tallies(self, data: Prepared, answers: NDArray[np.float32], means: Sequence[Means]) -> NDArray[np.uint32]:
+    def tallies(
+        self, data: Prepared, answers: NDArray[np.float32], means: Sequence[Means], layer: Arrays
+    ) -> NDArray[np.uint32]:
         """Return how many validation nodes each choice gains and loses beside the first one, [choices, 2]."""
 
     @abstractmethod
     def evaluate_smoothed(
-        self, data: Prepared, answers: NDArray[np.float32], means: Sequence[Means], choice: int
+        self, data: Prepared, answers: NDArray[np.float32], means: Sequence[Means], layer: Arrays, choice: int
     ) -> dict[str, Sums]:
         """Return sums as `evaluate`, of the answers as a choice smooths them."""
 

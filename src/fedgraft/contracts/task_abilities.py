@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.contracts.task import Prepared, Shard, Task
 from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observations, Questions
 from fedgraft.errors import InputError
@@ -167,11 +168,33 @@ class ObservedTask(Task[Shard, Prepared]):
     @property
     @abstractmethod
     def hidden_width(self) -> int:
-        """Width of the model's last hidden layer."""
+        """Width of the model's last hidden layer; 0 as long as that is not known."""
+
+    @property
+    @abstractmethod
+    def common_classes(self) -> int:
+        """Number of classes that all clients have in common; 0 where each has its own, or before the data are known."""
 
     @abstractmethod
     def observe(self, model: torch.nn.Module, data: Prepared) -> Observations:
         """Return `Observations` in the order of the training examples; called without gradient recording."""
+
+
+class StructuredTask(ObservedTask[Shard, Prepared]):
+    """Ability: say what a model makes of all of a client's nodes, and which of them are neighbours."""
+
+    @abstractmethod
+    def states(
+        self, model: torch.nn.Module, data: Prepared, left_out: Augmentation = WHOLE, seed: int = 0
+    ) -> torch.Tensor:
+        """Return the last hidden layer over all of a client's nodes, float32 [nodes, width].
+
+        The model looks at the graph less what is left out of it, drawn from the seed.
+        """
+
+    @abstractmethod
+    def edges(self, data: Prepared) -> tuple[Indices, Indices]:
+        """Return `examples` and `edges` of `Structure`."""
 
 
 class SeededTask(Task[Shard, Prepared]):

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedgraft.contracts.structure import WHOLE, Augmentation, Structure, StructurePenalty
 from fedgraft.errors import require, require_one_of
 from fedgraft.wire.layouts import Arrays
 
@@ -245,6 +246,7 @@ class Observations(NamedTuple):
         hidden: float32 [examples, width], the last hidden layer.
         correct: bool [examples], whether the likeliest class is the example's own.
         centrality: float32 [examples], how central each example is in the client's data, >= 0; it does not change.
+        labels: int64 [examples], the example's own class, which column of `probabilities`; it does not change.
     """
 
     losses: NDArray[np.float32]
@@ -252,6 +254,7 @@ class Observations(NamedTuple):
     hidden: NDArray[np.float32]
     correct: NDArray[np.bool_]
     centrality: NDArray[np.float32]
+    labels: Indices
 
 
 HiddenPenalty = Callable[[torch.Tensor, Indices], torch.Tensor]
@@ -281,9 +284,9 @@ class Regression:
 
 
 class Trainer(Protocol):
-    """A client's local training, as a sharing method may steer it: the common loop with four hooks.
+    """A client's local training, as a sharing method may steer it: the common loop with five hooks.
 
-    `penalty(parameters)` and `hidden_penalty(hidden, examples)` are added to every step's loss;
+    `penalty(parameters)`, `hidden_penalty(hidden, examples)` and a `structure_penalty` are added to every step's loss;
     `correct_gradient(parameters, gradients)` changes gradients in place; `project(parameters)` changes parameters in
     place after a step. Names and shapes are those of the task's model. `client` is the client's index, `steps` counts
     all steps so far, `learning_rate` is that of this round, and `collects` tells whether what the round makes is sent
@@ -312,6 +315,7 @@ class Trainer(Protocol):
         epochs: int | None = None,
         frozen: Collection[str] = (),
         hidden_penalty: HiddenPenalty | None = None,
+        structure_penalty: StructurePenalty | None = None,
     ) -> None:
         """So many local epochs, by default the configured number.
 
@@ -321,6 +325,12 @@ class Trainer(Protocol):
 
     def observe(self) -> Observations:
         """What the model makes of all training examples now; only where the task is an `ObservedTask`."""
+
+    def structure(self, left_out: Augmentation = WHOLE) -> Structure:
+        """What the model makes of all nodes now, and their edges; only where the task is a `StructuredTask`.
+
+        It looks at the graph less what is left out of it, in one round always the same.
+        """
 
     def regression(self) -> Iterator[Regression]:
         """All training examples as a linear model sees them, in parts; only where the task has a `linear` model.

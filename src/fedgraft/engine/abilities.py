@@ -35,10 +35,11 @@ from fedgraft.contracts.task_abilities import (
     ProfiledTask,
     PublishingTask,
     SeededTask,
+    StructuredTask,
     SurveyedTask,
     VariantTask,
 )
-from fedgraft.wire.layouts import Arrays
+from fedgraft.wire.layouts import Arrays, Layout
 
 
 def _able(part: str, kind: type[Any], has: str = "") -> cached_property[Any]:
@@ -78,6 +79,22 @@ class Abilities:
     def smoothing_hops(self) -> int:
         """In how many hops."""
         return self.smoothing.hops if self.smoothing else 0
+
+    @cached_property
+    def sums_layout(self) -> Layout:
+        """Layout of the sums by which a layer is fitted to what is known after all hops."""
+        return self.smoothing.sums_layout if self.smoothing else Layout(())
+
+    @cached_property
+    def layer_layout(self) -> Layout:
+        """Layout of that layer."""
+        return self.smoothing.layer_layout if self.smoothing else Layout(())
+
+    @cached_property
+    def hop_kinds(self) -> tuple[str, ...]:
+        """Kinds of the messages that bring the means of each hop."""
+        last = "sums" if self.sums_layout.specs else "tally"
+        return (*["hop"] * (self.smoothing_hops - 1), last) if self.smoothing else ()
 
     @cached_property
     def row_width(self) -> int:
@@ -125,6 +142,9 @@ class Abilities:
 
     observed: cached_property[ObservedTask[Any, Any] | None] = _able("task", ObservedTask)
     """The task, if it says what a model makes of all training examples."""
+
+    structured: cached_property[StructuredTask[Any, Any] | None] = _able("task", StructuredTask)
+    """The task, if it says what a model makes of all of a client's nodes."""
 
     linear: cached_property[LinearTask[Any, Any] | None] = _able("task", LinearTask, "linear")
     """The task, if its model is linear."""

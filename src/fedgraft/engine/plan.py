@@ -32,7 +32,7 @@ AFTER = "after."
 """Prefix of the names of sums in a reply that are of a client's model after local steps."""
 COLLECTS = "collects"
 """Name of the scalar that tells those who are scored whether the next round sends what it makes."""
-SMOOTHING_KINDS = ("border", "smooth", "hop", "tally", "choice", "smoothed")
+SMOOTHING_KINDS = ("border", "smooth", "hop", "sums", "tally", "choice", "smoothed")
 """Kinds of messages by which answers are smoothed."""
 REPORTED = ("loss", "loss_sq")
 """Names of the scalars that every training and every probe can report: the mean and the mean squared sample loss."""
@@ -224,7 +224,8 @@ class Plan(Abilities):
         models = {**dict.fromkeys(("probe", "trial", "alone"), down), "evaluate": scored, "smooth": smoothed}
         orders = {"train": _joined(down, self.coded_halo_layout), "rows": self.coded_halo_layout}
         free = {**dict.fromkeys(("measure", "relay"), self.halo_layout), "scored": self.scored_layout}
-        means = dict.fromkeys(("hop", "tally"), Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
+        means = dict.fromkeys(self.hop_kinds, Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
+        means |= {"tally": self.layer_layout} if "sums" in means else {}
         return {**dict.fromkeys(("statistics", "stage"), combined), **models, **orders, **free, **means}
 
     @cached_property
@@ -245,6 +246,7 @@ class Plan(Abilities):
             "smoothed": sums,
             "border": border_codec.LAYOUT,
             **dict.fromkeys(("smooth", "hop"), self._row_layout),
+            "sums": self.sums_layout,
             "tally": self._tally_layout,
             **free,
         }

@@ -237,6 +237,7 @@ def _watched(sampler: contracts.Sampler[Any], state: Any, epoch: int, examples: 
         hidden=world.normal(size=(examples, 4)).astype(np.float32),
         correct=shares.argmax(1) == 0,
         centrality=world.random(examples).astype(np.float32),
+        labels=np.zeros(examples, np.int64),
     )
     before, original = copy.deepcopy(state), copy.deepcopy(seen)
     after = sampler.watch(state, seen, contracts.Stage(epoch), np.random.default_rng([epoch, examples]))

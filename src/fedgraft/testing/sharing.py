@@ -24,7 +24,7 @@ MODEL = {
 }
 KEPT = {"optimizer": "adam", "learning_rate": 0.05, "keep_moments": True, "proximal": 0.1}
 CLIENTS = 4
-HIDDEN = 3
+HIDDEN, CLASSES = 3, 2
 LINEAR = contracts.Linear("structure.w", "head.b", 2, 1, classes=False)
 
 
@@ -37,11 +37,11 @@ class Case:
 
     @property
     def method(self) -> Any:
-        """The method, for a hidden layer of the width that the toy model has, or the linear model of these laws."""
+        """The method, for the hidden layer and the classes that the toy task has, or the linear model of these laws."""
         method = self.cls(**self.options)
         if isinstance(method, contracts.LinearSharing):
             return method.fitted(LINEAR)
-        return method.fitted(HIDDEN) if isinstance(method, contracts.HiddenSharing) else method
+        return method.fitted(HIDDEN, CLASSES) if isinstance(method, contracts.HiddenSharing) else method
 
     @property
     def parts(self) -> frozenset[str]:
@@ -241,7 +241,7 @@ def a_task_without_the_parts_is_refused(case: Case) -> None:
             case.toy(parted=True)
     elif case.demands:
         text = r"needs a task that offers .*, which 'fedgraft\.testing\.toy:Line' with these options does not; it"
-        text = text if case.parts else r"sees what a model makes of examples, which task Line does not tell"
+        text = text if case.parts else r"sees what a model makes of .*, which task Line does not tell"
         with expect_error(InputError, "a task without the parts must be refused", text):
             case.toy(parted=False)
     else:

@@ -52,7 +52,8 @@ def the_first_choice_scores_as_the_model_does(case: TaskCase) -> None:
     if (task := _smoothing(case)) is None:
         return
     data, answers = _answered(task, case)
-    tallies = task.tallies(data, answers, [])
+    layer = task.hop_layer([task.hop_sums(data, answers, [])])
+    tallies = task.tallies(data, answers, [], layer)
     fit = tallies.shape == (task.choices, 2) and tallies.dtype == np.uint32
     expect(fit, f"tallies must be uint32 [{task.choices}, 2]", tallies.dtype, tallies.shape)
     expect(not tallies[0].any(), "the first choice gains and loses nothing beside itself", tallies[0])
@@ -60,9 +61,22 @@ def the_first_choice_scores_as_the_model_does(case: TaskCase) -> None:
     with torch.no_grad():
         plain = task.evaluate(case.drawn(data), data)
     for split in SCORED_SPLITS:
-        sums = task.evaluate_smoothed(data, answers, [], 0)[split]
+        sums = task.evaluate_smoothed(data, answers, [], layer, 0)[split]
         expect(sums.keys() == set(task.sums), "sums must be those of `evaluate`", list(sums))
         expect(task.score(sums) == task.score(plain[split]), "the first choice must score alike", split)
+
+
+@LAWS.having(SmoothingTask)
+def what_is_fitted_has_the_shapes_that_are_told(case: TaskCase) -> None:
+    """Tell sums over training examples, and make a layer of those of all clients, float32 of their layouts."""
+    if (task := _smoothing(case)) is None:
+        return
+    data, answers = _answered(task, case)
+    sums = task.hop_sums(data, answers, [])
+    for arrays, layout in ((sums, task.sums_layout), (task.hop_layer([sums, sums]), task.layer_layout)):
+        told = {name: (str(array.dtype), array.shape) for name, array in arrays.items()}
+        expect(told == {spec.name: (spec.dtype, spec.shape) for spec in layout}, f"arrays must be {layout}", told)
+        expect(all(np.isfinite(array).all() for array in arrays.values()), "numbers must be finite", arrays)
 
 
 def _smoothing(case: TaskCase) -> SmoothingTask[Any, Any] | None:

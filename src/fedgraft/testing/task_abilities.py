@@ -14,6 +14,7 @@ from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.linear import LinearTask
 from fedgraft.contracts.staged_statistics import StagedTask, of_stage
+from fedgraft.contracts.structure import Augmentation
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError
@@ -44,10 +45,11 @@ def what_the_model_makes_of_examples_is_what_their_losses_say(case: TaskCase) ->
         data = case.prepared(client)
         model = case.drawn(data)
         count = task.examples(data)
+        every = (0,) * task.layers if isinstance(task, abilities.NeighbourSamplingTask) else ()
         with torch.no_grad():
             seen = task.observe(model, data)
             for block in blocks(task, data):
-                outcome = task.loss(model, data, Draw(block), None)
+                outcome = task.loss(model, data, Draw(block, neighbours=every), None)
                 assert isinstance(outcome, Losses), "loss must tell its hidden layer"
                 assert outcome.hidden is not None, "loss must tell its hidden layer"
                 near = np.allclose(outcome.each.numpy(), seen.losses[block], rtol=1e-4, atol=1e-5)
@@ -59,6 +61,45 @@ def what_the_model_makes_of_examples_is_what_their_losses_say(case: TaskCase) ->
         sums = np.abs(seen.probabilities.sum(1) - 1).max(initial=0)
         expect(sums < 1e-4, "probabilities must sum to 1", sums)
         expect((seen.centrality >= 0).all(), "centralities must be >= 0", seen.centrality)
+        likeliest = seen.probabilities.argmax(1) == seen.labels
+        expect(seen.labels.dtype == np.int64, "labels must be int64", seen.labels.dtype)
+        expect(np.array_equal(seen.correct, likeliest), "correct is whose likeliest class is its own", seen.labels)
+
+
+@LAWS.having(abilities.StructuredTask)
+def all_nodes_are_seen_as_training_examples_are(case: TaskCase) -> None:
+    """Tell of all nodes what is told of training examples among them, and edges in both directions."""
+    task = case.task
+    assert isinstance(task, abilities.StructuredTask)
+    for client in range(len(case.shards)):
+        data = case.prepared(client)
+        model = case.drawn(data)
+        examples, edges = task.edges(data)
+        with torch.no_grad():
+            states, seen = task.states(model, data).numpy(), task.observe(model, data)
+        expect(states.shape[1:] == (task.hidden_width,), "states must be of the width", states.shape)
+        expect(len(examples) == task.examples(data), "one node for each training example", len(examples))
+        remembers = isinstance(task, abilities.HaloTask) and task.halo_widths  # of neighbours, what was true before
+        near = remembers or np.allclose(states[examples], seen.hidden, rtol=1e-4, atol=1e-5)
+        expect(near, "training examples must be seen alike", states[examples], seen.hidden)
+        expect(((edges >= 0) & (edges < len(states))).all(), "edges must be between nodes", edges)
+        pairs = {*map(tuple, edges.T.tolist())}
+        expect(pairs == {(end, begin) for begin, end in pairs}, "edges must be in both directions", edges)
+
+
+@LAWS.having(abilities.StructuredTask)
+def a_view_is_drawn_from_its_seed_and_leaves_the_graph_as_it_is(case: TaskCase) -> None:
+    """Leave out the same of equal seeds, of nodes none, and of the graph nothing for good."""
+    task, data, half = case.task, case.prepared(), Augmentation(0.5, 0.5)
+    assert isinstance(task, abilities.StructuredTask)
+    model = case.drawn(data)
+    with torch.no_grad():
+        before, one, two, other = (task.states(model, data, *view) for view in ((), (half, 1), (half, 1), (half, 2)))
+        after = task.states(model, data)
+    expect(one.shape == before.shape, "a view must be of all nodes", one.shape, before.shape)
+    expect(torch.equal(one, two), "equal seeds must leave out the same", one, two)
+    expect(not torch.equal(one, other), "another seed must leave out something else", one, other)
+    expect(torch.equal(before, after), "a view must leave the graph as it is", before, after)
 
 
 @LAWS.having(LinearTask)

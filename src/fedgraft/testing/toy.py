@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Indices, Linear, LinearTask, Observations, Regression, Sums
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import root_mean_square
+from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.contracts.task import Loss, example_losses
-from fedgraft.contracts.task_abilities import ObservedTask, PartsTask, VariantTask
+from fedgraft.contracts.task_abilities import PartsTask, StructuredTask, VariantTask
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
@@ -145,8 +146,11 @@ class PartedLines(Lines):
 
 
 @dataclass(frozen=True)
-class PartedLine(Line, ObservedTask[Points, Points], PartsTask[Points, Points], VariantTask[Points, Points]):
-    """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points."""
+class PartedLine(Line, StructuredTask[Points, Points], PartsTask[Points, Points], VariantTask[Points, Points]):
+    """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points.
+
+    Points of two classes, by the sign of what is to be told; a client's points are a path, in order.
+    """
 
     offers: ClassVar[frozenset[str]] = frozenset(
         {"structure", "head", "generator", "ensemble", "embeddings", "relations"}
@@ -162,6 +166,11 @@ class PartedLine(Line, ObservedTask[Points, Points], PartsTask[Points, Points], 
         """Width of the points."""
         return self.width
 
+    @property
+    def common_classes(self) -> int:
+        """Return 2: above 0, or not."""
+        return 2
+
     def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: Tensor | None) -> Losses:
         """Return squared errors, and the hidden layer."""
         each = example_losses(super().loss(model, data, draw, encoded))
@@ -169,18 +178,31 @@ class PartedLine(Line, ObservedTask[Points, Points], PartsTask[Points, Points], 
         return Losses(each, hidden=model.hidden(torch.from_numpy(data.x[_rows(data, 0)[draw.examples]])))
 
     def observe(self, model: nn.Module, data: Points) -> Observations:
-        """Return what the model makes of training points; likely is what is near."""
+        """Return what the model makes of training points: likely their class is what is near."""
         assert isinstance(model, Parted)
         rows = _rows(data, 0)
         errors = _errors(model, data, rows)
-        near = torch.exp(-errors.abs())
+        near, above = torch.exp(-errors.abs()), torch.from_numpy(data.y[rows] > 0)
+        first = torch.where(above, 1 - near, near)
         return Observations(
             losses=(errors**2).numpy(force=True),
-            probabilities=torch.stack([near, 1 - near], 1).numpy(force=True),
+            probabilities=torch.stack([first, 1 - first], 1).numpy(force=True),
             hidden=model.hidden(torch.from_numpy(data.x[rows])).numpy(force=True),
             correct=(near > 0.5).numpy(force=True),
             centrality=np.arange(1, len(rows) + 1, dtype=np.float32),
+            labels=above.numpy().astype(np.int64),
         )
+
+    def states(self, model: nn.Module, data: Points, left_out: Augmentation = WHOLE, seed: int = 0) -> Tensor:
+        """Return the hidden layer of all points, without some coordinates."""
+        assert isinstance(model, Parted)
+        kept = np.random.default_rng(seed).random(data.x.shape[1]) >= left_out.features
+        return model.hidden(torch.from_numpy(np.where(kept, data.x, np.float32(0))))
+
+    def edges(self, data: Points) -> tuple[Indices, Indices]:
+        """Return the training points, and each point's edges with the one before it and the one behind it."""
+        one, next = np.arange(len(data.y) - 1), np.arange(1, len(data.y))
+        return _rows(data, 0), np.stack([np.concatenate([one, next]), np.concatenate([next, one])])
 
     def with_parts(self, parts: frozenset[str]) -> "PartedLine":
         """Return the task as it is."""

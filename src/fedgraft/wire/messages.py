@@ -49,6 +49,7 @@ KINDS: Final = {
     "choice": 17,
     "smoothed": 18,
     "stage": 19,
+    "sums": 20,
 }
 """Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
 

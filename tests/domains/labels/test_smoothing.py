@@ -48,7 +48,7 @@ def test_one_hop_by_hand():
     smoothing = Smoothing(hops=1, classes=2, share_labels=True)
     # Node 2: 0.7 of its own answer and 0.3 of node 1's; twice 0.8 of node 1's error.
     expected = np.array([0.7 * 0.2 + 0.3 * 0.5 + 2 * 0.8 * -0.5, 0.7 * 0.8 + 0.3 * 0.5 + 2 * 0.8 * 0.5])
-    found = smoothing.smoothed(graph, answers, [], Choice(0.7, 0.2, 2.0))[2]
+    found = smoothing.smoothed(graph, answers, [], {}, Choice(0.7, 0.2, 2.0))[2]
     assert np.allclose(found, np.maximum(expected, 1e-6) / np.maximum(expected, 1e-6).sum())
 
 
@@ -63,7 +63,7 @@ def test_two_hops_are_the_equation_of_appnp():
     expected = answers
     for _ in range(2):
         expected = (1 - share) * neighbours @ expected + share * answers
-    found = Smoothing(2, 2, False).smoothed(Neighbours(shard), answers, [], Choice(share))
+    found = Smoothing(2, 2, False).smoothed(Neighbours(shard), answers, [], {}, Choice(share))
     assert np.allclose(found, expected, atol=1e-6)
 
 
@@ -71,7 +71,7 @@ def test_the_first_choice_leaves_answers_alone():
     shard, smoothing = shard_of(), Smoothing(2, 2, True)
     answers = answers_of(shard)
     assert smoothing.choices[0] == Choice(1.0)
-    assert np.allclose(smoothing.smoothed(Neighbours(shard), answers, [], smoothing.choices[0]), answers)
+    assert np.allclose(smoothing.smoothed(Neighbours(shard), answers, [], {}, smoothing.choices[0]), answers)
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
@@ -83,9 +83,10 @@ def test_clients_together_do_what_one_place_would(hops):
     together, everything = Neighbours(merge_shards(shards)), np.concatenate(answers)
     for choice in smoothing.choices[:: 7 if hops > 1 else 1]:
         parts = [
-            smoothing.smoothed(graph, own, got, choice) for graph, own, got in zip(graphs, answers, means, strict=True)
+            smoothing.smoothed(graph, own, got, {}, choice)
+            for graph, own, got in zip(graphs, answers, means, strict=True)
         ]
-        assert np.allclose(np.concatenate(parts), smoothing.smoothed(together, everything, [], choice), atol=1e-5)
+        assert np.allclose(np.concatenate(parts), smoothing.smoothed(together, everything, [], {}, choice), atol=1e-5)
 
 
 def test_without_shared_labels_rows_do_not_depend_on_them():
@@ -123,7 +124,7 @@ def test_the_class_prior_by_hand():
     answers = np.array([[0.9, 0.1]] * 4 + [[0.6, 0.4], [0.4, 0.6]], np.float32)
     # Held-out answers have the mean (0.5, 0.5); own shares are (3 + 0.5, 1 + 0.5) / 5.
     assert np.allclose(around.prior(answers), [0.7 / 0.5, 0.3 / 0.5])
-    found = Smoothing(0, 2, class_prior=True).smoothed(around, answers, [], Choice(1.0, prior_weight=1.0))
+    found = Smoothing(0, 2, class_prior=True).smoothed(around, answers, [], {}, Choice(1.0, prior_weight=1.0))
     assert np.allclose(found[5], np.array([0.4 * 1.4, 0.6 * 0.6]) / (0.4 * 1.4 + 0.6 * 0.6))
 
 

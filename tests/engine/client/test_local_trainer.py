@@ -3,11 +3,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.contracts import Draw, Sampler
-from fedgraft.contracts.task_abilities import BlockedTask, NeighbourSamplingTask, SeededTask
+from fedgraft.contracts import Augmentation, Draw, Sampler, StructurePenalty
+from fedgraft.contracts.structure import WHOLE
+from fedgraft.contracts.task_abilities import BlockedTask, NeighbourSamplingTask, SeededTask, StructuredTask
 from fedgraft.contracts.values import Losses
 from fedgraft.errors import ClientError
 from fedgraft.methods.sharing.fedavg import FedAvg
@@ -264,6 +266,35 @@ def test_a_shared_term_joins_the_objective_once_and_neither_sampler_nor_report_s
     assert weights(trained) == pytest.approx([1.4, 0.4])  # the mean of 2 * 4 and 0 * 16, and a gradient of -10 on w
     assert trained.sampler_state == [[4.0, 16.0]]
     assert trained.report() == {"loss": 10.0, "loss_sq": 136.0}
+
+
+def test_a_term_over_all_nodes_joins_the_objective_and_each_look_has_a_view_of_its_own():
+    class Seen(Line, StructuredTask):
+        hidden_width, common_classes = 1, 0
+
+        def observe(self, model, data):
+            raise NotImplementedError
+
+        def states(self, model, data, left_out=WHOLE, seed=0):
+            looks.append((left_out, seed))
+            return torch.from_numpy(data.x) * model.weight
+
+        def edges(self, data):
+            return np.array([0, 1]), np.zeros((2, 0), np.int64)
+
+    looks, half = [], Augmentation(0.5)
+    trained = trainer(task=Seen(width=1), epochs=2)
+    assert trained.structure().hidden.tolist() == [[0], [0]]
+    assert looks == [(WHOLE, 0)]
+    first, again = trained.structure(half), trained.structure(half)
+    assert first.examples.tolist() == again.examples.tolist() == [0, 1]
+    trained.run(structure_penalty=StructurePenalty(lambda hidden: 5 * hidden.sum(), half), epochs=1)
+    assert weights(trained) == pytest.approx([-0.5, 0.6])  # a gradient of 5 x (1 + 2) beside -10 on w
+    trained.run(structure_penalty=StructurePenalty(lambda hidden: 5 * hidden.sum(), half), epochs=1)
+    seeds = [seed for left_out, seed in looks[1:] if left_out == half]
+    assert len(seeds) == 4
+    assert seeds[0] == seeds[1], "of one round, what was received is looked at in one view"
+    assert len(set(seeds[1:])) == 3, "each step has another"
 
 
 def test_a_task_that_draws_gets_a_seed_with_every_step():

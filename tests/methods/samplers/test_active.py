@@ -22,6 +22,7 @@ def seen(examples=10, correct=None, probabilities=None):
         hidden=g.normal(size=(examples, 4)).astype(np.float32),
         correct=np.ones(examples, bool) if correct is None else np.asarray(correct),
         centrality=g.random(examples).astype(np.float32),
+        labels=np.zeros(examples, np.int64),
     )
 
 

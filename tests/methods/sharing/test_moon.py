@@ -37,7 +37,7 @@ class Embedding:
 
     def observe(self):
         none = np.zeros(2, np.float32)
-        return Observations(none, none[:, None], self.hidden(), none > 0, none)
+        return Observations(none, none[:, None], self.hidden(), none > 0, none, none.astype(np.int64))
 
     def run(self, hidden_penalty=None):
         self.parameters["w"] += 1

@@ -27,7 +27,7 @@ def test_the_nearest_is_equation_5():
 
 
 def test_the_server_sends_the_last_prototype_of_each_client():
-    method = Prototypes(most=4).fitted(2)
+    method = Prototypes(most=4).fitted(2, 3)
     state = method.init(MODEL, clients=3)
     assert set(method.model(state)["prototypes_of"].tolist()) == {NOBODY}
     state = method.merge(state, [update(2, [1, 1], 0.5), update(0, [2, 2], 0.5)])
@@ -39,7 +39,7 @@ def test_the_server_sends_the_last_prototype_of_each_client():
 
 
 def test_of_more_clients_those_heard_of_last_are_sent():
-    method = Prototypes(most=2).fitted(2)
+    method = Prototypes(most=2).fitted(2, 3)
     state = method.init(MODEL, clients=5)
     for client in (4, 1, 3, 1):
         state = method.merge(state, [update(client, [client, 0])])
@@ -47,7 +47,7 @@ def test_of_more_clients_those_heard_of_last_are_sent():
 
 
 def test_the_penalty_fades_from_merge_to_merge():
-    method = Prototypes(fade=0.5).fitted(2)
+    method = Prototypes(fade=0.5).fitted(2, 3)
     state = method.init(MODEL, clients=2)
     shares = []
     for _ in range(3):
@@ -78,4 +78,4 @@ def test_impossible_options_are_refused():
     with pytest.raises(InputError, match=r"Prototypes\.fade must be in \(0, 1\]; got 0"):
         Prototypes(fade=0)
     with pytest.raises(InputError, match=r"Prototypes\.width must be 8 as the model has, or 0; got 4"):
-        Prototypes(width=4).fitted(8)
+        Prototypes(width=4).fitted(8, 3)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft.contracts import Linear, Regression, Update
+from fedgraft.domains.closed_form import PENALTIES, nearest_means, packed, ridge, unpacked
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.methods.closed_form import PENALTIES, nearest_means, packed, ridge, unpacked
 from fedgraft.methods.sharing.ridge import Ridge
 from fedgraft.testing.runs import play, toy
 from fedgraft.wire.layouts import Layout
@@ -227,7 +227,7 @@ def test_what_is_not_linear_is_refused():
 
 def test_sums_are_not_treated_as_steps():
     with pytest.raises(
-        InputError, match=r"aggregation\.name must be 'mean' with sharing Ridge, whose clients send sums"
+        InputError, match=r"aggregation\.name must be 'mean' with sharing Ridge, whose clients send no steps"
     ):
         toy(sharing={"name": "ridge"}, aggregation={"name": "median"})
     with pytest.raises(InputError, match=r"safeguards\.clip must be 0 with sharing Ridge"):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fedgraft.contracts import Draw
+from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
 from fedgraft.methods.models.gcn import GCN
@@ -68,7 +69,9 @@ def test_one_layer_by_hand():
     assert (sums["validation"]["correct"], sums["validation"]["count"], sums["test"]["count"]) == (0, 1, 0)
     assert sums["validation"]["loss"] == pytest.approx(cross_entropy(2.0, 1))
     assert task.score(task.evaluate(model, there)["test"]) == 1.0
-    assert task.loss(model, here, Draw(np.array([0])), None).tolist() == pytest.approx([cross_entropy(1.0, 1)])
+    assert example_losses(task.loss(model, here, Draw(np.array([0])), None)).tolist() == pytest.approx(
+        [cross_entropy(1.0, 1)]
+    )
 
 
 def test_two_layers_by_hand():
@@ -100,17 +103,17 @@ def test_training_uses_the_states_that_are_remembered_by_hand():
     task, model = by_hand()
     here, _ = set_up(task, PATH)
     step = Draw(np.array([0]))
-    alone = task.loss(model, here, step, None)
+    alone = example_losses(task.loss(model, here, step, None))
     assert alone.tolist() == pytest.approx([cross_entropy(1.0, 1)]), "of node 1 there is no state yet"
     losses = looked(task, model, here)
     assert losses.tolist() == pytest.approx([cross_entropy(3.0, 1)])
-    assert task.loss(model, here, step, None).tolist() == pytest.approx([cross_entropy(3.0, 1)])
+    assert example_losses(task.loss(model, here, step, None)).tolist() == pytest.approx([cross_entropy(3.0, 1)])
     here.states.write(0, np.array([1]), np.array([[7]], np.float32))
-    assert task.loss(model, here, step, None).tolist() == pytest.approx([cross_entropy(8.0, 1)])
+    assert example_losses(task.loss(model, here, step, None)).tolist() == pytest.approx([cross_entropy(8.0, 1)])
     task, model = by_hand(fresh=True)
     here, _ = set_up(task, PATH)
     here.states.write(0, np.array([1]), np.array([[7]], np.float32))
-    found = task.loss(model, here, step, None)
+    found = example_losses(task.loss(model, here, step, None))
     assert found.tolist() == pytest.approx([cross_entropy(3.0, 1)]), "own neighbours are computed anew"
 
 
@@ -199,7 +202,9 @@ def test_with_nothing_shared_a_graph_is_as_if_no_edge_were_cut(name):
         one, other = (task.opened(task.prepare(each, {}), None) for each in (shard, part))
         assert task.evaluate(model, one) == task.evaluate(model, other)
         step = Draw(np.arange(task.examples(one))[::2], seed=3)
-        assert torch.equal(task.loss(model, one, step, None), task.loss(model, other, step, None))
+        assert torch.equal(
+            example_losses(task.loss(model, one, step, None)), example_losses(task.loss(model, other, step, None))
+        )
 
 
 def test_a_node_without_edges_is_told_by_its_own_features():

@@ -8,6 +8,7 @@ import torch
 
 from fedgraft import wire
 from fedgraft.contracts import Draw
+from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import SPLITS, HaloRows
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
 from fedgraft.errors import InputError, WireError
@@ -44,7 +45,7 @@ def looked(task, model, data, seed=7):
 
 def losses(task, model, data, **draw):
     draw.setdefault("examples", np.arange(task.examples(data)))
-    return task.loss(model, data, Draw(**draw), None).detach()
+    return example_losses(task.loss(model, data, Draw(**draw), None)).detach()
 
 
 @pytest.mark.parametrize("changes", [{}, {"task__fresh": True}, {"task__head": "convolution"}, {"model__name": "gcn"}])

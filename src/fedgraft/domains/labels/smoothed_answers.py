@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -15,6 +15,13 @@ from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import SCORED_SPLITS, Indices, Sums
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.smoothing import Answered, Singles, Smoothing
+from fedgraft.wire.layouts import Arrays, Layout
+
+HIDDEN: Final = "hidden"
+REFITS: Final = ("", "answers", HIDDEN)
+"""What a linear layer may be fitted to."""
+SOFT: Final = 4.0
+"""Hidden numbers h travel as h / (4 + |h|), in a byte; ours."""
 
 
 class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
@@ -36,6 +43,7 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
     class_prior: bool
     smoothing: int = 0
     share_labels: bool = False
+    refit: str = ""
     classes: int = 0
 
     @property
@@ -50,7 +58,7 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
 
     @property
     def row_width(self) -> int:
-        """A number per class but the last; with `share_labels` as many again."""
+        """A number per class but the last; with `share_labels` as many again; hidden ones that a layer is fitted to."""
         return self._smoothing.row_width
 
     @property
@@ -67,21 +75,47 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
         border = self.answered(data).border
         return border if self.smoothing else Border(border.own, *(np.zeros(0, np.int64) for _ in range(4)))
 
+    @property
+    def sums_layout(self) -> Layout:
+        """Layout of products over training examples; empty without `refit`."""
+        return self._smoothing.fit.sums_layout if self.refit else Layout(())
+
+    @property
+    def layer_layout(self) -> Layout:
+        """Layout of a linear layer."""
+        return self._smoothing.fit.layer_layout if self.refit else Layout(())
+
     def answers(self, model: torch.nn.Module, data: Prepared) -> Singles:
-        """Return probabilities, [own, classes]."""
-        return self.scored(model, data)
+        """Return probabilities, [own, classes]; behind them the last hidden layer, in (-1, 1), if it is smoothed."""
+        shares = self.scored(model, data)
+        if self.refit != HIDDEN:
+            return shares
+        hidden = self.hidden_states(model, data)
+        return np.concatenate([shares, hidden / (SOFT + np.abs(hidden))], axis=1).astype(np.float32)
+
+    def hidden_states(self, model: torch.nn.Module, data: Prepared) -> Singles:
+        """Return the last hidden layer of all own examples, float32 [own, `hidden_width`]."""
+        raise NotImplementedError(f"{type(self).__name__} tells no hidden layer.")
+
+    def hop_sums(self, data: Prepared, answers: Singles, means: Sequence[Means]) -> Arrays:
+        """Return the products over training examples of what is known of them after all hops."""
+        return self._smoothing.sums(self.answered(data), answers, means) if self.refit else {}
+
+    def hop_layer(self, sums: Sequence[Arrays]) -> Arrays:
+        """Return the linear layer of least squares."""
+        return self._smoothing.fit.layer(sums) if self.refit else {}
 
     def told(self, data: Prepared, answers: Singles, means: Sequence[Means]) -> Singles:
         """Return probabilities after so many hops, with `share_labels` beside the errors, [border, row_width]."""
         return self._smoothing.rows(self.answered(data), answers, means)
 
-    def tallies(self, data: Prepared, answers: Singles, means: Sequence[Means]) -> NDArray[np.uint32]:
+    def tallies(self, data: Prepared, answers: Singles, means: Sequence[Means], layer: Arrays) -> NDArray[np.uint32]:
         """Return of each choice how many validation examples it gains and loses, [choices, 2].
 
         Judged by another measure than accuracy it is by how much that measure, in [0, 1], is larger or smaller, times
         the client's examples; to leave answers alone counts half a standard error more.
         """
-        label, every = self._smoothing.validated(self.answered(data), answers, means)
+        label, every = self._smoothing.validated(self.answered(data), answers, means, layer)
         if self.labels.metric == "accuracy" or self.labels.better == "lower":
             right = np.array([each.argmax(1) == label for each in every], bool).reshape(self.choices, -1)
             return np.stack([(right & ~right[0]).sum(1), (~right & right[0]).sum(1)], 1).astype(np.uint32)
@@ -93,11 +127,11 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
         return np.asarray((gained * len(self.answered(data).label)).astype(np.uint32))
 
     def evaluate_smoothed(
-        self, data: Prepared, answers: Singles, means: Sequence[Means], choice: int
+        self, data: Prepared, answers: Singles, means: Sequence[Means], layer: Arrays, choice: int
     ) -> dict[str, Sums]:
         """Return the sums by smoothed answers."""
         smoothing, around = self._smoothing, self.answered(data)
-        shares = smoothing.smoothed(around, answers, means, smoothing.choices[choice])
+        shares = smoothing.smoothed(around, answers, means, layer, smoothing.choices[choice])
         return {
             split: self.sums_by(shares[of], around.label[of]) for split in SCORED_SPLITS for of in [around.rows(split)]
         }
@@ -115,13 +149,14 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
     def answered(self, data: Prepared) -> Answered:
         """Return a client's examples and what is beside them."""
 
-    def smoothed_as_remembered(self, data: Prepared, answers: Singles, remembered: Mapping[str, Any]) -> Singles:
-        """Return answers, [own, classes], smoothed as a client remembers of the run; as they are where it does not.
+    def as_remembered(self, model: torch.nn.Module, data: Prepared, remembered: Mapping[str, Any]) -> Singles:
+        """Return probabilities, [own, classes], smoothed as a client remembers of the run; as they are where not.
 
         Examples that it had then keep what the model said of them; others may have come behind them.
         """
         if not self.hops or "choice" not in remembered.get("smoothing", {}):
-            return answers
+            return self.scored(model, data)
+        answers = self.answers(model, data)
         if (then := remembered["smoothing"].get("answers")) is not None:
             answers = np.concatenate([then, answers[len(then) :]])
         return self.shifted(self.answered(data), answers, remembered)
@@ -129,8 +164,16 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
     def shifted(self, around: Answered, answers: Singles, remembered: Mapping[str, Any]) -> Singles:
         """Return answers to examples, [n, classes], as the choice that a client remembers has them."""
         kept = remembered["smoothing"]
-        return self._smoothing.smoothed(around, answers, means_in(kept), self._smoothing.choices[int(kept["choice"])])
+        choice = self._smoothing.choices[int(kept["choice"])]
+        return self._smoothing.smoothed(around, answers, means_in(kept), kept.get("layer", {}), choice)
 
     @cached_property
     def _smoothing(self) -> Smoothing:
-        return Smoothing(self.smoothing, self.classes or 2, self.share_labels, self.class_prior)
+        hidden = self.refit_width if self.refit == HIDDEN else 0
+        refit = bool(self.refit)
+        return Smoothing(self.smoothing, self.classes or 2, self.share_labels, self.class_prior, refit, hidden)
+
+    @property
+    def refit_width(self) -> int:
+        """Width of the last hidden layer."""
+        raise NotImplementedError(f"{type(self).__name__} tells no hidden layer.")

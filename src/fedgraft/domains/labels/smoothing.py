@@ -5,7 +5,8 @@ answers become
 
     S = sum_k w_k(a) M^k P + g sum_k w_k(b) M^k E,      w_k(a) = a (1 - a)^k for k < hops, w_hops(a) = (1 - a)^hops,
 
-and then, with s the client's shares of the classes and m the mean of P over its examples outside training,
+or those of a linear layer that is fitted to what is known after all hops (`refit`). Then, with s the client's
+shares of the classes and m the mean of P over its examples outside training,
 
     S (s / m)^w    for each class, 1 in sum.
 """
@@ -22,6 +23,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.smoothing import Border, Means
 from fedgraft.contracts.values import SCORED_SPLITS, Indices
+from fedgraft.domains.labels.refit import Refit
+from fedgraft.wire.layouts import Arrays
 
 Singles = NDArray[np.float32]
 
@@ -48,17 +51,20 @@ class Choice(NamedTuple):
         error_share: b, in (0, 1].
         error_weight: g, >= 0; 0 leaves errors out.
         prior_weight: w, >= 0; 0 leaves the class prior out.
+        fitted: whether it is the fitted layer that answers; errors are its own then, and known inside the client alone.
     """
 
     own_share: float
     error_share: float = 1.0
     error_weight: float = 0.0
     prior_weight: float = 0.0
+    fitted: bool = False
 
     @property
     def text(self) -> str:
         """What is done, in words; "" where answers are left alone."""
         parts = [
+            "a linear layer behind all hops" if self.fitted else "",
             f"{1 - self.own_share:.0%} by neighbours" if self.own_share < 1 else "",
             f"errors on training examples {self.error_weight:g} times" if self.error_weight else "",
             f"class prior {self.prior_weight:g}" if self.prior_weight else "",
@@ -67,10 +73,11 @@ class Choice(NamedTuple):
 
 
 class Hop(NamedTuple):
-    """What is known after some hops: M^k P and M^k E, float32 [own, classes] each."""
+    """What is known after some hops: M^k P and M^k E, float32 [own, classes] each, and M^k H, [own, hidden]."""
 
     answers: Singles
     errors: Singles
+    hidden: Singles
 
 
 class Answered(ABC):
@@ -141,53 +148,88 @@ class Smoothing:
     """Change a client's answers over so many hops, given the means of neighbours elsewhere; there are >= 1 classes.
 
     `share_labels` says whether errors on training examples leave their client; its own learn of each other's anyway.
-    With `class_prior` the client's own shares of the classes count, too, which never leave it.
+    With `class_prior` the client's own shares of the classes count, too, which never leave it. With `refit` a layer is
+    fitted to what is known after all hops. Answers come with so many `hidden` numbers of each example behind them.
     """
 
     hops: int
     classes: int
     share_labels: bool = False
     class_prior: bool = False
+    refit: bool = False
+    hidden: int = 0
 
     @property
     def row_width(self) -> int:
         """Numbers in a row: probabilities but the last, which is 1 without them; likewise errors, whose sum is 0."""
-        return (self.classes - 1) * (2 if self.share_labels else 1) if self.hops else 0
+        return (self.classes - 1) * (2 if self.share_labels else 1) + self.hidden if self.hops else 0
+
+    @cached_property
+    def fit(self) -> Refit:
+        """The layer that is fitted."""
+        return Refit((self.hops + 1) * (self.classes - 1 + self.hidden), self.classes)
 
     @cached_property
     def choices(self) -> tuple[Choice, ...]:
         """All ways to answer; the first leaves answers alone, and gentler ones come first."""
         if self.class_prior:
             shares, errors = (FEW_SHARES, FEW_ERRORS) if self.hops else (FEW_SHARES[:1], FEW_ERRORS[:1])
-            return tuple(Choice(a, b, g, w) for w, a, (b, g) in product(PRIOR_WEIGHTS, shares, errors))
+            plain = [Choice(a, b, g, w) for w, a, (b, g) in product(PRIOR_WEIGHTS, shares, errors)]
+            fitted = [Choice(1.0, b, g, w, True) for w, (b, g) in product(PRIOR_WEIGHTS, errors)]
+            return (*plain, *(fitted if self.refit else ()))
         of_errors = ERROR_SHARES if self.hops > 1 else ERROR_SHARES[:1]
         plain = [Choice(share) for share in OWN_SHARES]
-        return (*plain, *(Choice(*each) for each in product(OWN_SHARES, of_errors, ERROR_WEIGHTS)))
+        corrected = [Choice(*each) for each in product(OWN_SHARES, of_errors, ERROR_WEIGHTS)]
+        return (*plain, *corrected, *(Choice(1.0, *each, fitted=True) for each in FEW_ERRORS if self.refit))
 
     def rows(self, around: Answered, answers: Singles, means: Sequence[Means]) -> Singles:
         """Return the rows of the border after so many hops as there are means, [b, row_width]."""
         if not self.hops:
             return np.zeros((0, 0), np.float32)
-        answers, errors = (each[around.border.nodes, :-1] for each in self._after(around, answers, means)[-1])
-        return np.concatenate([answers, errors], axis=1) if self.share_labels else answers
+        last, nodes = self._after(around, answers, means)[-1], around.border.nodes
+        errors = [last.errors[nodes, :-1]] if self.share_labels else []
+        return np.concatenate([last.answers[nodes, :-1], *errors, last.hidden[nodes]], axis=1)
 
-    def smoothed(self, around: Answered, answers: Singles, means: Sequence[Means], choice: Choice) -> Singles:
+    def sums(self, around: Answered, answers: Singles, means: Sequence[Means]) -> Arrays:
+        """Return what the layer is fitted to, over the client's training examples."""
+        train = around.rows("train")
+        return self.fit.sums(_side_by_side(self._after(around, answers, self._all(means)))[train], around.label[train])
+
+    def smoothed(
+        self, around: Answered, answers: Singles, means: Sequence[Means], layer: Arrays, choice: Choice
+    ) -> Singles:
         """Return the answers of a choice, [own, classes]: positive, and 1 in sum.
 
         Without means, as for a client that was not there, nothing of others is known.
         """
-        return _answered(self._after(around, answers, self._all(means)), choice, self._prior(around, answers))
+        hops = self._after(around, answers, self._all(means))
+        fitted = self._fitted(around, hops, layer) if choice.fitted else hops
+        return _answered(fitted, choice, self._prior(around, answers))
 
     def validated(
-        self, around: Answered, answers: Singles, means: Sequence[Means]
+        self, around: Answered, answers: Singles, means: Sequence[Means], layer: Arrays
     ) -> tuple[Indices, Iterator[Singles]]:
         """Return labels of validation examples, int64 [n], and each choice's answers to them, [n, classes]."""
         rows, prior = around.rows("validation"), self._prior(around, answers)
-        hops = [Hop(*(each[rows] for each in hop)) for hop in self._after(around, answers, self._all(means))]
-        return around.label[rows], (_answered(hops, choice, prior) for choice in self.choices)
+        hops = self._after(around, answers, self._all(means))
+        by_kind = {False: hops, True: self._fitted(around, hops, layer) if layer else hops}
+        seen = {kind: [Hop(*(each[rows] for each in hop)) for hop in some] for kind, some in by_kind.items()}
+        return around.label[rows], (_answered(seen[choice.fitted], choice, prior) for choice in self.choices)
+
+    def _fitted(self, around: Answered, hops: Sequence[Hop], layer: Arrays) -> list[Hop]:
+        """The answers of the fitted layer, with its own errors after so many hops inside the client."""
+        answers = self.fit.answers(_side_by_side(hops), layer)
+        errors = [around.errors(answers)]
+        for _ in hops[1:]:
+            errors.append(around.mean(errors[-1], None, self.classes))
+        return [Hop(answers, each, hops[0].hidden) for each in errors]
 
     def _prior(self, around: Answered, answers: Singles) -> Singles | None:
-        return around.prior(answers) if self.class_prior else None
+        return around.prior(self._parts(answers)[0]) if self.class_prior else None
+
+    def _parts(self, answers: Singles) -> list[Singles]:
+        """Probabilities, and the hidden numbers behind them."""
+        return np.split(answers, [answers.shape[1] - self.hidden], axis=1)
 
     def _all(self, means: Sequence[Means]) -> Sequence[Means | None]:
         """The means of every hop; None for those that nobody has told."""
@@ -195,24 +237,33 @@ class Smoothing:
 
     def _after(self, around: Answered, answers: Singles, means: Sequence[Means | None]) -> list[Hop]:
         """What is known after no hop, after the first, and so on."""
-        hops = [Hop(answers, around.errors(answers))]
+        shares, hidden = self._parts(answers)
+        hops = [Hop(shares, around.errors(shares), hidden)]
         for each in means:
-            of_answers = None if each is None else _part(each, self.classes, 0, 1.0)
-            of_errors = None if each is None or not self.share_labels else _part(each, self.classes, 1, 0.0)
-            last = hops[-1]
-            pairs = (last.answers, of_answers), (last.errors, of_errors)
-            hops.append(Hop(*(around.mean(rows, known, self.classes) for rows, known in pairs)))
+            told = [None] * 3 if each is None else self._told(each)
+            hops.append(Hop(*(around.mean(*pair, pair[0].shape[1]) for pair in zip(hops[-1], told, strict=True))))
         return hops
 
+    def _told(self, means: Means) -> list[Means | None]:
+        """What neighbours elsewhere have told of answers, errors and hidden numbers."""
+        ends = np.cumsum([self.classes - 1, (self.classes - 1) * self.share_labels])
+        answers, errors, hidden = np.split(means.rows, ends, axis=1)
+        told = _with_last(answers, 1.0), _with_last(errors, 0.0) if self.share_labels else None, hidden
+        return [None if rows is None else Means(rows, means.known) for rows in told]
 
-def _part(means: Means, classes: int, number: int, total: float) -> Means:
-    """One half of the rows, with the last class's numbers, which are what is missing to a total."""
-    first = means.rows[:, number * (classes - 1) : (number + 1) * (classes - 1)]
-    return Means(np.concatenate([first, total - first.sum(axis=1, keepdims=True)], axis=1), means.known)
+
+def _with_last(first: Singles, total: float) -> Singles:
+    """Return rows with the last class's number, which is what is missing to a total."""
+    return np.concatenate([first, total - first.sum(axis=1, keepdims=True)], axis=1)
+
+
+def _side_by_side(hops: Sequence[Hop]) -> Singles:
+    """Return what the fitted layer reads, [own, columns]: the last class's probability follows from the others."""
+    return np.concatenate([part for hop in hops for part in (hop.answers[:, :-1], hop.hidden)], axis=1)
 
 
 def _answered(hops: Sequence[Hop], choice: Choice, prior: Singles | None) -> Singles:
-    total = _weighted([hop.answers for hop in hops], choice.own_share)
+    total = hops[0].answers if choice.fitted else _weighted([hop.answers for hop in hops], choice.own_share)
     if choice.error_weight:
         total = total + np.float32(choice.error_weight) * _weighted([hop.errors for hop in hops], choice.error_share)
     positive = np.maximum(total, _TINY)

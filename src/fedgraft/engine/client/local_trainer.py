@@ -1,4 +1,4 @@
-"""A client's local training: the common SGD loop that sharing methods may steer by three hooks."""
+"""A client's local training: the common SGD loop that sharing methods may steer by five hooks."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts import Correction, Draw, HiddenPenalty, Indices, Observations, Penalty, Projection, Stage
+from fedgraft.contracts.structure import WHOLE, Augmentation, Structure, StructurePenalty
 from fedgraft.contracts.task import Loss, example_losses
 from fedgraft.contracts.values import Losses, Regression
-from fedgraft.engine.client.training_run import Done, Hooks, Walk
+from fedgraft.engine.client.training_run import Done, Hooks, Walk, clip
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.training import Moments, Optimizer
-from fedgraft.errors import DivergedError, FedgraftError
+from fedgraft.errors import FedgraftError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.nn.proximal import pull_towards
 from fedgraft.wire.layouts import Arrays
@@ -79,9 +80,7 @@ class LocalTrainer:
         self._loss = 0.0
         self._loss_sq = 0.0
         self._seen: list[NDArray[np.float32]] = []
-        self._observed: tuple[int, Observations] | None = (
-            None  # by steps: samplers and sharing methods look at the same
-        )
+        self._observed: tuple[int, Observations] | None = None  # by steps: who looks sees the same
         self._guidance, self._fresh_rows = guidance or {}, fresh_rows
         self._waits = plan.refreshes > 0 and collects and waits
         self._looks = (plan.observing is not None or plan.halo is not None) and parked is None
@@ -95,7 +94,7 @@ class LocalTrainer:
             self._pull = pull_towards(shared, self._training.proximal)
         self._walk = Walk()
         self._blocks = plan.blocks(data)
-        self._parked = parked
+        self._parked, self._view = parked, int(parked["view"]) if parked else 0
         self._untouched = parked is None
         self._meanwhile: Arrays = {}
         self._replays: list[Done] = list(parked["done"]) if parked else []
@@ -127,6 +126,7 @@ class LocalTrainer:
         epochs: int | None = None,
         frozen: Collection[str] = (),
         hidden_penalty: HiddenPenalty | None = None,
+        structure_penalty: StructurePenalty | None = None,
     ) -> None:
         """So many local epochs, by default the configured number: blocks in random order, every draw one step.
 
@@ -134,7 +134,7 @@ class LocalTrainer:
         anew, unless it is the one it was paused at.
         """
         self._untouched, self._meanwhile = False, {}
-        hooks = Hooks(penalty, hidden_penalty, correct_gradient, project)
+        hooks = Hooks(penalty, hidden_penalty, correct_gradient, project, structure_penalty)
         if not self._flat.module.training:
             self._flat.module.train()
         if self._replays:
@@ -170,6 +170,18 @@ class LocalTrainer:
             self._flat.module.train()
         return self._observed[1]
 
+    def structure(self, left_out: Augmentation = WHOLE) -> Structure:
+        """What the model makes of all nodes now, and their edges; less what is left out of the graph."""
+        structured = self._plan.structured
+        if structured is None:
+            raise FedgraftError(f"{type(self._task).__name__} does not tell what a model makes of nodes.")
+        self._catch_up()
+        with torch.no_grad():
+            self._view = self._view or (self._seed() if left_out != WHOLE else 0)  # a round taken up sees it again
+            hidden = structured.states(self._flat.module.eval(), self._data, left_out, self._view).numpy(force=True)
+        self._flat.module.train()
+        return Structure(hidden, *structured.edges(self._data))
+
     def regression(self) -> Iterator[Regression]:
         """All training examples as a linear model sees them, in parts of `PART`."""
         linear, count = self._plan.linear, self._task.examples(self._data)
@@ -187,7 +199,7 @@ class LocalTrainer:
         """Put the round aside, as live objects: nothing is copied, and only a trainer over the same model can go on."""
         counts = self._counts()
         now = {"flat": self._flat.park(), "moments": self._optimizer.park(), "walk": self._walk, "counts": counts}
-        return {"done": self._done, "now": now}
+        return {"done": self._done, "now": now, "view": self._view}
 
     def report(self) -> dict[str, float]:
         """Return {"loss", "loss_sq"}: mean sample loss and mean squared sample loss over all steps so far."""
@@ -287,7 +299,7 @@ class LocalTrainer:
             if hooks.correct_gradient is not None:
                 hooks.correct_gradient(self._flat.parameters, self._flat.gradients)
             if self._training.clip > 0:
-                self._clip()
+                clip(self._flat.moving(self._flat.gradient), self._training.clip, self.steps + 1)
             self._optimizer.step()
             if hooks.project is not None:
                 hooks.project(self._flat.parameters)
@@ -296,7 +308,7 @@ class LocalTrainer:
     def _differentiate(self, draw: Draw, hooks: Hooks, shared: torch.Tensor | None) -> torch.Tensor:
         """Set the gradient of a step's objective; the losses of its examples."""
         flat = self._flat
-        if shared is None and self._plan.manual and hooks.hidden_penalty is None:
+        if shared is None and self._plan.manual and not hooks.look:
             by_hand = self._plan.manual.loss_and_backward(flat.module, self._data, draw)
             if by_hand is not None:
                 losses, back = by_hand
@@ -338,6 +350,10 @@ class LocalTrainer:
             if not isinstance(found, Losses) or found.hidden is None:
                 raise FedgraftError(f"{type(self._task).__name__} does not tell its hidden layer.")
             loss = loss + hooks.hidden_penalty(found.hidden, draw.examples)
+        if hooks.structure_penalty is not None and self._plan.structured is not None:
+            term, left_out = hooks.structure_penalty
+            seed = self._seed() if left_out != WHOLE else 0
+            loss = loss + term(self._plan.structured.states(self._flat.module, self._data, left_out, seed))
         return loss
 
     def _note(self, draw: Draw, seen: NDArray[np.float32]) -> None:
@@ -378,12 +394,3 @@ class LocalTrainer:
         self._optimizer.unpark(now["moments"])
         self._walk = now["walk"]
         self.steps, self.examples, self._loss, self._loss_sq = now["counts"]
-
-    def _clip(self) -> None:
-        gradients = self._flat.moving(self._flat.gradient)
-        norm = math.hypot(*(float(gradient.norm()) for gradient in gradients))
-        if not math.isfinite(norm):
-            raise DivergedError(f"the gradient of step {self.steps + 1} is not finite")
-        if norm > self._training.clip:
-            for gradient in gradients:
-                gradient.mul_(self._training.clip / norm)

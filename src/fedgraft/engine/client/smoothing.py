@@ -20,7 +20,8 @@ def served(
     """Answer a request of one of the kinds of `plan.SMOOTHING_KINDS`, a "smooth" with `module`, which else is None.
 
     `data` are the client's, prepared, with the halo states that it remembers. In its memory "smoothing" is written: it
-    has "answers", what the model said; "rows" and "known", the means of every hop; and "choice", in the end.
+    has "answers", what the model said; "rows" and "known", the means of every hop; and in the end "layer", what was
+    fitted to these, and "choice".
     """
     return Message(message.kind, message.round, arrays=_told(task, message, data, memory, module) or None)
 
@@ -44,12 +45,17 @@ def _told(
         memory["smoothing"] = {**kept, "choice": int(message.report["choice"])}
         return {}
     if kind == "smoothed":
-        sums = task.evaluate_smoothed(data, answers, means_in(kept), kept["choice"])
+        sums = task.evaluate_smoothed(data, answers, means_in(kept), kept.get("layer", {}), kept["choice"])
         return {split: np.array([sums[split][name] for name in task.sums], np.float64) for split in SCORED_SPLITS}
     arrays = message.arrays or {}
+    if kind == "tally" and "rows" not in arrays:
+        memory["smoothing"] = {**kept, "layer": arrays}
+        return {"tallies": task.tallies(data, answers, means_in(kept), arrays)}
     known = arrays["known"] if len(arrays["known"]) else np.packbits(np.ones(len(arrays["rows"]), bool))
     kept = {**kept, "rows": [*kept["rows"], arrays["rows"]], "known": [*kept["known"], known]}
     memory["smoothing"] = kept
     if kind == "hop":
         return {"rows": coded(task.told(data, answers, means_in(kept)))}
-    return {"tallies": task.tallies(data, answers, means_in(kept))}
+    if kind == "sums":
+        return task.hop_sums(data, answers, means_in(kept))
+    return {"tallies": task.tallies(data, answers, means_in(kept), {})}

@@ -1,10 +1,15 @@
 """What a run of local training is made of: where it is, how it is steered, and what is left of it."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fedgraft.contracts import Correction, Draw, HiddenPenalty, Penalty, Projection
+from torch import Tensor
+
+from fedgraft.contracts import Correction, Draw, HiddenPenalty, Penalty, Projection, StructurePenalty
 from fedgraft.engine.training import Moments
+from fedgraft.errors import DivergedError
 from fedgraft.wire.layouts import Arrays
 
 
@@ -26,6 +31,12 @@ class Hooks(NamedTuple):
     hidden_penalty: HiddenPenalty | None = None
     correct_gradient: Correction | None = None
     project: Projection | None = None
+    structure_penalty: StructurePenalty | None = None
+
+    @property
+    def look(self) -> bool:
+        """True where a step's hidden layers matter."""
+        return self.hidden_penalty is not None or self.structure_penalty is not None
 
 
 @dataclass(frozen=True)
@@ -35,3 +46,16 @@ class Done:
     arrays: Arrays
     counts: tuple[int, int, float, float]
     moments: Moments
+
+
+def clip(gradients: Sequence[Tensor], longest: float, step: int) -> None:
+    """Shorten gradients in place so that their common norm is at most `longest`.
+
+    Raises `DivergedError`, which names the step, where they are not finite.
+    """
+    norm = math.hypot(*(float(gradient.norm()) for gradient in gradients))
+    if not math.isfinite(norm):
+        raise DivergedError(f"the gradient of step {step} is not finite")
+    if norm > longest:
+        for gradient in gradients:
+            gradient.mul_(longest / norm)

@@ -81,6 +81,7 @@ class AfterTraining:
         before = {split: state.best[split] for split in ("validation", "test")}
         state.smoothed = {
             "choice": smoothed.choice,
+            **({"layer": smoothed.layer} if smoothed.layer else {}),
             "before": before,
             "failed": {str(client): reason for client, reason in smoothed.failed.items()},
         }

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts import Aggregation, GroupedSharing, LinearSharing, Selection, Sharing, Update
+from fedgraft.contracts import Aggregation, GroupedSharing, Selection, Sharing, Update
 from fedgraft.engine.server.arrivals import Arrived
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards, norm
@@ -52,7 +52,7 @@ class Merging:
         known = arrived.trained.norms
         norms = {each.client: known[each.client] if each.client in known else norm(each.arrays) for each in updates}
         refused: dict[int, str] = {}
-        moves = not isinstance(self._sharing, LinearSharing)
+        moves = self._sharing.uploads_steps
         for group, members in self._groups(state, updates).items() if moves else ():
             refused |= self.safeguards.beyond(members, norms, norm(self._sharing.model(state.sharing, group)))
         while kept := arrived.without(refused).updates():

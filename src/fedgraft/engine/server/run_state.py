@@ -62,7 +62,8 @@ class RunState:
         best_after_steps: the same of the clients' models after local steps, without models; {} until there is one.
         finished: which limit ended the run; "" while it goes on.
         borders: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
-        smoothed: {"choice", "before": {split: score}, "failed": {client: reason}} once they are; written by
+        smoothed: {"choice", "before": {split: score}, "failed": {client: reason}} once they are, and "layer", what
+            was fitted to them, where it was; written by
             `AfterTraining` alone.
     """
 

@@ -85,9 +85,17 @@ class Joined:
 
 @dataclass(frozen=True)
 class Smoothed:
-    """The outcome of the hops: the way to smooth, chosen by validation, the clients that know it, {client: reason}."""
+    """The outcome of the hops.
+
+    Args:
+        choice: the way to answer, chosen by validation.
+        layer: what was fitted, if anything was.
+        clients: those that know of both.
+        failed: {client: reason}.
+    """
 
     choice: int
+    layer: Arrays = field(default_factory=dict)
     clients: tuple[int, ...] = ()
     failed: Mapping[int, str] = field(default_factory=dict)
 
@@ -133,20 +141,24 @@ class SmoothingExchange:
 
     def run(self, joined: Joined, models: Mapping[int, bytes], round: int) -> Smoothed:
         """Smooth the answers of the models of {client: message with the model}."""
-        hops, rows = self._plan.smoothing_hops, np.zeros((int(joined.sizes.sum()), self._plan.row_width), np.int8)
+        rows = np.zeros((int(joined.sizes.sum()), self._plan.row_width), np.int8)
         known = np.zeros(len(rows), bool)
         failed: dict[int, str] = {}
         replies = self._sent("smooth", round, models, joined, rows, known, failed)
-        for hop in range(1, hops + 1):
+        for kind in self._plan.hop_kinds:
             means, there = joined.means(rows, known)
-            requests = {client: self._means(joined, client, means, there, hop, round) for client in replies.messages}
-            kind = "hop" if hop < hops else "tally"
+            requests = {client: self._means(joined, client, means, there, kind, round) for client in replies.messages}
             replies = self._sent(kind, round, requests, joined, rows, known, failed)
+        layer: Arrays = {}
+        if self._plan.smoothing and self._plan.sums_layout.specs and replies.messages:
+            layer = self._plan.smoothing.hop_layer([message.arrays or {} for message in replies.messages.values()])
+            order = wire.encode(Message("tally", round, arrays=layer), self._plan.request_layouts["tally"])
+            replies = self._sent("tally", round, dict.fromkeys(replies.messages, order), joined, rows, known, failed)
         tallies = [(message.arrays or {})["tallies"].astype(np.int64) for message in replies.messages.values()]
         choice = chosen(np.sum(tallies, axis=0)) if tallies else 0
         order = wire.encode(Message("choice", round, {"choice": float(choice)}), None, ("choice",))
         replies = self._sent("choice", round, dict.fromkeys(replies.messages, order), joined, rows, known, failed)
-        return Smoothed(choice, tuple(sorted(replies.messages)), failed)
+        return Smoothed(choice, layer, tuple(sorted(replies.messages)), failed)
 
     def measure(self, clients: Sequence[int], round: int, charged: bool) -> Replies:
         """Have clients score their smoothed answers."""
@@ -177,18 +189,17 @@ class SmoothingExchange:
                 rows[joined.of_client(client)] = message.arrays["rows"]
         return replies
 
-    def _means(self, joined: Joined, client: int, means: Array, there: Array, hop: int, round: int) -> bytes:
+    def _means(self, joined: Joined, client: int, means: Array, there: Array, kind: str, round: int) -> bytes:
         """The message with the means for a client's border; which are known travels where not all are."""
         part = joined.of_client(client)
         marks = np.zeros(0, np.uint8) if there[part].all() else np.packbits(there[part])
-        kind = "hop" if hop < self._plan.smoothing_hops else "tally"
         arrays: Arrays = {"rows": np.rint(means[part]).astype(np.int8), "known": marks}
         return wire.encode(Message(kind, round, arrays=arrays), self._plan.request_layouts[kind])
 
     # --- what it costs -----------------------------------------------------------------------------------------------
 
     def _most_of(self, joined: Joined, client: int) -> int:
-        hops = ["hop"] * (self._plan.smoothing_hops - 1) + ["tally"]
+        hops = [*self._plan.hop_kinds, *(["tally"] if "sums" in self._plan.hop_kinds else [])]
         down = sum(self._most("request", kind, joined, client) for kind in hops)
         down += self._limits.request_bytes("smooth") + self._limits.request_bytes("choice")
         return down + sum(self._reply_bytes(kind, joined, client) for kind in ("smooth", *hops, "choice"))
@@ -213,4 +224,6 @@ def _misfit(message: Message, joined: Joined, client: int) -> str:
         return f"told {len(arrays['rows'])} rows of a border of {joined.sizes[client]} nodes"
     if "tallies" in arrays and arrays["tallies"].max(initial=0) > joined.own[client]:
         return f"answers {arrays['tallies'].max()} of {joined.own[client]} nodes rightly"
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        return "sent sums that are not finite"
     return ""

@@ -19,11 +19,12 @@ from fedgraft.contracts import (
     ServerOptimizer,
     Sharing,
     SilentSharing,
+    StructuredSharing,
     Task,
 )
 from fedgraft.contracts.data import Data, GivenData
 from fedgraft.contracts.labels import JudgedTask
-from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTask, ProfiledTask
+from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTask, ProfiledTask, StructuredTask
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
@@ -41,9 +42,11 @@ def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
         return _solving(sharing, task)
     if not isinstance(sharing, HiddenSharing):
         return sharing
+    if isinstance(sharing, StructuredSharing) and not isinstance(task, StructuredTask):
+        raise _hidden_from(f"sharing {type(sharing).__name__}", task, StructuredTask, "nodes and their neighbours")
     if not isinstance(task, ObservedTask):
         raise _hidden_from(f"sharing {type(sharing).__name__}", task)
-    return sharing.fitted(task.hidden_width)
+    return sharing.fitted(task.hidden_width, task.common_classes)
 
 
 def _solving(sharing: LinearSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
@@ -70,11 +73,13 @@ def affordable(plan: Plan, task: Task[Any, Any], budget: int, clients: int) -> S
     return sharing.within(pays if budget else None)
 
 
-def _hidden_from(method: str, task: Task[Any, Any]) -> InputError:
-    """The error for a method that sees what a model makes of examples, with a task that does not tell."""
-    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ObservedTask)]
+def _hidden_from(
+    method: str, task: Task[Any, Any], ability: type[Any] = ObservedTask, seen: str = "examples"
+) -> InputError:
+    """The error for a method that sees what a model makes of something, with a task that does not tell."""
+    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ability)]
     return InputError(
-        f"{method} sees what a model makes of examples, which task {type(task).__name__} does not tell; "
+        f"{method} sees what a model makes of {seen}, which task {type(task).__name__} does not tell; "
         f"{', '.join(fitting)} do."
     )
 
@@ -110,8 +115,8 @@ def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, 
 
 def check_merging(sharing: Sharing[Any], decay: float, aggregation: Aggregation, clip: float) -> None:
     """Raise `InputError` for a running mean of models that nobody has in common, and for sums treated as steps."""
-    if isinstance(sharing, LinearSharing):
-        sums = f"with sharing {type(sharing).__name__}, whose clients send sums and no steps"
+    if not sharing.uploads_steps:
+        sums = f"with sharing {type(sharing).__name__}, whose clients send no steps of a model"
         sound = isinstance(aggregation, discovery.find("aggregation", "mean"))
         require(sound, "aggregation.name", f"'mean' {sums}", type(aggregation).__name__)
         require(not clip, "safeguards.clip", f"0 {sums}", clip)

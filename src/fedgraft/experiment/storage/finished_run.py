@@ -148,7 +148,10 @@ class FinishedRun:
 
     @staticmethod
     def _smoothed_by(known: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"smoothing": {"choice": known["choice"], "rows": [], "known": []}} if "choice" in known else {}
+        if "choice" not in known:
+            return {}
+        layer = {"layer": known["layer"]} if "layer" in known else {}
+        return {"smoothing": {"choice": known["choice"], "rows": [], "known": [], **layer}}
 
     def prepared(self, client: int) -> Any:
         """Return a client's data as it trained on them, with what it remembers of nodes' states."""

@@ -1,7 +1,6 @@
 """What `state.bin` may hold: every part is checked before a run goes on from it, or its model is used.
 
-Its fingerprint tells of accidents, and has no key: whoever writes one can write anything. So types, counts and lengths
-are checked here, once, and nothing else need distrust them.
+Its fingerprint has no key: whoever writes a state can write anything. So types, counts and lengths are checked here.
 """
 
 import math
@@ -294,7 +293,8 @@ def _check_smoothing(state: RunState, plan: Plan) -> None:
     """Edges between clients, by which answers are smoothed, and what was chosen."""
     _demand(bool(state.borders) == (plan.smoothing is not None), "state.borders are of another task")
     if state.smoothed:
-        _check_record(state.smoothed, _SMOOTHED, "state.smoothed")
+        layer = {"layer": dict[str, Array]} if "layer" in state.smoothed else {}
+        _check_record(state.smoothed, {**_SMOOTHED, **layer}, "state.smoothed")
         _demand(plan.smoothing is not None, "state.smoothed is of another task")
     if not state.borders:
         return

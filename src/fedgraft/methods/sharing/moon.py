@@ -47,7 +47,7 @@ class Moon(OneModel, HiddenSharing[ModelState]):
     def __post_init__(self) -> None:
         require_options(self, "Moon", mu=">= 0", tau="> 0")
 
-    def fitted(self, width: int) -> Self:
+    def fitted(self, width: int, classes: int) -> Self:
         """As it is: no width matters."""
         return self
 

@@ -71,7 +71,7 @@ class Prototypes(ExtendedSharing[State], HiddenSharing[State], MovableSharing[St
     def __post_init__(self) -> None:
         require_options(self, "Prototypes", weight=">= 0", fade="in (0, 1]", most=">= 1", width=">= 0")
 
-    def fitted(self, width: int) -> Self:
+    def fitted(self, width: int, classes: int) -> Self:
         """With the width of the hidden layer."""
         require(self.width in (0, width), "Prototypes.width", f"{width} as the model has, or 0", self.width)
         return replace(self, width=width)

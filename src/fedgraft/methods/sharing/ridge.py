@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExtendedSharing, Linear, LinearSharing, Regression, SilentSharing, Trainer, Update
 from fedgraft.contracts.randomness import generator
+from fedgraft.domains.closed_form import Floats, Solution, nearest_means, packed, ridge, unpacked
 from fedgraft.errors import InputError, require, require_one_of, require_options
-from fedgraft.methods.closed_form import Floats, Solution, nearest_means, packed, ridge, unpacked
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 

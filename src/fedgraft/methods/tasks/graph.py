@@ -152,6 +152,11 @@ class Graph(
         """Width of the head's hidden layer."""
         return width_of(self.encoder)
 
+    @property
+    def common_classes(self) -> int:
+        """Number of classes where all clients have the same."""
+        return len(self.class_names)
+
     def observe(self, model: nn.Module, data: GraphData) -> Observations:
         """What the model makes of all training graphs; the more nodes, the more central."""
         device, parts = device_of(model), self._batches(data.collator, data.train)
@@ -162,7 +167,8 @@ class Graph(
             each = model.losses(hidden, batch)  # type: ignore[operator]
             seen.append((each, logits.softmax(1), hidden, logits.argmax(1) == batch.label))
         losses, shares, states, correct = (torch.cat(parts).numpy(force=True) for parts in zip(*seen, strict=True))
-        return Observations(losses, shares, states, correct, data.collator.sizes[data.train].astype(np.float32))
+        sizes, labels = data.collator.sizes[data.train].astype(np.float32), data.label[data.train]
+        return Observations(losses, shares, states, correct, sizes, labels)
 
     def plain(self, model: nn.Module, shard: GraphShard | None, shared: Arrays) -> PlainModel:
         """The client's first layer, the convolutions, the readout and the head."""
@@ -173,7 +179,7 @@ class Graph(
     ) -> Classified:
         """The likeliest classes of the test graphs."""
         with torch.no_grad():
-            shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
+            shares = self.as_remembered(model, data, remembered)
         known = self.answered(data)
         shares = shares[known.rows("test")]
         return Classified(shard.classes, known.label[known.rows("test")], shares.argmax(1), shares)

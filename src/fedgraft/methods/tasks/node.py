@@ -14,6 +14,7 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
@@ -23,6 +24,7 @@ from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
+from fedgraft.domains.nodes.task.observed_nodes import ObservedNodes
 from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
@@ -51,6 +53,7 @@ class Node(
     BalancedClasses[NodeShard, NodeData],
     JudgedByData[NodeShard, NodeData],
     AnsweredNodes,
+    ObservedNodes,
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
     PlainTask[NodeShard, NodeData],
@@ -124,6 +127,8 @@ class Node(
         smoothing: hops over which answers are smoothed after training, >= 0; 0 = none, 2 is best on our data.
         class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
             gains by it; with `smoothing`, fewer ways of that are then chosen from.
+        refit: what a linear layer is fitted to after that, in closed form, behind all hops: "" for none, "answers", or
+            "hidden", for which the last hidden layer is smoothed beside them; validation chooses whether it answers.
         share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """
 
@@ -145,6 +150,7 @@ class Node(
     class_names: tuple[str, ...] = ()
     smoothing: int = 0
     class_prior: bool = False
+    refit: str = ""
     share_labels: bool = False
 
     def __post_init__(self) -> None:
@@ -162,6 +168,11 @@ class Node(
         if self.judged:
             return JudgedClasses(names, count, judged=self.judged, rare=self.rare)
         return CountedClasses(names, count)
+
+    @property
+    def objective(self) -> Objective:
+        """What losses of training are."""
+        return objective_of(self.logit_adjustment, self.label_smoothing, self.focal)
 
     @property
     def draws_neighbours(self) -> bool:
@@ -240,8 +251,8 @@ class Node(
                 flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
         return super().look(model, data, seed, losses)
 
-    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Cross-entropies, float32 [examples], and as long as a generator learns its losses."""
+    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Loss:
+        """Cross-entropies, float32 [examples], and the hidden layer; as long as a generator learns its losses alone."""
         if (part := learning(model, data)) is not None and self._mending is not None:
             nodes, most = data.rows["train"][draw.examples], self._most(draw)
             return self._mending.losses(model, part, data.states, nodes, most, draw.seed)
@@ -306,4 +317,4 @@ class Node(
     def _step(self, model: nn.Module, data: NodeData, draw: Draw) -> tuple[NodeData, Computed, Objective]:
         """The client's part of the graph, mended where it is, what a draw is computed from, and its losses."""
         data = data.mended(model, self._mending)
-        return data, self._computed(data, draw), objective_of(self.logit_adjustment, self.label_smoothing, self.focal)
+        return data, self._computed(data, draw), self.objective

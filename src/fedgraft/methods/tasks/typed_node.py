@@ -132,6 +132,11 @@ class TypedNode(
         """Width of an embedding."""
         return self.encoder.width
 
+    @property
+    def common_classes(self) -> int:
+        """Number of classes."""
+        return self.classes
+
     def with_parts(self, parts: frozenset[str]) -> Self:
         """Return this task: it has its part."""
         return self
@@ -204,6 +209,7 @@ class TypedNode(
             hidden=hidden.numpy(force=True),
             correct=(logits.argmax(1) == label).numpy(force=True),
             centrality=data.centrality[nodes],
+            labels=data.part.label[nodes],
         )
 
     def evaluate(self, model: nn.Module, data: TypedData) -> dict[str, Sums]:
@@ -239,7 +245,7 @@ class TypedNode(
         with torch.no_grad():
             graph, nodes = with_new_nodes(shard, asked)
             data = self.prepare(graph, {})
-            shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
+            shares = self.as_remembered(model, data, remembered)
         return {"node": asked.ids, **likeliest(shard.classes, shares[nodes])}
 
     def classified(
@@ -247,7 +253,7 @@ class TypedNode(
     ) -> Classified:
         """The likeliest classes of the test nodes."""
         with torch.no_grad():
-            shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)[data.rows["test"]]
+            shares = self.as_remembered(model, data, remembered)[data.rows["test"]]
         return Classified(shard.classes, shard.label[data.rows["test"]], shares.argmax(1), shares)
 
     def embed(

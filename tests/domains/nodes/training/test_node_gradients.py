@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fedgraft.contracts import Draw, randomness
+from fedgraft.contracts.task import example_losses
 from fedgraft.engine.client.local_trainer import LocalTrainer
 from fedgraft.engine.training import Optimizer
 from fedgraft.nn import flops
@@ -50,7 +51,7 @@ def made(**changes):
 def by_autograd(task, flat, data, draw, weights):
     flat.gradient.zero_()
     with flops.Meter() as meter:
-        losses = task.loss(flat.module, data, draw, None)
+        losses = example_losses(task.loss(flat.module, data, draw, None))
         (losses * weights).mean().backward()
     return losses.detach(), flat.gradient.clone(), meter.flops
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.errors import require
+from fedgraft.errors import require, require_one_of
 
 
 def check_options(node: Any) -> None:
@@ -19,6 +19,10 @@ def check_options(node: Any) -> None:
     fits = not node.generator or isinstance(node.encoder, LayeredEncoder)
     require(fits, "Node.generator", "false with a whole network: it is made of convolutions", node.generator)
     require(node.generated >= 1, "Node.generated", ">= 1", node.generated)
+    require_one_of("Node.refit", node.refit, ("", "answers", "hidden"))
+    require(node.smoothing > 0 or not node.refit, "Node.refit", "'' where Node.smoothing is 0", node.refit)
+    fits = not node.refit or isinstance(node.encoder, LayeredEncoder)
+    require(fits, "Node.refit", "'' with a whole network, whose hidden layers nobody else sees", node.refit)
     fits = node.smoothing > 0 or not node.share_labels
     require(fits, "Node.share_labels", "false where Node.smoothing is 0", node.share_labels)
     require(0 < node.hidden < 1, "Node.hidden", "in (0, 1)", node.hidden)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
+from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.task_abilities import EmbeddingTask
 from fedgraft.domains.labels.classes import likeliest
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
@@ -25,6 +26,16 @@ class AnsweredNodes(
 ):
     """Answer questions about nodes, old and new."""
 
+    @property
+    def refit_width(self) -> int:
+        """Width of the last hidden layer."""
+        encoder = self.encoder
+        return encoder.widths[-1] if isinstance(encoder, LayeredEncoder) and encoder.depth else self.input_width
+
+    def hidden_states(self, model: torch.nn.Module, data: NodeData) -> Array:
+        """Return the last hidden layer."""
+        return self.embeddings(model, data)
+
     def answered(self, data: NodeData) -> Neighbours:
         """Return own nodes and all their neighbours."""
         assert data.neighbours is not None, "it was prepared by a task that smooths"
@@ -38,7 +49,7 @@ class AnsweredNodes(
         From the client's own part with all new nodes in it, and of its halo from what it was told: features, states.
         """
         data = self.with_asked(shard, remembered, asked)
-        shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
+        shares = self.as_remembered(model, data, remembered)
         return {"node": asked.ids, **likeliest(shard.classes, shares[asked.nodes])}
 
     def embed(
@@ -53,6 +64,6 @@ class AnsweredNodes(
     ) -> Classified:
         """The likeliest classes of the test nodes."""
         with torch.no_grad():
-            shares = self.smoothed_as_remembered(data, self.scored(model, data), remembered)
+            shares = self.as_remembered(model, data, remembered)
         test = data.rows["test"]
         return Classified(shard.classes, data.label[test], shares[test].argmax(1), shares[test])

@@ -182,17 +182,24 @@ class NodeData:
 
     def logits(self, model: nn.Module, computed: "Computed", notes: bool) -> Tensor:
         """Logits [targets, classes], where the model is; with `notes` fresh states are remembered."""
+        return self.observed(model, computed, notes)[1]
+
+    def observed(self, model: nn.Module, computed: "Computed", notes: bool) -> tuple[Tensor, Tensor]:
+        """The last hidden layer [targets, width], and `logits`."""
         computed = computed.on(device_of(model))
         note = self.note if notes and self.exchanges else None
-        logits: Tensor = model(computed.inputs, computed.hops, self.stored, note)
-        return logits
+        return model.observed(computed.inputs, computed.hops, self.stored, note)  # type: ignore[operator, no-any-return]
 
     def hidden(self, model: nn.Module) -> Array:
         """Return the last hidden layer of all nodes that are computed, own ones first, float32 [nodes, width]."""
-        computed = self.whole().on(device_of(model))
         with torch.no_grad():
-            hidden = model.represent(computed.inputs, computed.hops, self.stored)  # type: ignore[operator]
-        return hidden.cpu().numpy()  # type: ignore[no-any-return]
+            return self.represented(model, self.whole()).cpu().numpy()
+
+    def represented(self, model: nn.Module, computed: "Computed") -> Tensor:
+        """Return the last hidden layer of what is computed, [targets, width], where the model is."""
+        computed = computed.on(device_of(model))
+        hidden: Tensor = model.represent(computed.inputs, computed.hops, self.stored)  # type: ignore[operator]
+        return hidden
 
     def opened(self, states: Tree) -> "NodeData":
         """Return the same part with these hidden states; None = none is known.

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.task_abilities import LossesAndBackward
+from fedgraft.contracts.values import Losses
 from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.classes import TINY
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
@@ -48,9 +49,15 @@ def learning(model: nn.Module, data: NodeData) -> Part | None:
     return data.part if data.part is not None and generator_of(model).learns else None
 
 
-def losses_of(model: Any, data: NodeData, computed: Computed, objective: Objective) -> Tensor:
-    """Losses [nodes] of a `NodeModel` on what the nodes are computed from; in training, fresh states are remembered."""
-    logits = objective.raised(data.logits(model, computed, model.training), data)
+def losses_of(model: Any, data: NodeData, computed: Computed, objective: Objective) -> Losses:
+    """Losses of a `NodeModel` on what the nodes are computed from; in training, fresh states are remembered."""
+    hidden, logits = data.observed(model, computed, model.training)
+    return Losses(example_losses_of(logits, data, computed, objective), hidden=hidden)
+
+
+def example_losses_of(logits: Tensor, data: NodeData, computed: Computed, objective: Objective) -> Tensor:
+    """Losses [nodes], given the logits [nodes, classes]."""
+    logits = objective.raised(logits, data)
     logs, spread = torch.log_softmax(logits, 1), objective.spread(data, logits.device)
     label = computed.label.to(logits.device)
     losses = nn.functional.nll_loss(logs, label, reduction="none")

@@ -69,8 +69,24 @@ class NodeModel(nn.Module):
         the senders' states. `stored` is what is remembered of stored nodes; `note` is told of fresh states, before
         dropout.
         """
-        logits: Tensor = self.convolutions[-1](self._last(inputs, hops, stored, note), hops[-1].block)
-        return logits if self.head is None else self.head(self._dropped(self._read(logits)))
+        return self.observed(inputs, hops, stored, note)[1]
+
+    def observed(
+        self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the last hidden layer, float32 [targets, width], and the logits that `forward` makes of it.
+
+        Of a single convolution without a head both are the logits. What a last convolution reads is after dropout.
+        """
+        last, final = self._last(inputs, hops, stored, note), hops[-1].block
+        logits: Tensor = self.convolutions[-1](last, final)
+        if self.head is not None:
+            hidden = self._read(logits)
+            return hidden, self.head(self._dropped(hidden))
+        if len(self.convolutions) == 1:
+            return logits, logits
+        assert isinstance(last, Tensor), "it is what a convolution made"
+        return last[: final.receivers], logits
 
     def with_back(
         self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None = None

@@ -4,7 +4,8 @@ Where `neighbour_sampling` has a layer of edges for each convolution, this has o
 own nodes and neighbours elsewhere go both ways; of edges between neighbours elsewhere a client knows nothing.
 """
 
-from typing import ClassVar
+import copy
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Known, Reach, drawn_edges
+from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Known, Reach, drawn_edges, edges_among
 from fedgraft.nn.propagate import Sparse
 from fedgraft.nn.whole_networks import Subgraph
 
@@ -37,6 +38,21 @@ class Surroundings:
         self._pointers = np.concatenate([[0], np.cumsum(degree)])
         self._degree = degree.astype(np.float32)
         self.most = int(degree.max(initial=0))
+
+    @property
+    def edges(self) -> Indices:
+        """int64 [2, edges], those among own nodes, to each from its neighbours."""
+        return edges_among(self._pointers, self._senders, self._own)
+
+    def thinned(self, share: float, g: np.random.Generator) -> Self:
+        """Return the graph without a share of its edges, each end drawn by itself; own nodes lose their degrees."""
+        made, own = copy.copy(self), len(self._pointers) - 1
+        receivers, kept = np.repeat(np.arange(own), np.diff(self._pointers)), g.random(len(self._senders)) >= share
+        counts = np.bincount(receivers[kept], minlength=own)
+        made._pointers, made._senders = np.concatenate([[0], np.cumsum(counts)]), self._senders[kept]
+        made._degree = np.concatenate([counts, self._degree[own:]]).astype(np.float32)
+        made.most = int(counts.max(initial=0))
+        return made
 
     def around(self, targets: Indices, layers: int, reach: Reach) -> list[Hop]:
         """The one graph that some own nodes are computed from, as a list of one.
