@@ -90,9 +90,21 @@ class Careless(FedTAD):
         return merged
 
 
+TIMES = []
+
+
+class Counting(Mean):
+    def local_update(self, trainer, received, memory):
+        TIMES.append(trainer.client)
+        update, memory = super().local_update(trainer, received, memory)
+        return {name: array / np.float32(len(TIMES)) for name, array in update.items()}, memory
+
+
 def test_a_sharing_method_from_outside():
     check_sharing(Mean)
     assert broken(check_sharing, Careless) == ["what_is_refined_can_be_stored_and_repeats_itself"]
+
+    assert "local_steps_that_are_scored_leave_no_trace" in broken(check_sharing, Counting)
     assert broken(check_sharing, Drifting) == ["nothing_given_is_mutated_and_states_survive_the_wire"]
     assert "learns_and_keeps_private_names_off_the_wire" in broken(check_sharing, Gossiping)
 

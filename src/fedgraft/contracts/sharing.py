@@ -61,6 +61,14 @@ class PersonalSharing(Sharing[State]):
         """Return the shared parameters as a client uses them, given what it received and what it remembers."""
         return received
 
+    def answering(self, left: Arrays, received: Arrays, memory: Tree) -> Arrays:
+        """Return the shared parameters that a client answers with once its local steps are done, before any merge.
+
+        `left` are those that training left in the model, which are the default, `received` those that it began with,
+        and `memory` is what it then remembers.
+        """
+        return left
+
     def ensemble(self, received: Arrays, memory: Tree) -> Sequence[Arrays]:
         """Return further models that answer together with the client's own; none by default.
 

@@ -185,6 +185,10 @@ class Abilities:
         """Return the shared parameters as a client uses them."""
         return self.owned.personalise(received, memory) if self.owned else received
 
+    def answering(self, left: Arrays, received: Arrays, memory: Any) -> Arrays:
+        """Return the shared parameters that a client answers with when its local steps have left it with some."""
+        return self.owned.answering(left, received, memory) if self.owned else left
+
     def ensemble(self, received: Arrays, memory: Any) -> Sequence[Arrays]:
         """Return further models that answer together with a client's own."""
         return self.owned.ensemble(received, memory) if self.owned else ()

@@ -28,6 +28,10 @@ HALO = "halo."
 """Prefix of the names of halo rows in a message."""
 SAMPLER = "sampler."
 """Prefix of the names of the sampler's shared arrays in a message."""
+AFTER = "after."
+"""Prefix of the names of sums in a reply that are of a client's model after local steps."""
+COLLECTS = "collects"
+"""Name of the scalar that tells those who are scored whether the next round sends what it makes."""
 SMOOTHING_KINDS = ("border", "smooth", "hop", "sums", "tally", "choice", "smoothed")
 """Kinds of messages by which answers are smoothed."""
 REPORTED = ("loss", "loss_sq")
@@ -54,6 +58,7 @@ class Plan(Abilities):
         keep_best: whether a client with parameters of its own keeps, of all that it was scored with, what is best on
             its own validation split, and is scored with that.
         start: shared parameters that models begin with in place of drawn ones; {} draws all.
+        local_steps: whether each client that is scored is also scored as its next local steps would leave it.
     """
 
     task: Task[Any, Any]
@@ -68,6 +73,7 @@ class Plan(Abilities):
     device: str = "cpu"
     keep_best: bool = True
     start: Arrays = field(default_factory=dict)
+    local_steps: bool = False
 
     # --- the model ---------------------------------------------------------------------------------------------------
 
@@ -113,7 +119,10 @@ class Plan(Abilities):
     @property
     def request_names(self) -> dict[str, tuple[str, ...]]:
         """{kind: names of the scalars in a request of this kind, in order}."""
-        return {"train": self.guidance, "trial": ("epochs",), "choice": ("choice",), "stage": ("stage",)}
+        scored: dict[str, tuple[str, ...]] = {}
+        if self.local_steps:
+            scored = dict.fromkeys(("evaluate", "measure"), (*self.guidance, *((COLLECTS,) if self.silent else ())))
+        return {"train": self.guidance, "trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), **scored}
 
     @cached_property
     def refreshes(self) -> int:
@@ -142,6 +151,11 @@ class Plan(Abilities):
         extended = isinstance(self.sharing, ExtendedSharing)
         sent = self.sharing.downloads(self.model_layout) if extended else self.model_layout  # type: ignore[attr-defined]
         return _joined(sent, Layout.of(self.first_sampler))
+
+    @property
+    def scored_layout(self) -> Layout:
+        """Layout of a model to score: the shared parameters, or all that local steps from it need."""
+        return self.download_layout if self.local_steps else self.model_layout
 
     @cached_property
     def upload_layout(self) -> Layout:
@@ -206,10 +220,10 @@ class Plan(Abilities):
         """{kind: layout of the arrays in a request}; absent where a request never holds any."""
         down = self.coded_download_layout
         combined = self.rows.encoded(self.combined_layout)
-        scored = self.downlink.encoded(self.model_layout)
-        models = {**dict.fromkeys(("probe", "trial", "alone"), down), **dict.fromkeys(("evaluate", "smooth"), scored)}
+        scored, smoothed = (self.downlink.encoded(layout) for layout in (self.scored_layout, self.model_layout))
+        models = {**dict.fromkeys(("probe", "trial", "alone"), down), "evaluate": scored, "smooth": smoothed}
         orders = {"train": _joined(down, self.coded_halo_layout), "rows": self.coded_halo_layout}
-        free = {**dict.fromkeys(("measure", "relay"), self.halo_layout), "scored": self.model_layout}
+        free = {**dict.fromkeys(("measure", "relay"), self.halo_layout), "scored": self.scored_layout}
         means = dict.fromkeys(self.hop_kinds, Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
         means |= {"tally": self.layer_layout} if "sums" in means else {}
         return {**dict.fromkeys(("statistics", "stage"), combined), **models, **orders, **free, **means}
@@ -218,15 +232,18 @@ class Plan(Abilities):
     def reply_layouts(self) -> dict[str, Layout]:
         """{kind: layout of the arrays in a reply}; absent where a reply never holds any."""
         sums = Layout(tuple(Spec(split, "float64", (len(self.task.sums),)) for split in SCORED_SPLITS))
+        after = Layout(tuple(Spec(AFTER + spec.name, spec.dtype, spec.shape) for spec in sums if self.local_steps))
+        scored = _joined(sums, after)
         up = _joined(self.coded_upload_layout, self.coded_halo_layout)
         wait = _joined(self.coded_halo_layout, self.asked_layout)
-        free = {"measure": sums, "relay": self.halo_layout}
+        free = {"measure": scored, "relay": self.halo_layout}
         return {
             "hello": self.rows.encoded(self.statistics_layout),
             "stage": self.rows.encoded(self.further_layout),
             "train": up,
             "wait": wait,
-            **dict.fromkeys(("evaluate", "smoothed"), sums),
+            "evaluate": scored,
+            "smoothed": sums,
             "border": border_codec.LAYOUT,
             **dict.fromkeys(("smooth", "hop"), self._row_layout),
             "sums": self.sums_layout,
@@ -253,9 +270,8 @@ class Plan(Abilities):
     def request_bounds(self) -> dict[str, Layout]:
         """{kind: layout of the model in a request, the largest possible number in place of each `VARIABLE`}."""
         down = self.downlink.bounds(self.download_layout, self.download_layout)
-        scored = self.downlink.bounds(self.model_layout, self.model_layout)
-        trained = dict.fromkeys(("probe", "trial", "train", "alone"), down)
-        return {**trained, **dict.fromkeys(("evaluate", "smooth"), scored)}
+        scored, smoothed = (self.downlink.bounds(each, each) for each in (self.scored_layout, self.model_layout))
+        return {**dict.fromkeys(("probe", "trial", "train", "alone"), down), "evaluate": scored, "smooth": smoothed}
 
     @cached_property
     def upload_bounds(self) -> Layout:

@@ -287,6 +287,7 @@ def build(recipe: str, content: Section) -> Experiment:
         seed=seed,
         device=runtime.device,
         keep_best=settings["evaluation"].keep == "best",
+        local_steps=settings["evaluation"].local_steps,
     )
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.

@@ -9,6 +9,7 @@ import pandas as pd
 from fedgraft.interface.finished import HasFolder, folders_of
 from fedgraft.reports.stored.comparison import compared
 from fedgraft.reports.stored.seed_groups import SCORES, group_rows, grouped, open_named
+from fedgraft.reports.stored.stored_runs import AFTER_LOCAL
 
 
 class Comparison(pd.DataFrame):
@@ -75,7 +76,7 @@ def compare(
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a group without dicts."""
     columns = {name: row[name] for name in ("group", "runs", "seeds", "metric", "better")}
-    for name in (*SCORES, "bytes"):
+    for name in (*SCORES, AFTER_LOCAL, "bytes"):
         known = row[name] or {"mean": None, "spread": None}
         columns |= {name: known["mean"], f"{name}_spread": known["spread"]}
     difference = row.get("difference", {})

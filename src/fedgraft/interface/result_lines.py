@@ -18,6 +18,7 @@ def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
         f"  {metric}: validation {shown_score(summary['validation'])}, test {shown_score(summary['test'])}",
         f"  {metric} on test at best validation: {shown_score(summary['test_at_best_validation'])}",
         *_measures(summary),
+        *_after_steps(summary),
         *_decision(summary),
         *_smoothed(summary),
         f"  bytes: {human_bytes(total['total'])} ({human_bytes(total['down'])} down, {human_bytes(total['up'])} up)",
@@ -41,6 +42,16 @@ def _measures(summary: Mapping[str, Any]) -> list[str]:
         measures = {name: value for name, value in measures.items() if not name.startswith(AMONG_FEW)}
     texts = [f"{METRIC_NAMES.get(name, name)} {shown_score(value)}" for name, value in measures.items()]
     return [f"  on test at best validation, too: {', '.join(texts)}"] if texts else []
+
+
+def _after_steps(summary: Mapping[str, Any]) -> list[str]:
+    """Return the line about clients' models after local steps, where these are scored."""
+    if (told := summary.get("after_local_steps")) is None:
+        return []
+    if told["round"] is None:
+        return ["  after local steps: no score, as clients' steps have failed in each round"]
+    scores = f"validation {shown_score(told['validation'])}, test {shown_score(told['test'])}"
+    return [f"  after local steps, at their best validation (round {told['round']}): {scores}"]
 
 
 def _decision(summary: Mapping[str, Any]) -> list[str]:

@@ -35,7 +35,11 @@ NODES: dict[str, Any] = {
     "rounds": 2,
 }
 """Sections of a run in which clients publish statistics, and wait for rows of others while they train."""
-RUNS = {"remembering": REMEMBERING, "nodes": NODES}
+RUNS = {
+    "remembering": REMEMBERING,
+    "nodes": NODES,
+    "local steps scored": {**REMEMBERING, "evaluation": {"local_steps": True}},
+}
 ENOUGH = 1 << 20
 """Most bytes of a reply where that does not matter."""
 DEADLINE_SECONDS = 2.0

@@ -53,7 +53,11 @@ KINDS: Final = {
 }
 """Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
 
-DETAILS: Final = {"train": "progress", "alone": "progress", "trial": "progress", "rows": "segment", "relay": "layer"}
+DETAILS: Final = {
+    **dict.fromkeys(("train", "alone", "trial", "evaluate", "measure"), "progress"),
+    "rows": "segment",
+    "relay": "layer",
+}
 """{kind: what the sixteen bits beside a message's kind say}; they are 0 in messages of other kinds."""
 
 _HEAD: Final = struct.Struct("<2sBBBBHI8s")
@@ -71,7 +75,8 @@ class Message:
         round: the round it belongs to, 0 before the first; below 2**32.
         report: few scalars; they travel as float32, and their names do not travel.
         arrays: the model, the update or whatever the layout describes; None for none.
-        progress: of a "train", "alone" or "trial": how much of the run is over, in steps of `plan.PROGRESS_STEPS`.
+        progress: of a "train", "alone" or "trial", and where local steps are scored of an "evaluate" or "measure": how
+            much of the run is over, in steps of `plan.PROGRESS_STEPS`.
         segment: of "rows": how often the client's round was taken up before.
         layer: of a "relay": the layer whose states are asked for.
         text: a code of what went wrong, in messages of kind "error" only; cut after `TEXT_BYTES`.

@@ -108,9 +108,7 @@ def test_a_model_to_score_leaves_no_trace_in_what_is_trained_from():
     one, two = {}, {}
     plain, scoring = of(tree=one), of(tree=two)
     for round in range(3):
-        blob = scoring.scored(0, round, MODEL)
-        message = wire.decode(blob, PLAN.request_layouts)
-        assert (message.kind, message.round) == ("evaluate", round)
+        wire.check(scoring.scored(0, round, MODEL), PLAN.request_layouts["evaluate"])
         for broadcast in (plain, scoring):
             broadcast.merged()
             broadcast.publish(0, MODEL)

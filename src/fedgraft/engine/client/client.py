@@ -7,24 +7,23 @@ it serves the round's requests anew.
 """
 
 import logging
-import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 
 from fedgraft import wire
-from fedgraft.contracts import Draw, Sums, randomness
+from fedgraft.contracts import Draw, randomness
 from fedgraft.contracts.data import Recent, Shards
-from fedgraft.contracts.scores import improves
 from fedgraft.contracts.task import example_losses
-from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.engine.client import own_scores
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.failure_codes import code_of
+from fedgraft.engine.client.latest import Latest
 from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
 from fedgraft.engine.client.smoothing import served
 from fedgraft.engine.halo_codec import HaloCodec, part_of
@@ -39,7 +38,6 @@ Buffer: TypeAlias = bytes | memoryview
 LOG = logging.getLogger("fedgraft.client")
 FREE = ("measure", "relay")
 """Kinds of the experimenter's requests: remembered halo states play no part, and the work is not counted."""
-Value = TypeVar("Value")
 Given: TypeAlias = Mapping[int, Any] | Shards[Any]
 """Shards by client: all of them, or what makes each when it is asked for."""
 PREPARED = 256
@@ -72,21 +70,6 @@ class Served:
     reason: str = ""
 
 
-class _Latest(Generic[Value]):
-    """A value made from the latest object: many clients in turn are served the same request or model."""
-
-    def __init__(self) -> None:
-        self._source: object = None
-        self._value: Value | None = None
-
-    def of(self, source: object, make: Callable[[], Value]) -> Value:
-        """Return the value of `source`, made only if it is another object than the last."""
-        if source is not self._source or self._value is None:
-            self._value = make()
-            self._source = source
-        return self._value
-
-
 class Client:
     """Serves the requests of the given clients, one at a time, with one model for all of one variant.
 
@@ -103,9 +86,9 @@ class Client:
         self._rounds: dict[int, LocalRound] = {}  # those that wait for rows
         self._set_ups: dict[int, Buffer] = {}
         self._relayed: dict[int, tuple[Buffer, Any]] = {}
-        self._requests: _Latest[Message] = _Latest()
-        self._scored: _Latest[Arrays] = _Latest()
-        self._received: _Latest[tuple[Arrays, int]] = _Latest()
+        self._requests: Latest[Message] = Latest()
+        self._scored: Latest[Arrays] = Latest()
+        self._received: Latest[tuple[Arrays, int]] = Latest()
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
             "hello": self._hello,
             "statistics": self._statistics,
@@ -282,36 +265,41 @@ class Client:
             rows = plan.halo.relay(loaded.flat.module.eval(), data, message.layer)
             self._relayed[client] = scored, plan.halo.opened(data, None)  # without the halo, which comes again
             return Message("relay", message.round, arrays=self._halo_codec.raw(rows))
-        return self._evaluated(message, received, data, loaded, memory)
+        return self._evaluated(client, message, model, data, loaded, memory)
 
     def _evaluate(self, client: int, message: Message, memory: Memory) -> Message:
         if self._plan.silent:
             received = self._model_received(message, memory)
         else:
-            received = self._plan.downlink.decode(message.arrays or {}, self._plan.model_layout)
-        data, model = self._load(client, received, memory)
-        return self._evaluated(message, received, data, model, memory)
+            received = self._plan.downlink.decode(message.arrays or {}, self._plan.scored_layout)
+        data, model = self._load(client, part_of(received, self._plan.model_layout), memory)
+        return self._evaluated(client, message, received, data, model, memory)
 
-    def _evaluated(self, message: Message, received: Arrays, data: Any, model: ClientModel, memory: Memory) -> Message:
+    def _evaluated(
+        self, client: int, message: Message, received: Arrays, data: Any, model: ClientModel, memory: Memory
+    ) -> Message:
+        """Sums under the model that was received, and after local steps from it, of which nothing is remembered."""
         plan = self._plan
-        others = plan.ensemble(received, memory.get("sharing"))
-        with torch.no_grad():
-            sums = plan.task.evaluate(ensemble_of(plan.task, model.flat, others), data)
-        if plan.personal and plan.keep_best:
-            sums = self._keep_best(model, others, sums, memory)
-        reply = {split: np.array([sums[split][name] for name in plan.task.sums], np.float64) for split in SCORED_SPLITS}
+        reply = own_scores.kept(plan, part_of(received, plan.model_layout), data, model, memory)
+        if plan.local_steps:
+            free, own = message.kind in FREE, dict(memory)
+            order = own_scores.order_ahead(plan, client, message, received)
+            opened = self._seen(client, message, memory)
+            model = self._loaded(received, memory, data)
+            local = LocalRound(plan, self._halo_codec, order, opened, model, own)
+            seen = partial(self._seen, client, message, {} if free else memory)
+            reply |= own_scores.after_steps(plan, local, seen)
         return Message(message.kind, message.round, {}, reply)
 
-    def _keep_best(
-        self, model: ClientModel, others: Sequence[Arrays], sums: dict[str, Sums], memory: Memory
-    ) -> dict[str, Sums]:
-        """The sums of the best model so far by the client's own validation split, after noting whether it is this."""
-        best, choice = memory.get("best"), self._plan.choice(sums["validation"])
-        if best is None or math.isnan(choice) or improves(choice, best["choice"], self._plan.task.better):
-            best = {"choice": choice, "sums": sums, "arrays": model.flat.read(), "others": list(others)}
-            memory["best"] = best
-        kept: dict[str, Sums] = best["sums"]
-        return kept
+    def _seen(self, client: int, message: Message, memory: Memory) -> Any:
+        """The client's data with the halo states that it remembers, and those that came with a request to score."""
+        plan, data = self._plan, self._data(client)
+        if plan.halo is None:
+            return data
+        data = plan.halo.opened(data, memory.get("states"))
+        if message.kind in FREE:
+            plan.halo.receive(data, self._halo_codec.read(message.arrays or {}))
+        return data
 
     def _smooth(self, client: int, message: Message, memory: Memory) -> Message:
         """Take part in smoothing answers, with the model that the client ends up with."""
@@ -360,14 +348,19 @@ class Client:
         States relayed under a model that is `scored` are those of the same scoring, or none.
         """
         plan, data = self._plan, self._data(client)
-        model = self._model(plan.variants.variant(data) if plan.variants else None)
         if plan.halo:
             relayed, kept = self._relayed.pop(client, (b"", None))
             data = kept if scored and relayed is scored else plan.halo.opened(data, memory.get("states"))
+        return data, self._loaded(received, memory, data)
+
+    def _loaded(self, received: Arrays, memory: Memory, data: Any) -> ClientModel:
+        """The model of a client with these data, as the client itself uses it."""
+        plan = self._plan
+        model = self._model(plan.variants.variant(data) if plan.variants else None)
         own = plan.personalise(received, memory.get("sharing"))
         private = memory.get("private") or {name: model.flat.initial[name] for name in model.private}
         model.flat.load({**private, **{name: own[name] for name in plan.first}})
-        return data, model
+        return model
 
     def _data(self, client: int) -> Any:
         """The client's data as they were prepared."""

@@ -10,8 +10,9 @@ import torch
 from fedgraft.contracts import randomness
 from fedgraft.engine import checked_codec
 from fedgraft.engine.client.client_memory import Memory
+from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
-from fedgraft.engine.halo_codec import HaloCodec, asked_arrays
+from fedgraft.engine.halo_codec import HaloCodec, asked_arrays, part_of
 from fedgraft.engine.plan import SAMPLER, SCORE, Plan, split_sampler
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import DivergedError
@@ -34,7 +35,7 @@ class Order:
     """An order to train for a round, counted from 1, as a client received it: the model as sent, and the learning rate.
 
     It `collects` where what the round makes is sent to the server, and is `fresh` where all halo rows that changed came
-    with it. `guidance` is {name: scalar of the sampler's half at the server}.
+    with it. `guidance` is {name: scalar of the sampler's half at the server}. Who `waits` may stop for halo rows.
     """
 
     round: int
@@ -44,6 +45,7 @@ class Order:
     guidance: Mapping[str, float]
     rate: float
     fresh: bool
+    waits: bool = True
 
 
 class LocalRound:
@@ -83,7 +85,7 @@ class LocalRound:
         """
         plan, order, memory, trainer = self._plan, self.order, self.memory, self._trainer()
         try:
-            upload, memory["sharing"] = plan.sharing.local_update(trainer, self._received, memory.get("sharing"))
+            upload = self._updated(trainer)
         except Paused as pause:
             self._sampler_state, self._parked = trainer.sampler_state, trainer.park()
             slots = asked_arrays(pause.asked, plan.asked_layout)
@@ -116,6 +118,28 @@ class LocalRound:
         trainer.run(epochs=epochs)
         return trainer.report()
 
+    def rehearsed(self) -> torch.nn.Module:
+        """Train as for the round; return what the client would answer with then, in evaluation mode.
+
+        Nothing is made of the upload, and of the memory only the sharing method's part is changed. Without training
+        examples there is no round, and the answer is that of the model as it was received.
+        """
+        plan, memory, flat = self._plan, self.memory, self._model.flat
+        received = part_of(self.order.received, plan.model_layout)
+        if plan.task.examples(self.data):
+            upload, left = self._updated(self._trainer()), flat.read()
+            for name, array in {**upload, **left}.items():
+                if not finite(array):
+                    raise DivergedError(f"training diverged: {name} is not finite")
+            flat.load(plan.answering(part_of(left, plan.model_layout), received, memory["sharing"]))
+        return ensemble_of(plan.task, flat, plan.ensemble(received, memory.get("sharing")))
+
+    def _updated(self, trainer: LocalTrainer) -> Arrays:
+        """Train as the sharing method does; what it would upload."""
+        sharing, memory = self._plan.sharing, self.memory
+        upload, memory["sharing"] = sharing.local_update(trainer, self._received, memory.get("sharing"))
+        return upload
+
     def _trainer(self) -> LocalTrainer:
         """What trains the model from where the round is."""
         order = self.order
@@ -129,6 +153,7 @@ class LocalRound:
             learning_rate=order.rate,
             client=order.client,
             collects=order.collects,
+            waits=order.waits,
             guidance=order.guidance,
             fresh_rows=order.fresh,
             parked=self._parked,

@@ -46,7 +46,8 @@ class LocalTrainer:
     remembers of this client, `g` the client's generator of this round, `guidance` {name: scalar that the sampler's half
     at the server sent}. A round `collects` where what it makes is sent to the server. With `fresh_rows` all halo rows
     that changed came with the model, so that the round's first step need not ask for them. `received` is the model that
-    `training.proximal` holds it near, and `moments` are those that the client kept of each run of its last round.
+    `training.proximal` holds it near, and `moments` are those that the client kept of each run of its last round. Who
+    does not wait trains on the rows that it has.
 
     `parked` is what an earlier trainer of this round returned by `park`; None for a new round. The sharing method then
     begins anew: what it ran to its end before is not trained again but loaded, and the run that was paused goes on.
@@ -68,6 +69,7 @@ class LocalTrainer:
         client: int = 0,
         received: Arrays | None = None,
         moments: Sequence[Moments] = (),
+        waits: bool = True,
     ) -> None:
         self._plan, self._task, self._sampler, self._training = plan, plan.task, plan.sampler, plan.training
         self._flat, self._optimizer, self._data, self._g = flat, optimizer, data, g
@@ -80,7 +82,7 @@ class LocalTrainer:
         self._seen: list[NDArray[np.float32]] = []
         self._observed: tuple[int, Observations] | None = None  # by steps: who looks sees the same
         self._guidance, self._fresh_rows = guidance or {}, fresh_rows
-        self._waits = plan.refreshes > 0 and collects
+        self._waits = plan.refreshes > 0 and collects and waits
         self._looks = (plan.observing is not None or plan.halo is not None) and parked is None
         self._equal: dict[int, torch.Tensor] = {}
         self._done: list[Done] = []

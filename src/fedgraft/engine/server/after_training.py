@@ -12,7 +12,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.messenger import Messenger
-from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
 from fedgraft.engine.server.scoring import Scoring
 from fedgraft.engine.server.smoothing import Joined
 from fedgraft.engine.server.stopping import Evaluation, Stopping
@@ -100,7 +100,8 @@ class AfterTraining:
         scores = plan.scores(scoring.sums)
         if scoring.failed:
             scores = dict.fromkeys(scores, math.nan)
-        point = {**last, **scores, "bytes": self._ledger.total}
+        unknown = {name: math.nan for name in AFTER_STEPS if name in last}  # nobody trains on: answers are smoothed
+        point = {**last, **scores, **unknown, "bytes": self._ledger.total}
         point.pop("lacking", None)
         state.curve.append(point | ({"lacking": len(scoring.failed)} if scoring.failed else {}))
         if scoring.failed:

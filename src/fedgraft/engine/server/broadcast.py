@@ -3,11 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from fedgraft import wire
 from fedgraft.contracts import randomness
 from fedgraft.engine import checked_codec
 from fedgraft.engine.plan import Plan
-from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
 
 
@@ -64,16 +62,16 @@ class Broadcast:
         arrays: Arrays = self._tree["published"][str(group)]["arrays"]
         return arrays
 
-    def scored(self, group: int, round: int, model: Arrays) -> bytes:
-        """Return a message with a model to score; it leaves no trace in training."""
+    def scored(self, group: int, round: int, model: Arrays) -> Arrays:
+        """Return a model to score, encoded; it leaves no trace in training."""
         plan, key = self._plan, f"evaluate-{group}"
         downlink = self._tree["downlink"]
         if key not in downlink:
-            downlink[key] = plan.downlink.init(plan.model_layout)
+            downlink[key] = plan.downlink.init(plan.scored_layout)
         g = randomness.generator(plan.seed, "downlink-evaluate", round, group)
         arrays, downlink[key] = plan.downlink.encode(model, downlink[key], g)
-        checked_codec.check(plan.downlink, arrays, plan.model_layout)
-        return wire.encode(Message("evaluate", round, arrays=arrays), plan.request_layouts["evaluate"])
+        checked_codec.check(plan.downlink, arrays, plan.scored_layout)
+        return arrays
 
     def received(self, clients: Iterable[int]) -> None:
         """Note who keeps the current model: clients that answered."""

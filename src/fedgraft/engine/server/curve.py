@@ -7,7 +7,7 @@ from fedgraft.contracts.scores import improves
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.averaging import scored_model
-from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
 from fedgraft.engine.server.scoring import Scoring
 
 
@@ -41,7 +41,24 @@ def note_scores(plan: Plan, state: RunState, scoring: Scoring, bytes: int, group
     }
     state.curve.append(point | ({"lacking": len(scoring.failed)} if scoring.failed else {}))
     _keep_best(plan, state, scoring, groups)
+    if scoring.after is not None:
+        _note_after_steps(plan, state, scoring.after)
     return scores
+
+
+def _note_after_steps(plan: Plan, state: RunState, after: Scoring) -> None:
+    """Add to the last point what local steps make of the model; the best such scores by validation are kept.
+
+    As with the model itself there is no score where one of the clients lacks.
+    """
+    point, sums = state.curve[-1], {} if after.failed else after.sums
+    scores = plan.scores(sums) if sums else dict.fromkeys(SCORED_SPLITS, math.nan)
+    point |= {name: scores[split] for name, split in zip(AFTER_STEPS, SCORED_SPLITS, strict=True)}
+    choice = plan.choice(sums["validation"]) if sums else math.nan
+    if improves(choice, state.best_after_steps.get("choice"), plan.task.better):
+        by_client = {str(client): plan.scores(each, sums["validation"]) for client, each in after.clients.items()}
+        known = {"round": point["round"], "choice": choice, **scores}
+        state.best_after_steps = {**known, "sums": sums, "scores": by_client}
 
 
 def _keep_best(plan: Plan, state: RunState, scoring: Scoring, groups: Iterable[int]) -> None:

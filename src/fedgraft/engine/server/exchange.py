@@ -14,7 +14,7 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
-from fedgraft.engine.plan import HALO, SCORE, SMOOTHING_KINDS, Plan
+from fedgraft.engine.plan import AFTER, HALO, SCORE, SMOOTHING_KINDS, Plan
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire import Message
@@ -173,7 +173,9 @@ class Exchange:
                 raise ClientError(f"answered {kind!r} without the arrays that belong to it")
             check_finite({name: value for name, value in message.report.items() if name != SCORE})
             if message.kind in _PLAIN:
-                check_finite(message.arrays or {})
+                check_finite(
+                    {name: array for name, array in (message.arrays or {}).items() if not name.startswith(AFTER)}
+                )
         except (WireError, ClientError) as error:
             return message, printable(str(error))  # a client wrote some of it
         return message, ""
@@ -193,7 +195,7 @@ class Exchange:
 _EMPTY = Layout(())
 _PLAIN = ("hello", "stage", "evaluate", "smoothed")
 """Kinds of replies whose arrays are numbers as they stand. An upload is checked behind its codec. A NaN that was
-measured is the score of the model."""
+measured is the score of the model, and one among the sums of `AFTER` says that local steps have failed."""
 
 
 def halo_bytes(arrays: Arrays | None, layout: Layout | None) -> int:

@@ -16,8 +16,9 @@ import numpy as np
 from fedgraft.contracts import Outcome, Runtime, Selector, Timing, View, randomness
 from fedgraft.engine.plan import Plan, split_sampler
 from fedgraft.engine.server.after_training import AfterTraining
+from fedgraft.engine.server.ahead import Ahead, ahead, kept_model
 from fedgraft.engine.server.arrivals import Arrivals, Arrived
-from fedgraft.engine.server.averaging import averaged, scored_model
+from fedgraft.engine.server.averaging import averaged
 from fedgraft.engine.server.broadcast import Broadcast
 from fedgraft.engine.server.choosing import Choosing, Terms
 from fedgraft.engine.server.curve import note_scores
@@ -373,21 +374,27 @@ class Loop:
         relayed = messenger.scorer.halo.active and not at_clients
         clients = state.joined if relayed else self._scored
         groups = {client: self._plan.group(state.sharing, client) for client in clients}
+        ahead = self._ahead(state)
         if at_clients:
             if self._plan.silent:
-                replies = messenger.evaluate(self._models(state, clients), state.round)
+                replies = messenger.evaluate(self._models(state, clients), state.round, ahead)
                 broadcast.received(replies.messages)
             else:
-                kept = {group: self._kept(state, group) for group in sorted(set(groups.values()))}
+                kept = {group: kept_model(self._plan, state, group) for group in sorted(set(groups.values()))}
                 encoded = {group: broadcast.scored(group, state.round, model) for group, model in kept.items()}
-                replies = messenger.evaluate_encoded({c: encoded[groups[c]] for c in clients}, state.round)
-            return messenger.scorer.summed(replies)
+                replies = messenger.evaluate({c: encoded[groups[c]] for c in clients}, state.round, ahead)
+            return messenger.scorer.summed(replies, self._plan.local_steps)
         if self._plan.silent and broadcast.version:  # what is scored is what clients would hold
             for group in sorted(set(groups.values())):
                 self._publish(state, group)
-        kept = {group: self._kept(state, group) for group in sorted(set(groups.values()))}
+        kept = {group: kept_model(self._plan, state, group) for group in sorted(set(groups.values()))}
         models = {client: kept[groups[client]] for client in clients}
-        return messenger.scorer.measure(models, state.round, self._scored)
+        return messenger.scorer.measure(models, state.round, self._scored, ahead)
 
-    def _kept(self, state: RunState, group: int) -> Arrays:
-        return scored_model(self._plan, state.sharing, state.averages, group)
+    def _ahead(self, state: RunState) -> Ahead:
+        """What the next round would tell those who are scored, where they try their local steps in it."""
+        if not self._plan.local_steps:
+            return Ahead()
+        state.bytes = dict(self.ledger.totals)  # by which the run goes on
+        view, progress = self._view(state, state.round + 1), self._stopping.progress(state)
+        return ahead(self._plan, state, view, progress, self._scored)

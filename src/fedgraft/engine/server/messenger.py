@@ -14,6 +14,7 @@ from fedgraft.contracts import Probe, Runtime
 from fedgraft.engine.allocator import give_back
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan, split_sampler
+from fedgraft.engine.server.ahead import Ahead, Reports
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, check_finite, halo_bytes
 from fedgraft.engine.server.halo_exchange import HaloExchange
 from fedgraft.engine.server.ledger import Ledger
@@ -29,8 +30,8 @@ from fedgraft.wire.lazy import MadeOnce
 
 Models = Mapping[int, Arrays | None]
 """{client: the encoded model that it is sent}; None for one that has it. Equal models are one object."""
-NOTHING: Mapping[str, float] = {}
-"""No scalars."""
+NOTHING: Reports = {}
+"""No scalars for anybody."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,9 @@ class Messenger:
         Rounds are counted from 1; `progress` is as in `train`.
         """
         if probe.kind == "loss":
-            return self._send("probe", round, self._equal_requests("probe", round, models))
-        report = {"epochs": float(probe.epochs)}
-        return self._send("trial", round, self._equal_requests("trial", round, models, progress, report))
+            return self._send("probe", round, self._requests("probe", round, models))
+        reports = {client: {"epochs": float(probe.epochs)} for client in models}
+        return self._send("trial", round, self._requests("trial", round, models, progress, reports))
 
     def train(
         self, models: Models, round: int, progress: float, guidance: Mapping[int, Mapping[str, float]]
@@ -113,7 +114,7 @@ class Messenger:
         if self._plan.guided or self._halo.active:
             requests = self._orders(models, round, progress, guidance, rows)
         else:
-            requests = self._equal_requests("train", round, models, progress)
+            requests = self._requests("train", round, models, progress)
         replies = self._exchange.send("train", round, requests, limits, halo_bytes=rows)
         replies = self._halo.finish(replies, round, limits)
         self._halo.forget(replies.failed)
@@ -127,7 +128,7 @@ class Messenger:
 
         Clients need no order for this, and their replies are but what the experimenter sees of them: both are free.
         """
-        requests = self._equal_requests("alone", round, models, progress)
+        requests = self._requests("alone", round, models, progress)
         lacking = [client for client, model in models.items() if model is not None]
         for client in lacking:
             self._exchange.charge(round, client, "down", "alone", requests[client])
@@ -136,13 +137,9 @@ class Messenger:
         reports = {client: message.report for client, message in replies.messages.items()}
         return Trained({}, reports, replies.failed, moved)
 
-    def evaluate(self, models: Models, round: int) -> Replies:
-        """Send the current model to be scored, charged, to clients that keep models."""
-        return self._send("evaluate", round, self._equal_requests("evaluate", round, models))
-
-    def evaluate_encoded(self, requests: Mapping[int, bytes], round: int) -> Replies:
-        """Send models to be scored, charged: {client: encoded message}."""
-        return self._send("evaluate", round, requests)
+    def evaluate(self, models: Models, round: int, ahead: Ahead) -> Replies:
+        """Send models to be scored, charged; clients that keep models need none. `ahead` says what comes next."""
+        return self._send("evaluate", round, self._requests("evaluate", round, models, ahead.progress, ahead.reports))
 
     def _uploads(self, replies: Replies) -> tuple[dict[int, Arrays], dict[int, float], dict[int, str]]:
         """{client: decoded upload}, {client: norm of its parameters}, and {client: why it is refused}."""
@@ -166,17 +163,18 @@ class Messenger:
         limits = dict.fromkeys(requests, self.limits.reply_bytes(kind))
         return self._exchange.send(kind, round, requests, limits, charged)
 
-    def _equal_requests(
-        self, kind: str, round: int, models: Models, progress: float = 0.0, report: Mapping[str, float] = NOTHING
+    def _requests(
+        self, kind: str, round: int, models: Models, progress: float = 0.0, reports: Reports = NOTHING
     ) -> dict[int, bytes]:
-        """{client: request}; requests with equal models are encoded once."""
-        encoded: dict[int, bytes] = {}
-        layout, names = self._plan.request_layouts[kind], tuple(report)
-        for model in models.values():
-            if id(model) not in encoded:
-                message = Message(kind, round, report, model, progress=int(progress * PROGRESS_STEPS))
-                encoded[id(model)] = wire.encode(message, layout, names)
-        return {client: encoded[id(model)] for client, model in models.items()}
+        """{client: request} with its model and its scalars; equal ones are encoded once."""
+        encoded: dict[tuple[int, tuple[float, ...]], bytes] = {}
+        layout, names = self._plan.request_layouts[kind], self._plan.request_names.get(kind, ())
+        keys = {client: (id(model), tuple(reports.get(client, {}).values())) for client, model in models.items()}
+        for client, model in models.items():
+            if keys[client] not in encoded:
+                report, steps = reports.get(client, {}), int(progress * PROGRESS_STEPS)
+                encoded[keys[client]] = wire.encode(Message(kind, round, report, model, progress=steps), layout, names)
+        return {client: encoded[key] for client, key in keys.items()}
 
     def _orders(
         self,

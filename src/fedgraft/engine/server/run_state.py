@@ -19,6 +19,8 @@ POINT: Final = {
     "simulated_seconds": "d",
 }
 """{what a point of the curve holds: its type, as `array` names it}."""
+AFTER_STEPS: Final = dict.fromkeys(("validation_after_steps", "test_after_steps"), "d")
+"""The same of what each of its points holds as well where local steps are scored."""
 
 
 @dataclass
@@ -52,10 +54,12 @@ class RunState:
         in_flight: late answers on their way, see `Arrivals`, which alone writes it.
         curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops",
             "simulated_seconds"}; and "lacking", the number of clients that could not be scored, where there were any:
-            then it has no score.
+            then it has no score. Where local steps are scored also the scores of `AFTER_STEPS`, nan where a client's
+            steps have failed.
         best: the best point by validation (the last one, while none has a score): {"round", "choice", "validation",
             "test", "sums": {split: sums}, "scores": {client: {split: score}}, "models": {group: parameters}}. Earlier
             versions stored no scores in it.
+        best_after_steps: the same of the clients' models after local steps, without models; {} until there is one.
         finished: which limit ended the run; "" while it goes on.
         borders: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
         smoothed: {"choice", "before": {split: score}, "failed": {client: reason}} once they are, and "layer", what
@@ -88,6 +92,7 @@ class RunState:
     in_flight: list[dict[str, Any]] = field(default_factory=list)
     curve: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Any] = field(default_factory=dict)
+    best_after_steps: dict[str, Any] = field(default_factory=dict)
     finished: str = ""
     borders: dict[str, Array] = field(default_factory=dict)
     smoothed: dict[str, Any] = field(default_factory=dict)
@@ -165,10 +170,12 @@ class _Columns:
     """The columns of a curve. Each point becomes numbers once: a checkpoint costs what is new, however long the run."""
 
     def __init__(self) -> None:
-        self._settled: dict[str, array[Any]] = {name: array(code) for name, code in POINT.items()}
+        self._settled: dict[str, array[Any]] = {}
 
     def of(self, curve: list[dict[str, Any]]) -> dict[str, Array]:
         """{name: array [points]}; the last point may still change, those before it do not."""
+        if not self._settled:
+            self._settled = {name: array(code) for name, code in kinds_of(curve[0] if curve else {}).items()}
         done = len(self._settled["round"])
         for point in curve[done:-1]:
             for name, column in self._settled.items():
@@ -180,11 +187,16 @@ class _Columns:
         }
 
 
+def kinds_of(point: Mapping[str, Any]) -> dict[str, str]:
+    """Return {what a point of the curve, or its columns, hold: its type}, see `POINT` and `AFTER_STEPS`."""
+    return POINT | {name: code for name, code in AFTER_STEPS.items() if name in point}
+
+
 def _points(columns: Mapping[str, Array]) -> list[dict[str, Any]]:
     """The points of a curve's columns."""
-    nothing = np.zeros(len(columns["round"]))  # earlier versions stored fewer columns
-    rows = zip(*(columns.get(name, nothing).tolist() for name in POINT), strict=True)
-    points = [dict(zip(POINT, row, strict=True)) for row in rows]
+    nothing, kinds = np.zeros(len(columns["round"])), kinds_of(columns)  # earlier versions stored fewer columns
+    rows = zip(*(columns.get(name, nothing).tolist() for name in kinds), strict=True)
+    points = [dict(zip(kinds, row, strict=True)) for row in rows]
     for point in points:
         if not point["lacking"]:
             del point["lacking"]

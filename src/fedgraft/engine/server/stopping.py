@@ -83,6 +83,10 @@ class Evaluation:
             small cohorts. 0 = off.
         keep: what a client with parameters of its own is scored with, and keeps: "best", of all models it was scored
             with, by its own validation split, which it can tell without talking to anybody; or "last", the one it has.
+        local_steps: whether each client's model after the local steps of a round is scored beside the merged model, as
+            many papers do. Wherever a model is scored, each client that scores it trains from it as in a next round,
+            scores what comes of it, and forgets it: training is not touched. It takes the time of a round of all.
+            With `at` = "clients" the sums, what a method sends beside the model, and the operations are charged.
     """
 
     metric: str = ""
@@ -91,6 +95,7 @@ class Evaluation:
     every: int = 1
     averaging: float = 0.0
     keep: str = "best"
+    local_steps: bool = False
 
     def __post_init__(self) -> None:
         require_one_of("evaluation.at", self.at, ("server", "clients"))

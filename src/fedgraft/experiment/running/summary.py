@@ -10,10 +10,11 @@ import numpy as np
 
 from fedgraft.contracts.data import names_of
 from fedgraft.contracts.labels import LabelledTask
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.loop import DISCONNECTED
-from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
 from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running import baselines
@@ -31,14 +32,13 @@ def summarise(
 ) -> dict[str, Any]:
     """The summary of a run: what `summary.json` holds and `--json` prints.
 
-    Where clients' data are not `here` but at nodes of a federation, `shards` tell their names alone.
-
-    "scored" is the size of the sample of clients that scores are of, 0 where they are of all; "test_per_client" then
-    holds the clients of the sample, and yardsticks see their data alone. It, "test_plain_mean" and "measures" are of
-    the models that the run keeps, as "test_at_best_validation" is; "validation" and "test" are of the last round.
-    Where clients keep models of their own, the digest covers the fingerprints of what they remember as well. A score
-    that lacks clients, and the test score of a client that could not be scored, are None. Raises
-    `AllClientsFailedError` where no client ever trained: there is no result.
+    Where clients' data are not `here` but at nodes of a federation, `shards` tell their names alone. "scored" is the
+    size of the sample of clients that scores are of, 0 where they are of all; "test_per_client" then holds the clients
+    of the sample, and yardsticks see their data alone. It, "test_plain_mean" and "measures" are of the models that the
+    run keeps, as "test_at_best_validation" is; "validation" and "test" are of the last round. Where clients keep models
+    of their own, the digest covers the fingerprints of what they remember as well. A score that lacks clients, and the
+    test score of a client that could not be scored, are None. Raises `AllClientsFailedError` where no client ever
+    trained: there is no result.
     """
     _check_answered(state)
     last, kept = state.curve[-1], _kept_scores(experiment.plan, state)
@@ -76,6 +76,7 @@ def summarise(
         "simulated_seconds": state.simulated_seconds,
         "flops": state.flops or None,
         **_smoothing(experiment.plan, state.smoothed),
+        **_after_steps(experiment.plan, state, names),
         "selections": sum(state.chosen),
         "failures": state.failures,
         "digest": _digest(experiment.plan, state, fingerprints),
@@ -123,6 +124,32 @@ def _smoothing(plan: Plan, smoothed: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     before, kept = _numbers(smoothed["before"]), {name: smoothed[name] for name in ("choice", "failed")}
     return {"smoothing": {**kept, "way": plan.smoothing.choice_text(smoothed["choice"]), "before": before}}
+
+
+def _after_steps(plan: Plan, state: RunState, names: Sequence[str]) -> dict[str, Any]:
+    """{"after_local_steps": what comes of clients' models after them}, where local steps are scored.
+
+    "round", "validation", "test", "measures" and "test_per_client" are of the round that is best on validation after
+    them; "curve" is {split: [a score for each point of the curve]}.
+    """
+    if not plan.local_steps:
+        return {}
+    best = state.best_after_steps
+    scores = best.get("scores", {})
+    by_client = {
+        name: _number(scores[str(client)]["test"]) for client, name in enumerate(names) if str(client) in scores
+    }
+    told = {
+        "round": best.get("round"),
+        **{split: _number(best.get(split)) for split in SCORED_SPLITS},
+        "measures": {split: _numbers(each) for split, each in plan.measured(best.get("sums", {})).items()},
+        "test_per_client": by_client,
+        "curve": {
+            split: [_number(point[name]) for point in state.curve]
+            for split, name in zip(SCORED_SPLITS, AFTER_STEPS, strict=True)
+        },
+    }
+    return {"after_local_steps": told}
 
 
 def _check_answered(state: RunState) -> None:

@@ -1,7 +1,6 @@
 """What `state.bin` may hold: every part is checked before a run goes on from it, or its model is used.
 
-Its fingerprint tells of accidents, and has no key: whoever writes one can write anything. So types, counts and lengths
-are checked here, once, and nothing else need distrust them.
+Its fingerprint has no key: whoever writes a state can write anything. So types, counts and lengths are checked here.
 """
 
 import math
@@ -16,10 +15,10 @@ from fedgraft.contracts import Selector, ServerOptimizer, View
 from fedgraft.contracts.values import SCORED_SPLITS as SPLITS
 from fedgraft.contracts.values import Halo
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.averaging import scored_model
+from fedgraft.engine.server.ahead import kept_model
 from fedgraft.engine.server.halo_store import HaloStore
 from fedgraft.engine.server.ledger import DIRECTIONS, LATER, PURPOSES
-from fedgraft.engine.server.run_state import FAILURES, POINT, RunState
+from fedgraft.engine.server.run_state import AFTER_STEPS, FAILURES, RunState, kinds_of
 from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.experiment.storage.folder_check import ROWS, memory_of
 from fedgraft.wire.layouts import Array, Layout
@@ -41,9 +40,8 @@ _BEST: Final[dict[str, Any]] = {
     "round": int,
     **dict.fromkeys(("choice", *SPLITS), float),
     "sums": dict[str, dict[str, float]],
-    "models": dict[str, dict[str, Array]],
 }
-_SCORES = dict[str, dict[str, float]]
+_SCORES: Final = dict[str, dict[str, float]]
 _HALO: Final[dict[str, Any]] = {"nodes": int, "owner": Array, "place": Array}
 _BROADCAST: Final[dict[str, Any]] = {
     "version": int,
@@ -59,7 +57,7 @@ _IN_FLIGHT: Final[dict[str, Any]] = {
     "report": dict[str, float],
     "arrays": dict[str, Array],
 }
-LATER_FIELDS: Final = ("borders", "smoothed", "server_optimizer")
+LATER_FIELDS: Final = ("borders", "smoothed", "server_optimizer", "best_after_steps")
 """Tables of a run's state that came later, and are empty in runs of earlier versions."""
 _NAMES: Final = {int: "a whole number >= 0", float: "a number", str: "a text", dict: "a table", list: "a list"}
 
@@ -133,7 +131,7 @@ def _check_columns(curve: Mapping[str, Array], complete: bool) -> None:
 
     What is not `complete` lacks columns that earlier versions did not have.
     """
-    known = {name: code for name, code in POINT.items() if complete or name in curve or name == "round"}
+    known = {name: code for name, code in kinds_of(curve).items() if complete or name in curve or name == "round"}
     _check_record(curve, dict.fromkeys(known, Array), "state.curve")
     lengths = {len(column) if column.ndim == 1 else -1 for column in curve.values()}
     _demand(len(lengths) == 1 and -1 not in lengths, "state.curve has columns of several lengths")
@@ -181,10 +179,12 @@ def _check_history(state: RunState, plan: Plan) -> None:
     _demand(state.bytes.keys() >= {*DIRECTIONS, *PURPOSES} - {*LATER}, f"state.bytes has only {', '.join(state.bytes)}")
     _demand(state.failures.keys() >= {*FAILURES}, f"state.failures has only {', '.join(state.failures)}")
     _demand(len(state.curve) > 0, "state.curve is empty")
+    kinds = _POINT | dict.fromkeys(AFTER_STEPS if plan.local_steps else (), float)
     for number, point in enumerate(state.curve):
-        _check_record(point, _POINT, f"state.curve[{number}]")
+        _check_record(point, kinds, f"state.curve[{number}]")
         _demand(point["round"] <= state.round, f"state.curve[{number}] is of round {point['round']} of {state.round}")
-    for client, scores in [*state.scores.items(), *state.best.get("scores", {}).items()]:
+    known = (state.scores, state.best.get("scores", {}), state.best_after_steps.get("scores", {}))
+    for client, scores in ((client, each) for by_client in known for client, each in by_client.items()):
         _demand(scores.keys() >= {*SPLITS}, f"state.scores of client {client} are of {', '.join(scores) or 'nothing'}")
     for split, losses in state.losses.items():
         _demand(split in SPLITS and len(losses) == 2, f"state.losses of {split} are {len(losses)}")
@@ -192,13 +192,16 @@ def _check_history(state: RunState, plan: Plan) -> None:
 
 def _check_best(state: RunState, plan: Plan) -> None:
     known = {"scores": _SCORES} if "scores" in state.best else {}  # earlier versions stored none
-    _check_record(state.best, _BEST | known, "state.best")
+    _check_record(state.best, {**_BEST, **known, "models": dict[str, dict[str, Array]]}, "state.best")
     _demand(len(state.best["models"]) > 0, "state.best has no model")
     for group, model in state.best["models"].items():
         with _within(f"state.best, model {group}"):
             wire.check(model, plan.model_layout)
-    for split, sums in state.best["sums"].items():
-        _demand(split in SPLITS and sums.keys() == {*plan.task.sums}, f"state.best has sums {', '.join(sums)}")
+    if state.best_after_steps:
+        _check_record(state.best_after_steps, {**_BEST, "scores": _SCORES}, "state.best_after_steps")
+    for best in (state.best, state.best_after_steps):
+        for split, sums in best.get("sums", {}).items():
+            _demand(split in SPLITS and sums.keys() == {*plan.task.sums}, f"state.best has sums {', '.join(sums)}")
 
 
 def _check_halo_store(state: RunState, plan: Plan) -> None:
@@ -229,7 +232,7 @@ def _check_sharing(state: RunState, plan: Plan) -> None:
     with _within("state.sharing"):
         for group in plan.groups(state.sharing, range(clients)):
             wire.check({**plan.sharing.model(state.sharing, group), **state.sampler_shared}, plan.download_layout)
-            wire.check(scored_model(plan, state.sharing, state.averages, group), plan.model_layout)
+            wire.check(kept_model(plan, state, group), plan.scored_layout)
 
 
 def _check_broadcast(state: RunState, plan: Plan) -> None:
@@ -242,11 +245,11 @@ def _check_broadcast(state: RunState, plan: Plan) -> None:
             wire.check(sent["arrays"], plan.coded_download_layout)
     for key, memory in state.broadcast["downlink"].items():
         scored, where = key.startswith("evaluate-"), f"state.broadcast.downlink.{key}"
-        _check_like(memory, plan.downlink.init(plan.model_layout if scored else plan.download_layout), where)
+        _check_like(memory, plan.downlink.init(plan.scored_layout if scored else plan.download_layout), where)
         with _within(where):
             group = int(key.removeprefix("evaluate-"))
-            trained = {**plan.sharing.model(state.sharing, group), **state.sampler_shared}
-            model = scored_model(plan, state.sharing, state.averages, group) if scored else trained
+            sent = {**plan.sharing.model(state.sharing, group), **state.sampler_shared}
+            model = kept_model(plan, state, group) if scored else sent
             plan.downlink.encode(model, memory, np.random.default_rng(0))
 
 

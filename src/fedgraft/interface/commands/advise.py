@@ -10,6 +10,7 @@ from fedgraft.experiment.recipes.recipe import parse_override
 from fedgraft.interface.commands.ends import interruptible
 from fedgraft.interface.commands.options import SETTINGS, AsJson, Quiet, print_json
 from fedgraft.interface.commands.options import say as tell
+from fedgraft.reports.advising.advise import MOST_WORK
 from fedgraft.reports.advising.advise import advise as find_advice
 from fedgraft.reports.advising.page import as_json as object_of
 from fedgraft.reports.advising.page import padded
@@ -27,11 +28,17 @@ def advise(
         list[str] | None,
         typer.Argument(metavar="[BUDGET] [SECTION.KEY=VALUE]", help="Bytes that a run may send, 8MB; overrides."),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Paired seeds, at least 2; as many as the minutes allow.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Paired seeds, at least 2; as many as the work allows.")] = 3,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Finished cells and the advice. Default: advice/DATA.")
     ] = None,
-    minutes: Annotated[float, typer.Option(help="No run is started that would not end in so many minutes.")] = 10.0,
+    work: Annotated[
+        float,
+        typer.Option(metavar="TFLOP", help="Operations of clients in all; a run that would take more is left out."),
+    ] = MOST_WORK,
+    minutes: Annotated[
+        float | None, typer.Option(help="What is not done in so many minutes is left out. Default: no limit.")
+    ] = None,
     share_labels: Annotated[
         bool, typer.Option("--share-labels", help="Try recipes in which labels of training nodes leave their clients.")
     ] = False,
@@ -44,7 +51,8 @@ def advise(
     again, it runs only what is missing. Example: fedgraft advise ratings.csv 8MB data.clients=5 --out advice/mine.
     """
     budget, changes = _budget(rest or [])
-    require(minutes > 0, "--minutes", "above 0", minutes)
+    require(work > 0, "--work", "above 0 TFLOP", work)
+    require(minutes is None or minutes > 0, "--minutes", "above 0", minutes)
     question = Question.of(data, budget, dict(map(parse_override, changes)), seeds, share_labels)
     folder = out or Path("advice") / (Path(data).stem.replace(":", ".") or "data")
 
@@ -53,7 +61,7 @@ def advise(
             tell(line)
 
     with interruptible(lambda: "What is finished is kept: the same command goes on from there."):
-        advice = find_advice(question, folder, minutes, say)
+        advice = find_advice(question, folder, say, work, minutes)
     say(
         f"{advice.ran} of {advice.ran + len(advice.missing)} missing cells were run; "
         f"{', '.join(map(str, advice.written))}"

@@ -159,6 +159,10 @@ class CEFGL(
         own = self._remembered(received, memory)
         return self._encoder(own["shared"], own["private"])
 
+    def answering(self, left: Arrays, received: Arrays, memory: Tree) -> Arrays:
+        """Theta + S with the new S; Theta is W where the round sends nothing and drifts."""
+        return self.personalise(received, memory)
+
     def ensemble(self, received: Arrays, memory: Tree) -> Sequence[Arrays]:
         """W with its own ends, once it has been trained."""
         if memory is None or not self._both_answer:

@@ -1,6 +1,9 @@
-"""In which order jobs are done, and which are started in the time that is left."""
+"""In which order jobs are done, and which are started with the work that is left.
 
-import time
+Work is operations of clients' products, which are the same on any machine: equal questions have equal answers. What was
+done before counts as if it were done now. Only time, where the user limits it, may leave out more.
+"""
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from statistics import mean
@@ -9,37 +12,42 @@ from fedgraft.errors import FedgraftError
 from fedgraft.experiment.recipes.units import human_seconds
 from fedgraft.reports.advising.candidates import LOCAL, Candidate
 from fedgraft.reports.advising.cells import Cells
-from fedgraft.reports.advising.following import TooSlowError
+from fedgraft.reports.advising.limits import TIME, WORK, Limit, StoppedError, human_operations
 from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, TOGETHER, Job, Question
+from fedgraft.reports.advising.standing import equal
 
 
 @dataclass
 class Asking:
-    """Asks a question: does its jobs, the most telling first, the last one to end within `seconds`.
+    """Asks a question: does its jobs, the most telling first, within a limit of all their work and time.
 
-    With two seeds the first recipe and its model trained alone, then the other recipes, the best one's model trained
-    alone, and what one place could do; then the same with the other seeds, the best recipe first.
+    With two seeds the first recipe and its model trained alone, then the other recipes, the models of the best one and
+    of its equals trained alone, and what one place could do; then the same with the other seeds, the best one first.
     """
 
     question: Question
     cells: Cells
-    seconds: float
+    limit: Limit
     say: Callable[[str], None]
-    slow: dict[str, float] = field(default_factory=dict)
-    """{recipe: seconds that a run of it would take}, of those that would take too long."""
-    skipped: list[Job] = field(default_factory=list)
-    """Jobs for which no time was left."""
+    heavy: dict[str, float] = field(default_factory=dict)
+    """{recipe: operations that a run of it would take}, of those that would take too many."""
+    skipped: dict[Job, str] = field(default_factory=dict)
+    """{job that was not done: the option whose limit left it out}."""
     ran: int = 0
     """Jobs that were not done before."""
-
-    def __post_init__(self) -> None:
-        self._until = time.monotonic() + self.seconds
+    spent: int = 0
+    """Operations of all jobs that are done or were stopped."""
 
     def ask(self) -> None:
-        """Do every job that there is time for."""
+        """Do every job that the limits allow."""
         for job in self._jobs():
-            if job not in self.skipped and self.cells.find(job) is None:
+            if job in self.skipped or job in self.cells.done:
+                continue
+            found = self.cells.find(job)
+            if found is None:
                 self._do(job)
+            else:
+                self.spent += found["operations"]
 
     @property
     def leader(self) -> Candidate | None:
@@ -53,6 +61,14 @@ class Asking:
         better = next(cell["better"] for cell in self.cells.done.values() if "better" in cell)
         sign = -1 if better == "lower" else 1
         return max(known, key=lambda each: sign * mean(known[each][seed] for seed in shared or known[each]))
+
+    @property
+    def _leading(self) -> list[Candidate]:
+        """The leader and those that are equal to it: one of them may be the one that is advised."""
+        if (leader := self.leader) is None:
+            return []
+        others = (each for each in self.question.choice.recipes if each != leader)
+        return [leader, *(each for each in others if equal(self._scores(leader), self._scores(each)))]
 
     def _scores(self, candidate: Candidate) -> dict[int, float]:
         cells = {job.seed: cell for job, cell in self.cells.done.items() if job.row == (TOGETHER, candidate.name)}
@@ -68,8 +84,8 @@ class Asking:
             ordered = [*([leader] if leader else []), *(c for c in self.question.choice.recipes if c != leader)]
             for candidate in ordered:
                 yield from self._of(candidate, group, candidate == leader)
-            if group and self.leader:
-                yield from self._trained_alone(self.leader, seeds if group[0] != seeds[0] else group)
+            for candidate in self._leading:
+                yield from self._trained_alone(candidate, seeds if group[:1] != seeds[:1] else group)
             for seed in group:
                 for name in self.question.choice.central:
                     yield Job(ONE_PLACE, name, seed, name, any_model)
@@ -78,7 +94,7 @@ class Asking:
         """A recipe's runs; beside those of the best so far, and of the first that can be run, its model alone."""
         for seed in seeds:
             run = Job(TOGETHER, candidate.name, seed, "", candidate)
-            if candidate.name in self.slow or self._refused(candidate):
+            if candidate.name in self.heavy or self._refused(candidate):
                 return
             yield run
             if run in self.cells.done and not self._refused(candidate) and (is_best or self._is_first):
@@ -103,42 +119,52 @@ class Asking:
                 return
 
     def _do(self, job: Job) -> None:
-        left, expected = self._until - time.monotonic(), self._expected(job)
-        if left <= 0 or expected > left:
-            self.skipped.append(job)
-            self.say(f"{self._called(job)}: not started; it takes about {human_seconds(expected)}, {_left(left)}")
+        left, expected = self.limit.operations - self.spent, self._expected(job)
+        counted = job.yardstick in ("", LOCAL)  # other yardsticks take no operations of clients
+        if self.limit.time_is_up or (counted and (left <= 0 or expected > left)):
+            self.skipped[job] = TIME if self.limit.time_is_up else WORK
+            takes = f"; it takes about {human_operations(expected)}" if expected else ""
+            self.say(f"{self._called(job)}: not started for {self.skipped[job]}{takes}, {self._left}")
             return
         first = not self._scores(job.candidate)
         try:
-            cell = self.cells.run(job, left / LEAST_SEEDS if first else left)
-        except TooSlowError as error:
-            self.slow[job.name] = error.seconds
-            self.skipped.append(job)
-            self.say(f"{self._called(job)}: stopped; it would take {human_seconds(error.seconds)}, {_left(left)}")
+            cell = self.cells.run(job, Limit(left / LEAST_SEEDS if first else left, self.limit.until))
+        except StoppedError as error:
+            self._note_stopped(job, error)
             return
         except FedgraftError as error:
             error.args = (f"{self._called(job)}: {error}", *error.args[1:])
             raise
         self.ran += 1
+        self.spent += cell["operations"]
         outcome = cell.get("refused") or f"{cell['validation']:.4f} on validation"
-        left = self._until - time.monotonic()
-        self.say(f"{self._called(job)}: {outcome}, in {human_seconds(cell['job_seconds'])}; {_left(left)}")
+        self.say(f"{self._called(job)}: {outcome}, in {human_seconds(cell['job_seconds'])}; {self._left}")
+
+    def _note_stopped(self, job: Job, error: StoppedError) -> None:
+        self.spent += error.spent
+        self.skipped[job] = error.limit
+        if error.needed and job.kind == TOGETHER:
+            self.heavy[job.name] = error.needed
+        would = f"; it would take {human_operations(error.needed)}" if error.needed else ""
+        self.say(f"{self._called(job)}: stopped for {error.limit}{would}, {self._left}")
 
     def _expected(self, job: Job) -> float:
-        """Return about how many seconds a job takes, by those that were done; 0 where nothing is known."""
-        alike = [cell["job_seconds"] for other, cell in self.cells.done.items() if other.row == job.row]
+        """Return about how many operations a job takes, by those that were done; 0 where nothing is known."""
+        alike = [cell["operations"] for other, cell in self.cells.done.items() if other.row == job.row]
         if alike:
             return float(mean(alike))
         runs = [cell for other, cell in self.cells.done.items() if other.candidate == job.candidate and "curve" in cell]
-        if job.yardstick == LOCAL and runs:  # every client trains in every round, one after another
+        if job.yardstick == LOCAL and runs:  # every client trains in every round
             run = runs[0]
             rounds = self.question.experiment(job.candidate, job.seed).stopping.rounds
-            return float(run["seconds"] / max(1, run["selections"]) * run["clients"] * rounds)
+            return float(run["operations"] / max(1, run["selections"]) * run["clients"] * rounds)
         return 0.0
+
+    @property
+    def _left(self) -> str:
+        """The operations that are left, in words."""
+        left = self.limit.operations - self.spent
+        return f"{human_operations(left)} left" if left > 0 else "no work is left"
 
     def _called(self, job: Job) -> str:
         return f"{job.name}, {job.kind}, seed {job.seed}"
-
-
-def _left(seconds: float) -> str:
-    return f"{human_seconds(max(0.0, seconds))} left" if seconds > 0 else "no time is left"

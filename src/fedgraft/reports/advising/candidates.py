@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.recipe_files import recipes
@@ -15,7 +15,8 @@ LOCAL = "model alone"
 class Candidate:
     """A recipe of ours to try: its name in the table, why it is on the list, and overrides of it.
 
-    `marked` is what a user must agree to before it is tried; "" for nothing.
+    `marked` is what a user must agree to before it is tried; "" for nothing. `fixed` are overrides that hold whatever
+    the user says, without which it were another recipe.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Candidate:
     why: str
     changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
     marked: str = ""
+    fixed: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,37 @@ class Choice:
     central: tuple[str, ...] = ()
 
 
+ONCE: Final = Candidate("graft_once", "graft_once", "a closed form: one message of each owner", fixed={"rounds": 1})
+AS_OTHERS_DO: Final[Mapping[str, Any]] = {
+    "model": {"name": "gcn", "hidden": [64]},
+    "task.head": "convolution",
+    "task.neighbours": 0,
+    "task.dropout": 0.5,
+    "selector": {"name": "all"},
+    "sampler": {"name": "all"},
+    "training.epochs": 3,
+    "training.learning_rate": 0.01,
+    "training.weight_decay": 5e-4,
+    "training.keep_moments": True,
+    "rounds": 60,
+    "evaluation.every": 2,
+}
+"""What frameworks of federated graph learning train by default: two graph convolutions on own edges, full batches."""
+
+
+def _as_others_do(sharing: str, why: str, **options: Any) -> Candidate:
+    """Return the plain network for nodes with a sharing method and its options."""
+    return Candidate(f"{sharing}, gcn", "fedlocal", why, {**AS_OTHERS_DO, "sharing": {"name": sharing, **options}})
+
+
+def _shared_otherwise(recipe: str) -> tuple[Candidate, ...]:
+    """Return a recipe with two sharing methods for clients that differ."""
+    return (
+        Candidate(f"{recipe}, fedprox", recipe, "held near the shared model", {"sharing": {"name": "fedprox"}}),
+        Candidate(f"{recipe}, fedper", recipe, "last layers of each client's own", {"sharing": {"name": "fedper"}}),
+    )
+
+
 CHOICES = {
     "rating": Choice(
         (
@@ -67,6 +100,7 @@ CHOICES = {
     "node": Choice(
         (
             Candidate("graft_node", "graft_node", "fewest bytes, best on most of our graphs"),
+            ONCE,
             Candidate(
                 "graft_node, labels shared",
                 "graft_node",
@@ -75,7 +109,9 @@ CHOICES = {
                 marked="labels of training nodes leave their clients",
             ),
             Candidate("fedais", "fedais", "a deep model that sees features of neighbours elsewhere"),
-            Candidate("fedlocal", "fedlocal", "federated averaging on own parts: what edges elsewhere bring"),
+            _as_others_do("fedavg", "federated averaging on own parts, as others do it: what edges elsewhere bring"),
+            _as_others_do("fedprox", "clients are held near the shared model, where they differ", mu=0.1),
+            _as_others_do("fedper", "each client's last layer is its own, where they differ"),
         ),
         (),
         ("smoothed_features", "mlp"),
@@ -85,6 +121,7 @@ CHOICES = {
             Candidate("graft_graph", "graft_graph", "our own for graphs"),
             Candidate("cefgl", "cefgl", "clients keep a part of the model; fewest bytes of the published ones"),
             Candidate("cefgl, averaged", "cefgl", "one model for all", {"sharing.name": "fedavg"}),
+            *_shared_otherwise("cefgl"),
         ),
         (Alone("wl_kernel", "own"), Alone("majority", "validation")),
     ),
@@ -101,6 +138,7 @@ CHOICES = {
         (
             Candidate("rafhgl", "rafhgl", "the task's main recipe"),
             Candidate("rafhgl, random clients", "rafhgl", "no agent that chooses clients", {"selector.name": "random"}),
+            *_shared_otherwise("rafhgl"),
         ),
         (),
         ("typed_majority",),
@@ -116,6 +154,7 @@ CHOICES = {
     "node_regression": Choice(
         (
             Candidate("node_regression", "node_regression", "the task's recipe"),
+            ONCE,
             Candidate(
                 "node_regression, own parts",
                 "node_regression",

@@ -14,12 +14,16 @@ from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage import disk
 from fedgraft.reports.advising.candidates import LOCAL
-from fedgraft.reports.advising.following import Following, TooSlowError
+from fedgraft.reports.advising.following import Following
+from fedgraft.reports.advising.limits import Limit, StoppedError
 from fedgraft.reports.advising.questions import Job, Question, key_of
 from fedgraft.reports.advising.trained_alone import trained_alone
 
 Cell = dict[str, Any]
-"""Result of a job: "validation" and "test"; of a federated run also "pooled", "own", "bytes" ...; or "refused"."""
+"""Result of a job: "validation" and "test"; of a federated run also "pooled", "own", "bytes" ...; or "refused".
+
+"operations" are those of the clients that were counted for it, of yardsticks 0.
+"""
 
 KEPT = ("metric", "better", "clients", "rounds", "bytes", "seconds", "selections", "stopped_by", "raw_data_bytes")
 """Of a run's summary."""
@@ -50,20 +54,18 @@ class Cells:
         self.done[job] = cell
         return cell
 
-    def run(self, job: Job, allowed: float) -> Cell:
-        """Do a job and keep its result. Raises `TooSlowError` where a run would take more than `allowed` seconds."""
+    def run(self, job: Job, limit: Limit) -> Cell:
+        """Do a job and keep its result. Raises `StoppedError` where it would take more than the limit."""
         began, settings = time.monotonic(), self.question.settings(job)
         try:
-            made = (
-                self._yardstick(job, allowed) if job.yardstick else self._federated(job, key_of(job, settings), allowed)
-            )
+            made = self._yardstick(job, limit) if job.yardstick else self._federated(job, key_of(job, settings), limit)
         except BudgetError as error:
             made = {"refused": f"the budget does not pay for a round ({str(error).rstrip('.')})"}
         except AllClientsFailedError as error:
             made = {"refused": f"all clients failed in round {error.round}"}
         except InputError as error:
             made = {"refused": f"does not fit: {error}"}
-        cell = {**made, "job_seconds": round(time.monotonic() - began, 2), "settings": settings}
+        cell = {"operations": 0, **made, "job_seconds": round(time.monotonic() - began, 2), "settings": settings}
         path = self._path(job, settings)
         path.parent.mkdir(parents=True, exist_ok=True)
         disk.swap(path, json.dumps(cell) + "\n")
@@ -78,24 +80,26 @@ class Cells:
     def _path(self, job: Job, settings: Mapping[str, Any]) -> Path:
         return self.folder / "cells" / f"{key_of(job, settings)}.json"
 
-    def _federated(self, job: Job, key: str, allowed: float) -> Cell:
+    def _federated(self, job: Job, key: str, limit: Limit) -> Cell:
         experiment = self.question.experiment(job.candidate, job.seed)
         folder = self.folder / "runs" / key
         shutil.rmtree(folder, ignore_errors=True)  # of a run that did not end
-        watcher = Following(experiment.stopping, allowed)
+        watcher = Following(experiment.stopping, limit)
         try:
             summary = execute(experiment, folder, watcher)
-        except (TooSlowError, BudgetError, AllClientsFailedError):
+        except (StoppedError, BudgetError, AllClientsFailedError):
             shutil.rmtree(folder, ignore_errors=True)
             raise
+        operations = {"operations": summary["flops"] or 0}
         curve = [[point[1], point[3]] for point in summary["curve"] if point[3] is not None]
         if not curve:
-            return {"refused": "no round could be scored at all clients"}
+            return {"refused": "no round could be scored at all clients", **operations}
         better, metric = summary["better"], summary["metric"]
         best = (min if better == "lower" else max)(score for _, score in curve)
         sizes = [len(shard.rows("validation")) for shard in self.question.shards(job.seed)]
         return {
             **{name: summary.get(name) for name in KEPT},
+            **operations,
             "validation": best,
             "pooled": best,
             "own": best,
@@ -105,15 +109,15 @@ class Cells:
             "curve": curve,
         }
 
-    def _yardstick(self, job: Job, allowed: float) -> Cell:
+    def _yardstick(self, job: Job, limit: Limit) -> Cell:
         shards = self.question.shards(job.seed)
         experiment = self.question.experiment(job.candidate, job.seed)
         experiment = experiment.fitted(shards)
         try:
             if job.yardstick == LOCAL:
-                return trained_alone(experiment, shards, experiment.plan.task.metric, allowed)
+                return trained_alone(experiment, shards, experiment.plan.task.metric, limit)
             scores = baselines.scores(experiment, shards, [job.yardstick]).get(job.yardstick)
-        except TooSlowError:
+        except StoppedError:
             raise
         except FedgraftError as error:
             return {"refused": str(error)}

@@ -1,42 +1,28 @@
-"""A watcher of a federated run: each client's scores by round, and whether the run would take too long."""
+"""A watcher of a federated run: each client's scores by round, and whether the run would take too much."""
 
 import math
-import time
 from collections.abc import Sequence
 
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row, Stopping
-from fedgraft.errors import FedgraftError
-
-SURE_ROUNDS, SURE_SECONDS = 3, 3.0
-"""After how much of a run its length is told."""
-
-
-class TooSlowError(FedgraftError):
-    """A run would not end in time: it would take so many seconds."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"would take {seconds:.0f} s")
-        self.seconds = seconds
+from fedgraft.reports.advising.limits import SURE_ROUNDS, Limit
 
 
 class Following:
     """Follows a run."""
 
-    def __init__(self, stopping: Stopping, allowed: float) -> None:
-        self._stopping, self._allowed = stopping, allowed
-        self._began = time.monotonic()
+    def __init__(self, stopping: Stopping, limit: Limit) -> None:
+        self._stopping, self._limit = stopping, limit
         self._state: RunState | None = None
         self._scored: list[dict[str, dict[str, float]]] = []
 
     def after_round(self, state: RunState, row: Row) -> None:
-        """Note the clients' scores. Raises `TooSlowError` as soon as the run's length is known to be too much."""
+        """Note the clients' scores. Raises `StoppedError` as soon as the run is known to take too much."""
         self._state = state
         if row.validation is not None:
             self._scored.append(state.scores)
-        spent, done = time.monotonic() - self._began, self._stopping.progress(state)
-        if state.round >= SURE_ROUNDS and spent >= SURE_SECONDS and spent / done > self._allowed:
-            raise TooSlowError(spent / done)
+        if not state.finished:
+            self._limit.check(state.flops, self._stopping.progress(state), sure=state.round >= SURE_ROUNDS)
 
     def figures(self, better: str, metric: str, sizes: Sequence[int]) -> dict[str, float]:
         """Return scores over clients on validation; none where some client was never scored.

@@ -22,18 +22,19 @@ def padded(verdict: Verdict) -> str:
     return table(head, rows).replace("|---" * len(head), "".join(f"|{'-' * (n + 2)}" for n in width))
 
 
-def as_json(verdict: Verdict, missing: Sequence[str]) -> dict[str, Any]:
+def as_json(verdict: Verdict, missing: Mapping[str, str]) -> dict[str, Any]:
     """Return the advice as one JSON object."""
     recommended = verdict.best.name if verdict.best and verdict.advice == "federate" else None
     return {
         "advice": verdict.advice,
         "recipe": recommended,
+        "equals": list(verdict.equals),
         "sentence": verdict.sentence,
         "metric": verdict.metric,
         "better": verdict.better,
         "clients_better_off": verdict.better_off,
         "rows": [_fields(row, verdict) for row in verdict.rows],
-        "not_run": list(missing),
+        "not_run": dict(missing),
     }
 
 
@@ -53,7 +54,7 @@ def markdown(question: Question, verdict: Verdict, notes: Sequence[str]) -> str:
     )
 
 
-def notes_of(verdict: Verdict, missing: Sequence[str]) -> list[str]:
+def notes_of(verdict: Verdict, missing: Mapping[str, str]) -> list[str]:
     """Return what is to be said beside the table: what one place could do, what all data weigh, what was not run."""
     notes, best = [], verdict.best
     if best is not None and (share := verdict.better_off) is not None:
@@ -69,8 +70,9 @@ def notes_of(verdict: Verdict, missing: Sequence[str]) -> list[str]:
             f"If all data could be in one place{size}: {top.name} has {verdict.metric} {top.mean('validation'):.4f} on "
             f"validation, {top.mean('test'):.4f} on test; {best.name} {best.mean('test'):.4f} on test."
         )
-    if missing:
-        notes.append(f"Not run, for want of time: {', '.join(missing)}. The same command again runs only these.")
+    for limit in dict.fromkeys(missing.values()):
+        left = ", ".join(job for job, by in missing.items() if by == limit)
+        notes.append(f"Not run within {limit}: {left}. The same command with more of it runs only these.")
     return notes
 
 

@@ -23,7 +23,7 @@ UNUSED = ("description", "runtime", "checkpoint")
 """Sections that no score depends on."""
 TRAINED = ("data", "task", "model", "sampler", "sharing", "training", "rounds", "evaluation")
 """Sections that a model which clients train alone depends on."""
-FORMAT = 1
+FORMAT = 2
 """Of what a finished cell holds; those of another are run again."""
 LEAST_SEEDS = 2
 """Fewer say nothing of how much scores vary."""
@@ -111,7 +111,7 @@ class Question:
         """
         content = override(read_recipe(candidate.recipe)[1], {"data.name": self.data["name"]})
         content["data"] = dict(self.data)
-        changes = {**candidate.changes, **self.changes, "seed": seed, "budget.bytes": self.budget}
+        changes = {**candidate.changes, **self.changes, **candidate.fixed, "seed": seed, "budget.bytes": self.budget}
         if not yardsticks:
             changes["yardsticks"] = []
         content = override(content, changes)

@@ -6,7 +6,6 @@ that are chosen alike, so here the round is the same for all, as of a federated 
 """
 
 import math
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,16 +18,17 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.running.baselines import local_runtime, sending_nothing
-from fedgraft.reports.advising.following import TooSlowError, pooled
+from fedgraft.reports.advising.following import pooled
+from fedgraft.reports.advising.limits import Limit
 
 Scored = list[dict[str, float]]
 """A client's scores by split, a round each."""
 
 
-def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, allowed: float) -> dict[str, Any]:
+def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, limit: Limit) -> dict[str, Any]:
     """Return {"validation": score, "test": score} of clients that train alone, in the round that is best for all.
 
-    And "test_per_client", each client's own test score there, in order; None where it has none.
+    And "test_per_client", each client's own test score there, in order; None where it has none; and the "operations".
 
     With smoothing it is the last round, whose answers each client smooths over its own edges.
 
@@ -36,17 +36,19 @@ def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, al
         experiment: whose model is trained, as long and with the same options.
         shards: all clients' data.
         metric: of the task.
-        allowed: seconds that it may take. Raises `TooSlowError` as soon as it is known to take more.
+        limit: what it may take. Raises `StoppedError` as soon as it is known to take more.
     """
-    task, began = experiment.plan.task, time.monotonic()
+    task, spent = experiment.plan.task, 0
     if not isinstance(task, PooledTask):
         raise InputError(f"Task {type(task).__name__} cannot be trained by each client alone.")
     clients = []
+    sizes = [len(shard.rows("train")) for shard in shards]
     for done, shard in enumerate(shards, start=1):
-        clients.append(_rounds(experiment, task.alone(shard)))
-        spent = time.monotonic() - began
-        if done < len(shards) and spent / done * len(shards) > allowed:
-            raise TooSlowError(spent / done * len(shards))
+        scores, operations = _rounds(experiment, task.alone(shard))
+        clients.append(scores)
+        spent += operations
+        if done < len(shards):
+            limit.check(spent, sum(sizes[:done]) / max(1, sum(sizes)), sure=True)
     having = [client for client, shard in enumerate(shards) if len(shard.rows("validation"))]
     rounds = [
         {split: _over_clients(scores, split, shards, having, metric) for split in SCORED_SPLITS}
@@ -55,11 +57,12 @@ def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, al
     choose = min if task.better == "lower" else max
     best = choose(range(len(rounds)), key=lambda place: rounds[place]["validation"])
     tests = [scores[best]["test"] for scores in clients]
-    return {**rounds[best], "test_per_client": [score if math.isfinite(score) else None for score in tests]}
+    told = [score if math.isfinite(score) else None for score in tests]
+    return {**rounds[best], "test_per_client": told, "operations": spent}
 
 
-def _rounds(experiment: Experiment, shard: Any) -> Scored:
-    """A client's scores in every round that is scored; those of smoothed answers alone where they are smoothed."""
+def _rounds(experiment: Experiment, shard: Any) -> tuple[Scored, int]:
+    """A client's scores in every round that is scored, those of smoothed answers alone if there are; its operations."""
     plan = sending_nothing(experiment.plan)
     rounds = experiment.stopping.rounds
     every = rounds if plan.smoothing is not None else experiment.evaluation.every
@@ -73,7 +76,7 @@ def _rounds(experiment: Experiment, shard: Any) -> Scored:
         loop.smooth(state)
     finally:
         runtime.close()
-    return [state.scores["0"]] if plan.smoothing is not None else by_round
+    return ([state.scores["0"]] if plan.smoothing is not None else by_round), state.flops
 
 
 def _over_clients(

@@ -9,7 +9,9 @@ from typing import Final, Literal, TypeAlias
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.advising.candidates import LOCAL, Candidate
 from fedgraft.reports.advising.cells import Cell
+from fedgraft.reports.advising.limits import TIME, WORK, human_operations
 from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, TOGETHER, Job, Question
+from fedgraft.reports.advising.standing import equal
 from fedgraft.reports.stored.intervals import Interval, interval
 
 CONFIDENCE = 0.9
@@ -49,6 +51,11 @@ class Row:
         return math.nan if None in scores else float(mean(scores))
 
     @property
+    def validation(self) -> dict[int, float]:
+        """{seed: score on validation}."""
+        return {seed: cell["validation"] for seed, cell in self.cells.items()}
+
+    @property
     def bytes(self) -> float | None:
         """Mean bytes of a run; None for a yardstick."""
         return mean(cell["bytes"]["total"] for cell in self.cells.values()) if self.kind == TOGETHER else None
@@ -80,7 +87,9 @@ class Verdict:
         advice: "federate" or "do not federate".
         sentence: says it, with figures.
         rows: all of them, kinds in order.
-        best: the recipe that is best on validation; None where none could be run on two seeds.
+        best: the recipe that is advised, or where none is the best on validation; None where none could be run on two
+            seeds.
+        equals: names of recipes that are equal to the best on validation, see `standing.equal`, without `best`.
         gains: {recipe: mean paired gain over the best that clients reach alone}.
         metric: of scores; better: which are.
     """
@@ -89,6 +98,7 @@ class Verdict:
     sentence: str
     rows: list[Row]
     best: Row | None
+    equals: Sequence[str]
     gains: Mapping[str, Interval]
     metric: str
     better: str
@@ -104,9 +114,10 @@ class Verdict:
 
         Over all seeds; None where it is not known.
         """
-        alone = next((row for row in self.rows if row.kind == ALONE and row.figure == "pooled" and row.cells), None)
-        if self.best is None or alone is None:
+        models = [row for row in self.rows if row.kind == ALONE and row.figure == "pooled" and row.cells]
+        if self.best is None or not models:
             return None
+        alone = next((row for row in models if row.candidate == self.best.candidate), models[0])
         pairs = [
             (together, apart)
             for seed, cell in self.best.cells.items()
@@ -117,8 +128,11 @@ class Verdict:
         return mean(self.sign * (together - apart) > 0 for together, apart in pairs) if pairs else None
 
 
-def rows_of(question: Question, results: Mapping[Job, Cell], slow: Mapping[str, float]) -> list[Row]:
-    """Return a row for each recipe and each yardstick that has results or was refused."""
+def rows_of(question: Question, results: Mapping[Job, Cell], heavy: Mapping[str, float]) -> list[Row]:
+    """Return a row for each recipe and each yardstick that has results or was refused.
+
+    `heavy` are {recipe: operations that a run of it would take} of those that were stopped for it.
+    """
     figures = {alone.name: alone.figure for alone in question.choice.alone}
     by_row: dict[tuple[str, str], dict[Job, Cell]] = {}
     for job, cell in results.items():
@@ -130,15 +144,21 @@ def rows_of(question: Question, results: Mapping[Job, Cell], slow: Mapping[str, 
         kept = {} if refused else {each.seed: cell for each, cell in sorted(cells.items(), key=lambda c: c[0].seed)}
         figure = "pooled" if job.yardstick == LOCAL else figures.get(name, "validation")
         rows.append(Row(kind, name, kept, figure, job.candidate, refused))
-    late = [each for each in question.choice.recipes if each.name in slow and (TOGETHER, each.name) not in by_row]
-    rows += [Row(TOGETHER, each.name, {}, "", each, f"would take {slow[each.name]:.0f} s a run") for each in late]
+    left = [each for each in question.choice.recipes if each.name in heavy and (TOGETHER, each.name) not in by_row]
+    rows += [
+        Row(TOGETHER, each.name, {}, "", each, f"would take {human_operations(heavy[each.name])} a run")
+        for each in left
+    ]
     return sorted(rows, key=lambda row: (TOGETHER, ALONE, ONE_PLACE).index(row.kind))
 
 
-def judge(question: Question, rows: list[Row], missing: Sequence[Job]) -> Verdict:
-    """Return the verdict: "federate" only where the best recipe is better than all that clients reach alone.
+def judge(question: Question, rows: list[Row], missing: Mapping[Job, str]) -> Verdict:
+    """Return the verdict: "federate" only where a recipe is shown to be better than all that clients reach alone.
 
-    Paired by seed, with figures that were chosen alike: see `Alone`.
+    Paired by seed, with figures that were chosen alike: see `Alone`. That is asked of the recipes that are equal to the
+    best one, and of the first of the list: one more recipe on it never takes a gain away that is there without it. Of
+    those that show a gain one that is equal to the best is advised, if there is any, for the fewest bytes. `missing`
+    are {job that was not done: the option whose limit left it out}.
     """
     cells = [cell for row in rows if row.kind == TOGETHER for cell in row.cells.values()]
     better = cells[0]["better"] if cells else "higher"
@@ -148,22 +168,29 @@ def judge(question: Question, rows: list[Row], missing: Sequence[Job]) -> Verdic
     rivals = {row.name: _rival(row, alone, sign) for row in federated}
     gains = {name: gain for name, (gain, _) in rivals.items() if gain is not None}
 
-    def verdict(advice: Answer, sentence: str, best: Row | None) -> Verdict:
-        return Verdict(advice, sentence, rows, best, gains, metric, better)
+    def verdict(advice: Answer, sentence: str, best: Row | None, equals: Sequence[Row] = ()) -> Verdict:
+        others = [row.name for row in equals if row is not best]
+        return Verdict(advice, sentence + _left_out(question, rows, missing), rows, best, others, gains, metric, better)
 
     if not federated:
         return verdict(KEEP_APART, _none_ran(question, rows, missing), None)
     shared = set.intersection(*(set(row.cells) for row in federated)) or {0}
-    best = max(federated, key=lambda row: sign * row.mean("validation", [*shared] if shared != {0} else None))
+    top = max(federated, key=lambda row: sign * row.mean("validation", [*shared] if shared != {0} else None))
+    equals = [row for row in federated if row is top or equal(top.validation, row.validation)]
+    tested = [*equals, *(row for row in federated if row.name == question.choice.recipes[0].name and row not in equals)]
+    shown = [row for row in tested if row.name in gains and gains[row.name].above]
+    best = min([row for row in shown if row in equals] or shown or [top], key=lambda row: row.bytes or 0)
     gain, rival = rivals[best.name]
     trained = any(row.name.endswith("'s model") and row.kind == ALONE for row in rows)
     if gain is None or rival is None or (not trained and any(job.yardstick == LOCAL for job in missing)):
+        limit = next(iter(missing.values()), WORK)
         sentence = (
-            f"Do not federate yet: {best.name} has {metric} {best.mean('validation'):.4f} on validation, but there was "
-            "no time to train its model at each client alone; give more --minutes, or fewer rounds=N."
+            f"Do not federate yet: {best.name} has {metric} {best.mean('validation'):.4f} on validation, but its model "
+            f"was not trained at each client alone; give more {limit}, or fewer rounds=N."
         )
         return verdict(KEEP_APART, sentence, best)
-    return verdict(FEDERATE if gain.above else KEEP_APART, _compared(best, gain, rival, metric), best)
+    sentence = _compared(best, gain, rival, metric) + _beside(best, equals, top, metric)
+    return verdict(FEDERATE if shown else KEEP_APART, sentence, best, equals)
 
 
 def _rival(row: Row, alone: Sequence[Row], sign: int) -> tuple[Interval | None, Row | None]:
@@ -187,7 +214,7 @@ def _compared(best: Row, gain: Interval, rival: Row, metric: str) -> str:
     spent = f"{human_bytes(best.bytes or 0)}{_beside_raw_data(best)}"
     if gain.above:
         return f"Federate with {best.name}: {figures}, for {spent}."
-    why = "the interval includes no gain" if gain.middle > 0 else "that is no gain"
+    why = "they are equal within the spread" if gain.middle > 0 else "that is no gain"
     return f"Do not federate: of the best recipe, {best.name}, {figures}: {why} for {spent}."
 
 
@@ -201,12 +228,35 @@ def _beside_raw_data(best: Row) -> str:
     return f", {times} times what sending all data once takes ({human_bytes(raw)})"
 
 
-def _none_ran(question: Question, rows: Sequence[Row], missing: Sequence[Job]) -> str:
+def _beside(best: Row, equals: Sequence[Row], top: Row, metric: str) -> str:
+    """Say which recipes are as good, and which one looks better without a shown gain."""
+    told = [
+        f"{row.name} ({row.mean('validation'):.4f}, {human_bytes(row.bytes or 0)})" for row in equals if row is not best
+    ]
+    if best in equals:
+        return f" Equal to it within the spread: {', '.join(told)}." if told else ""
+    return f" {top.name} has {metric} {top.mean('validation'):.4f} on validation, but its gain is not shown."
+
+
+def _left_out(question: Question, rows: Sequence[Row], missing: Mapping[Job, str]) -> str:
+    """Say which recipes were not tried on two seeds, and for which limit."""
+    counted = {row.name: len(row.cells) for row in rows if row.kind == TOGETHER}
+    left = {
+        job.name: limit
+        for job, limit in missing.items()
+        if job.kind == TOGETHER and counted.get(job.name, 0) < LEAST_SEEDS
+    }
+    names = [name for name in (each.name for each in question.choice.recipes) if name in left]
+    by_limit = {limit: [name for name in names if left[name] == limit] for limit in (WORK, TIME)}
+    return "".join(f" Not tried within {limit}: {', '.join(each)}." for limit, each in by_limit.items() if each)
+
+
+def _none_ran(question: Question, rows: Sequence[Row], missing: Mapping[Job, str]) -> str:
     tried = [row for row in rows if row.kind == TOGETHER]
     if tried and all(row.note.startswith("the budget") for row in tried) and not missing:
         return f"Do not federate: {human_bytes(question.budget)} pay for no round of any recipe."
     notes = "; ".join(f"{row.name}: {row.note or 'one seed'}" for row in tried)
-    wanted = "; give more --minutes" if missing else ""
+    wanted = f"; give more {next(iter(missing.values()))}" if missing else ""
     return f"Do not federate yet: no recipe was run on two seeds ({notes.rstrip('.') or 'none ended'}){wanted}."
 
 

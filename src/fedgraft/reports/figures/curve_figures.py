@@ -11,11 +11,12 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
 from fedgraft.reports.figures import figure_style as style
-from fedgraft.reports.stored.stored_runs import COSTS, StoredRun
+from fedgraft.reports.stored.stored_runs import AFTER_STEPS, COSTS, StoredRun
 
 GIGA = 1e9
 THIN, FAINT = 1.2, 0.4
 """Width and opacity of the line of one seed."""
+AFTER_NOTE = "; after local steps with dots"
 SEEDS_NOTE = "; thin lines are seeds, thick ones their means"
 
 
@@ -42,19 +43,23 @@ def score(
     largest = max(float(run.curve[column].max()) for run in runs)
     unit, size = unit_of_bytes(largest) if against == "bytes" and not log else ("B", 1)
     divisor = GIGA if against == "flops" else size
-    figure = go.Figure()
+    figure, drawn = go.Figure(), []
     for index, run in enumerate(runs):
         for one in (*run.seeds, run):
             curve = one.curve[one.curve[column] > 0] if log else one.curve
-            for split in splits:
-                points = curve.dropna(subset=[split])
-                figure.add_trace(_line(one, index, points[column] / divisor, points, split, thin=one is not run))
+            for split, scored in [(each, name) for each in splits for name in (each, AFTER_STEPS[each])]:
+                if scored in curve and (scored == split or one is run):  # of seeds the mean alone after local steps
+                    points = curve.dropna(subset=[scored])
+                    x = points[column] / divisor
+                    figure.add_trace(_line(one, index, x, points, split, scored, thin=one is not run))
+                    drawn.append(split)
     for index, run in enumerate(runs):
         figure.add_trace(_key(run, index))
     units = {"rounds": "round", "bytes": f"bytes on the wire, both directions ({unit})", "flops": "operations (GFLOP)"}
     named = "operations" if against == "flops" else against.replace("_", " ")
     low, high, cut = style.score_range(runs, splits)
     note = "validation solid, test dashed" if len(splits) > 1 else splits[0]
+    note += AFTER_NOTE if any(AFTER_STEPS[split] in run.curve for run in runs for split in splits) else ""
     note += SEEDS_NOTE if any(run.seeds for run in runs) else ""
     note += "; the first rounds lie off the scale (double-click to see them)" if cut else ""
     marks = style.yardstick_marks(runs)
@@ -71,7 +76,7 @@ def score(
     figure.update_yaxes(title=style.metric_name(runs), range=[low, high])
     style.add_yardsticks(figure, marks, low, high)
     if len(splits) > 1:
-        _add_switch(figure, splits, sum(1 + len(run.seeds) for run in runs))
+        _add_switch(figure, splits, drawn)
     return figure
 
 
@@ -138,16 +143,21 @@ def curve_of(run: StoredRun) -> list[list[float]]:
     return curve
 
 
-def _line(run: StoredRun, index: int, x: pd.Series, points: pd.DataFrame, split: str, thin: bool) -> go.Scatter:
-    first = split == SCORED_SPLITS[0]
+def _line(
+    run: StoredRun, index: int, x: pd.Series, points: pd.DataFrame, split: str, scored: str, thin: bool
+) -> go.Scatter:
+    """A run's line of a split, of the column `scored`: of the model, or of clients' models after local steps."""
+    first, after = split == SCORED_SPLITS[0], scored != split
+    dash = ("longdashdot" if after else "solid") if first else ("dashdot" if after else "dash")
+    said = f"{split} after local steps" if after else split
     return go.Scatter(
         x=x,
-        y=points[split],
-        mode="lines+markers" if first and not thin else "lines",
+        y=points[scored],
+        mode="lines+markers" if first and not thin and not after else "lines",
         line={
             "color": style.run_colour(index),
-            "width": THIN if thin else 2.2 if first else 1.6,
-            "dash": "solid" if first else "dash",
+            "width": THIN if thin or after else 2.2 if first else 1.6,
+            "dash": dash,
         },
         opacity=FAINT if thin else 1,
         marker=_marker(index, 7),
@@ -155,7 +165,7 @@ def _line(run: StoredRun, index: int, x: pd.Series, points: pd.DataFrame, split:
         legendgroup=str(index),
         showlegend=False,
         customdata=np.column_stack([points["round"], points["bytes"].map(human_bytes)]),
-        hovertemplate=f"{style.run_name(run)}, {split} %{{y:.4f}}<br>round %{{customdata[0]}}, %{{customdata[1]}}"
+        hovertemplate=f"{style.run_name(run)}, {said} %{{y:.4f}}<br>round %{{customdata[0]}}, %{{customdata[1]}}"
         "<extra></extra>",
     )
 
@@ -182,12 +192,12 @@ def _key(run: StoredRun, index: int) -> go.Scatter:
     )
 
 
-def _add_switch(figure: go.Figure, splits: Sequence[str], runs: int) -> None:
-    """Buttons that show both splits or one."""
-    lines = list(range(runs * len(splits)))
+def _add_switch(figure: go.Figure, splits: Sequence[str], drawn: Sequence[str]) -> None:
+    """Buttons that show both splits or one; `drawn` is the split of each line, in order."""
+    lines = list(range(len(drawn)))
     choices = {"both": splits, **{split: [split] for split in splits}}
     buttons = [
-        {"label": label, "method": "restyle", "args": [{"visible": [split in shown for split in splits] * runs}, lines]}
+        {"label": label, "method": "restyle", "args": [{"visible": [split in shown for split in drawn]}, lines]}
         for label, shown in choices.items()
     ]
     style.add_buttons(figure, buttons)

@@ -10,7 +10,14 @@ from plotly.subplots import make_subplots
 
 from fedgraft.engine.server.ledger import PURPOSES
 from fedgraft.errors import InputError, printable
-from fedgraft.reports.stored.stored_runs import METRIC_NAMES, StoredRun, check_comparable, joined_yardsticks, single
+from fedgraft.reports.stored.stored_runs import (
+    AFTER_STEPS,
+    METRIC_NAMES,
+    StoredRun,
+    check_comparable,
+    joined_yardsticks,
+    single,
+)
 
 RUN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777")
 RUN_MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "triangle-down", "star", "cross")
@@ -75,7 +82,8 @@ def score_range(runs: Sequence[StoredRun], splits: Sequence[str]) -> tuple[float
     model, or a bad yardstick, can be so far off that the runs would be one flat line.
     """
     runs = single(runs)
-    lines = [run.curve[split].dropna().to_numpy() for run in runs for split in splits]
+    columns = [*splits, *(AFTER_STEPS[split] for split in splits)]
+    lines = [run.curve[column].dropna().to_numpy() for run in runs for column in columns if column in run.curve]
     late = np.concatenate([line[len(line) // 3 :] for line in lines])
     if not len(late):
         late = np.array([score for _, score in joined_yardsticks([run.summary for run in runs])] or [0.0, 1.0])

@@ -8,7 +8,14 @@ from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.stored import comparison
 from fedgraft.reports.stored.seed_groups import SCORES, Group, group_rows, over, shown_difference, shown_over
 from fedgraft.reports.stored.seed_means import run_of
-from fedgraft.reports.stored.stored_runs import AMONG_FEW, METRIC_NAMES, StoredRun, joined_raw_data, joined_yardsticks
+from fedgraft.reports.stored.stored_runs import (
+    AMONG_FEW,
+    METRIC_NAMES,
+    StoredRun,
+    after_local_steps,
+    joined_raw_data,
+    joined_yardsticks,
+)
 
 SCORE_COLUMNS = {"validation": "validation", "test": "test", "test_at_best_validation": "test at best validation"}
 """Columns of the table of scores after the run's, and their headings; further measures follow."""
@@ -40,7 +47,7 @@ class PageTables:
         names: of each run, or group.
         texts: {column: text} of each.
         groups: {heading: text of each} of groups alone: differences, seeds.
-        measures: {heading: text of each} of further measures on test.
+        measures: {heading: text of each} of scores after local steps, and of further measures on test.
         cost_columns: {column: heading} of costs that are known of any.
         best: (column, place) of cells that are the best of runs; none of groups, whose means may differ by chance.
         yardsticks: (name, score on test).
@@ -87,7 +94,7 @@ def page_tables(groups: Sequence[Group], target: float) -> PageTables:
         names=[run.label for run in shown],
         texts=texts,
         groups=_of_groups(several),
-        measures=_measures(groups),
+        measures={**_after_steps(groups), **_measures(groups)},
         cost_columns={name: text for name, text in COST_COLUMNS.items() if any(row[name] is not None for row in table)},
         best={(name, place) for name in best for place, row in enumerate(table) if row[name] == best[name]},
         yardsticks=joined_yardsticks(every),
@@ -106,6 +113,13 @@ def _of_groups(rows: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
     differences = [shown_difference(row) for row in rows]
     columns = {f"difference to {rows[0]['group']}": differences} if any(differences) else {}
     return {**columns, "seeds": [", ".join(map(str, row["seeds"])) for row in rows]}
+
+
+def _after_steps(groups: Sequence[Group]) -> dict[str, list[str]]:
+    """{heading: text of each group} of scores after local steps, where any group has them."""
+    scores = [over([after_local_steps(run.summary) for run in group.runs]) for group in groups]
+    texts = [shown_over(score, "{:.4f}".format) for score in scores]
+    return {"test after local steps": texts} if any(scores) else {}
 
 
 def _measures(groups: Sequence[Group]) -> dict[str, list[str]]:

@@ -13,8 +13,10 @@ from fedgraft.errors import InputError, require_one_of
 from fedgraft.experiment.recipes.units import human_bytes, human_failures, human_seconds
 from fedgraft.reports.stored.seed_groups import open_named
 from fedgraft.reports.stored.stored_runs import (
+    AFTER_LOCAL,
     COSTS,
     StoredRun,
+    after_local_steps,
     default_target,
     joined_raw_data,
     joined_yardsticks,
@@ -34,6 +36,7 @@ _HEADINGS = {
     "validation": "validation",
     "test": "test",
     "test_at_best_validation": "test at\nbest val.",
+    AFTER_LOCAL: "after\nlocal steps",
     "bytes": "bytes",
     "bytes_to_target": "bytes\nto target",
     "rounds_to_target": "after\nrounds",
@@ -87,13 +90,13 @@ def compared(
 
     Returns:
         Rows of: run, folder, data (a fingerprint, None where not known), recipe, dataset, clients, seed, metric,
-        better, rounds, selections, validation, test, test_at_best_validation, bytes, bytes_down, bytes_up, flops,
-        failures ({at what: how often clients failed}), seconds, simulated_seconds, digest, yardsticks, raw_data_bytes
-        (what sending all data once would take),
-        client_alone ({split: what clients reach alone}), target, and bytes_to_target, rounds_to_target,
-        seconds_to_target, simulated_seconds_to_target, flops_to_target, which are None where the target was not
-        reached. Operations, failures and simulated seconds to the target are None where a run of an earlier version has
-        not counted any, and so are raw_data_bytes and client_alone.
+        better, rounds, selections, validation, test, test_at_best_validation, test_after_local_steps (at the best
+        validation after these; None where they are not scored), bytes, bytes_down, bytes_up, flops, failures ({at
+        what: how often clients failed}), seconds, simulated_seconds, digest, yardsticks, raw_data_bytes (what sending
+        all data once would take), client_alone ({split: what clients reach alone}), target, and bytes_to_target,
+        rounds_to_target, seconds_to_target, simulated_seconds_to_target, flops_to_target, which are None where the
+        target was not reached. Operations, failures and simulated seconds to the target are None where a run of an
+        earlier version has not counted any, and so are raw_data_bytes and client_alone.
     """
     if against is not None:
         require_one_of("against", against, COSTS)
@@ -129,8 +132,9 @@ def render(table: Sequence[dict[str, Any]], title: str = "", against: str | None
     drawn = Table(title=title or None, caption=caption, box=box.SIMPLE_HEAD, padding=0)
     drawn.title_justify = drawn.caption_justify = "left"
     reaching = table[0]["target"] is not None
-    costs = _costs(against) if reaching else []
-    columns = [*_SCORES, "bytes", *costs]
+    after = [AFTER_LOCAL] if any(row[AFTER_LOCAL] is not None for row in table) else []
+    costs = _costs(against)[: _MOST_COSTS - len(after)] if reaching else []
+    columns = [*_SCORES, *after, "bytes", *costs]
     drawn.add_column("run", overflow="fold", min_width=8)
     for name in columns:
         drawn.add_column(_HEADINGS[name], justify="right", no_wrap=True)
@@ -148,7 +152,7 @@ def render(table: Sequence[dict[str, Any]], title: str = "", against: str | None
     for name, score in joined_yardsticks(table):
         drawn.add_row(Text(name, style="dim"), "", Text(f"{score:.4f}" + (" " if "test" in best else ""), style="dim"))
     for name, size in joined_raw_data(table):
-        drawn.add_row(Text(name, style="dim"), "", "", "", Text(human_bytes(size), style="dim"))
+        drawn.add_row(Text(name, style="dim"), "", "", "", *("" for _ in after), Text(human_bytes(size), style="dim"))
     return drawn
 
 
@@ -158,7 +162,7 @@ def best_values(table: Sequence[dict[str, Any]]) -> dict[str, float]:
     Totals have no best: a run that stops early is cheap and no better for it. Nor have runs on different data.
     """
     best = {}
-    for name in (*_SCORES, *_TO_TARGET):
+    for name in (*_SCORES, AFTER_LOCAL, *_TO_TARGET):
         values = [row[name] for row in table if row[name] is not None]
         lower = table[0]["better"] == "lower" or name in _TO_TARGET
         if values and (len(values) < len(table) or len(set(values)) > 1):
@@ -176,7 +180,7 @@ def shown(name: str, value: Any) -> str:
         return f"{value / GIGA:.3g} GFLOP"
     if name.startswith(("seconds", "simulated_seconds")):
         return human_seconds(value)
-    if name in _SCORES:
+    if name in (*_SCORES, AFTER_LOCAL):
         return f"{value:.4f}"
     return f"{value:.1f}" if isinstance(value, float) else str(value)
 
@@ -202,6 +206,7 @@ def _row(run: StoredRun, target: float) -> dict[str, Any]:
         "data": run.data,
         **{name: summary[name] for name in ("recipe", "dataset", "clients", "seed", "metric", "better")},
         **{name: summary[name] for name in ("rounds", "selections", *_SCORES)},
+        AFTER_LOCAL: after_local_steps(summary),
         "bytes": summary["bytes"]["total"],
         "bytes_down": summary["bytes"]["down"],
         "bytes_up": summary["bytes"]["up"],

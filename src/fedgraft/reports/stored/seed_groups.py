@@ -15,7 +15,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage.folder_check import EXPERIMENT
 from fedgraft.reports.stored.intervals import Interval, interval
-from fedgraft.reports.stored.stored_runs import StoredRun, open_runs
+from fedgraft.reports.stored.stored_runs import AFTER_LOCAL, StoredRun, after_local_steps, open_runs
 
 SCORE = "test_at_best_validation"
 SCORES = ("validation", "test", SCORE)
@@ -121,9 +121,9 @@ def group_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
 
     Returns:
         Rows of: group (its name), runs (their labels), seeds, metric, better; of validation, test and
-        test_at_best_validation the {"mean", "spread"} over seeds, as `over` has them; bytes, likewise; and, but for the
-        first group and where two seeds are common, difference {"to": the first, "seeds", "mean", "half_width": of its
-        95 % interval by Student's t} of test_at_best_validation, taken seed by seed.
+        test_at_best_validation the {"mean", "spread"} over seeds, as `over` has them; test_after_local_steps and bytes,
+        likewise; and, but for the first group and where two seeds are common, difference {"to": the first, "seeds",
+        "mean", "half_width": of its 95 % interval by Student's t} of test_at_best_validation, taken seed by seed.
     """
     if all(len(group.runs) == 1 for group in groups):
         return []
@@ -152,10 +152,13 @@ def render(rows: Sequence[Mapping[str, Any]]) -> Table:
     drawn = Table(caption=Text(CAPTION, "table.caption"), box=box.SIMPLE_HEAD, padding=0)
     drawn.caption_justify = "left"
     drawn.add_column("group", overflow="fold", min_width=8)
-    for heading in ("seeds", "test at\nbest val.", "bytes", "difference"):
+    after = any(row[AFTER_LOCAL] for row in rows)
+    scores = {SCORE: "test at\nbest val.", **({AFTER_LOCAL: "after\nlocal steps"} if after else {})}
+    for heading in ("seeds", *scores.values(), "bytes", "difference"):
         drawn.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        cells = shown_over(row[SCORE], "{:.4f}".format), shown_over(row["bytes"], human_bytes), shown_difference(row)
+        told = [shown_over(row[name], "{:.4f}".format) for name in scores]
+        cells = *told, shown_over(row["bytes"], human_bytes), shown_difference(row)
         drawn.add_row(*map(Text, (row["group"], str(len(row["seeds"])), *cells)))
     return drawn
 
@@ -182,6 +185,7 @@ def _row(group: Group) -> dict[str, Any]:
         "metric": first.metric,
         "better": first.better,
         **{name: over([run.summary[name] for run in group.runs]) for name in SCORES},
+        AFTER_LOCAL: over([after_local_steps(run.summary) for run in group.runs]),
         "bytes": over([run.summary["bytes"]["total"] for run in group.runs]),
     }
 

@@ -40,6 +40,7 @@ def checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     yield "yardsticks", isinstance(yardsticks, dict) and all(map(_is_score, yardsticks.values()))
     yield "measures", _is_measures(summary.get("measures", {}))
     yield "data", _is_data(summary.get("data"))
+    yield "after_local_steps", _is_after_steps(summary.get("after_local_steps"), curve)
     local = summary.get("local_yardsticks", [])
     yield "local_yardsticks", isinstance(local, list) and all(map(_is_text, local))
     yield "raw_data_bytes", (size := summary.get("raw_data_bytes")) is None or _is_count(size)
@@ -52,6 +53,24 @@ def _is_measures(value: object) -> bool:
     return isinstance(value, dict) and all(
         isinstance(each, dict) and all(map(_is_text, each)) and all(map(_is_score, each.values()))
         for each in value.values()
+    )
+
+
+def _is_after_steps(value: object, curve: object) -> bool:
+    """Return whether it is what `summary.summarise` makes of local steps that are scored, or None."""
+    if value is None:
+        return True
+    if not (isinstance(value, dict) and isinstance(value.get("curve"), dict) and isinstance(curve, list)):
+        return False
+    lines, by_client, round = value["curve"], value.get("test_per_client"), value.get("round")
+    return (
+        (round is None or _is_count(round))
+        and all(split in value and _is_score(value[split]) for split in SCORED_SPLITS)
+        and _is_measures(value.get("measures", {}))
+        and isinstance(by_client, dict)
+        and all(map(_is_score, by_client.values()))
+        and all(isinstance(lines.get(split), list) and len(lines[split]) == len(curve) for split in SCORED_SPLITS)
+        and all(_is_score(score) for split in SCORED_SPLITS for score in lines[split])
     )
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from pandas.api.types import is_integer_dtype
 
 from fedgraft.contracts.scores import first_reaching
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.ledger import DIRECTIONS, LOCAL, PURPOSES, TRAINING, Entry
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, printable
@@ -31,6 +32,8 @@ COSTS = {
     "flops": "flops",
 }
 """{what scores are shown and runs are compared against: column of a run's curve}."""
+AFTER_STEPS = {split: f"{split}_after_steps" for split in SCORED_SPLITS}
+"""{split: column of a curve with the scores of clients' models after local steps}."""
 TARGET_SLACK = 1.002
 """How far the default target is from the best score: near enough to be a result, far enough not to be luck."""
 
@@ -46,6 +49,8 @@ METRIC_NAMES = {
     **{f"{what}_at_{k}": f"{what} at {k} %" for what in ("precision", "recall") for k in (1, 5, 10)},
 }
 """Measures whose names people write otherwise."""
+AFTER_LOCAL = "test_after_local_steps"
+"""What tables of runs call the score of clients' models after local steps."""
 ALONE = "each client alone"
 """What the model reaches where each client trains by itself, as a yardstick's name."""
 ALL_DATA = "all data, sent once"
@@ -134,9 +139,15 @@ class StoredRun:
 
     @cached_property
     def curve(self) -> pd.DataFrame:
-        """One row a scored round, with the columns of `CURVE`; nan where nothing was measured."""
+        """One row a scored round, with the columns of `CURVE`; nan where nothing was measured.
+
+        Where local steps are scored it also has those of `AFTER_STEPS`, values, one for each split.
+        """
         points = [[*point, *[None] * (len(CURVE) - len(point))] for point in self.summary["curve"]]
-        frame = pd.DataFrame(points, columns=list(CURVE)).astype("float64")
+        frame = pd.DataFrame(points, columns=list(CURVE))
+        if (told := self.summary.get("after_local_steps")) is not None:
+            frame = frame.assign(**{AFTER_STEPS[split]: told["curve"][split] for split in AFTER_STEPS})
+        frame = frame.astype("float64")
         return frame.astype({"round": "int64", "bytes": "int64"})
 
     @cached_property
@@ -258,6 +269,12 @@ def default_target(runs: Sequence[StoredRun]) -> float:
     if not scores:
         return math.nan
     return min(scores) * TARGET_SLACK if runs[0].better == "lower" else max(scores) / TARGET_SLACK
+
+
+def after_local_steps(summary: Mapping[str, Any]) -> float | None:
+    """Return the test score of clients' models after local steps, at its best validation; None where there is none."""
+    score: float | None = (summary.get("after_local_steps") or {}).get("test")
+    return score
 
 
 def joined_yardsticks(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:

@@ -2,13 +2,14 @@
 
 from statistics import mean
 
+from fedgraft.reports.studies import after_steps
 from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.panel_runs import PanelRuns, raw_data_text
 
 
 def parts(panel: PanelRuns) -> list[str]:
     """The accuracies of every run in every setting, then what they cost; [] where nothing was run."""
-    return [_accuracies(panel), _yardsticks(panel), _costs(panel)] if panel.runs else []
+    return [_accuracies(panel), *after_steps.part(panel), _yardsticks(panel), _costs(panel)] if panel.runs else []
 
 
 def _accuracies(panel: PanelRuns) -> str:

@@ -10,6 +10,7 @@ from statistics import mean
 from typing import Any, TypeAlias
 
 from fedgraft.reports.stored.intervals import Interval, interval
+from fedgraft.reports.studies import after_steps
 from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.panel_runs import PanelRuns
 
@@ -25,7 +26,8 @@ def parts(panel: PanelRuns) -> list[str]:
     """Accuracies, differences from the reference, rounds to where the reference ends; [] where there is no score."""
     if not (scores := _scores(panel)):
         return []
-    return [_accuracies(panel, scores), _differences(panel, scores), _rounds(panel), _yardsticks(panel)]
+    after = after_steps.part(panel)
+    return [_accuracies(panel, scores), *after, _differences(panel, scores), _rounds(panel), _yardsticks(panel)]
 
 
 def paired(one: Mapping[int, float], other: Mapping[int, float]) -> list[float]:

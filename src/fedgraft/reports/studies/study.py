@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fedgraft.contracts import Task
 from fedgraft.errors import InputError
@@ -29,6 +29,9 @@ from fedgraft.reports.studies.processes import Call, Write, in_processes
 from fedgraft.reports.studies.selection_time import timed
 from fedgraft.reports.studies.stored_results import CELLS, YARDSTICKS, StoredResults, write_result
 from fedgraft.reports.studies.study_files import read_file
+
+AFTER: Final = "after_local_steps"
+"""What of a summary tells of clients' models after local steps."""
 
 
 @dataclass(frozen=True)
@@ -323,8 +326,10 @@ def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
         for point in summary["curve"]
     ]
     failures = {name: count for name, count in summary["failures"].items() if count}
-    kept_too = {"failures": failures} if failures else {}
+    kept_too: dict[str, Any] = {"failures": failures} if failures else {}
     seconds = round(summary["seconds"], 1)
+    if after := summary.get(AFTER):
+        kept_too[AFTER] = {name: after[name] for name in ("round", "validation", "test", "test_per_client")}
     return {**{name: summary[name] for name in kept}, **kept_too, "seconds": seconds, "curve": curve}
 
 
