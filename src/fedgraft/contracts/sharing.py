@@ -1,4 +1,4 @@
-"""Shared how? The contract of sharing methods, and ten abilities."""
+"""Shared how? The contract of sharing methods, and eleven abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -138,6 +138,14 @@ class HiddenSharing(Sharing[State]):
     @abstractmethod
     def fitted(self, width: int) -> Self:
         """Return this method for a hidden layer of this width. Raises `InputError` if it cannot be."""
+
+
+class RespondingSharing(Sharing[State]):
+    """Ability: compare models by what they make of data that are nobody's, which must be a `SyntheticTask`'s."""
+
+    @abstractmethod
+    def fitted(self, width: int) -> Self:
+        """Return this method for responses of this width. Raises `InputError` if it cannot be."""
 
 
 class LinearSharing(Sharing[State]):

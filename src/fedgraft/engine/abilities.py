@@ -36,6 +36,7 @@ from fedgraft.contracts.task_abilities import (
     PublishingTask,
     SeededTask,
     SurveyedTask,
+    SyntheticTask,
     VariantTask,
 )
 from fedgraft.wire.layouts import Arrays
@@ -125,6 +126,9 @@ class Abilities:
 
     observed: cached_property[ObservedTask[Any, Any] | None] = _able("task", ObservedTask)
     """The task, if it says what a model makes of all training examples."""
+
+    responding: cached_property[SyntheticTask[Any, Any] | None] = _able("task", SyntheticTask)
+    """The task, if it says what a model makes of data that are nobody's."""
 
     linear: cached_property[LinearTask[Any, Any] | None] = _able("task", LinearTask, "linear")
     """The task, if its model is linear."""

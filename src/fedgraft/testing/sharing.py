@@ -37,11 +37,12 @@ class Case:
 
     @property
     def method(self) -> Any:
-        """The method, for a hidden layer of the width that the toy model has, or the linear model of these laws."""
+        """The method, for a hidden layer or a response as wide as the toy's, or the linear model of these laws."""
         method = self.cls(**self.options)
         if isinstance(method, contracts.LinearSharing):
             return method.fitted(LINEAR)
-        return method.fitted(HIDDEN) if isinstance(method, contracts.HiddenSharing) else method
+        fits = isinstance(method, contracts.HiddenSharing | contracts.RespondingSharing)
+        return method.fitted(HIDDEN) if fits else method
 
     @property
     def parts(self) -> frozenset[str]:
@@ -52,7 +53,7 @@ class Case:
     @property
     def demands(self) -> bool:
         """True where not every task will do."""
-        return bool(self.parts) or issubclass(self.cls, contracts.HiddenSharing)
+        return bool(self.parts) or issubclass(self.cls, contracts.HiddenSharing | contracts.RespondingSharing)
 
     def toy(self, parted: bool | None = None, **sections: Any) -> Experiment:
         """Return a toy experiment with this method, its model with parts if the method needs any."""

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from fedgraft.contracts import Draw, Indices, Linear, LinearTask, Observations, 
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.task import Loss, example_losses
-from fedgraft.contracts.task_abilities import ObservedTask, PartsTask, VariantTask
+from fedgraft.contracts.task_abilities import ObservedTask, PartsTask, SyntheticTask, VariantTask
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
@@ -126,15 +126,16 @@ class Line(LinearTask[Points, Points]):
 class Plane(nn.Module):
     """A linear map to one number."""
 
-    def __init__(self, width: int, g: torch.Generator) -> None:
+    def __init__(self, width: int, g: torch.Generator, masked: bool = False) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(width, generator=g))
         self.bias = nn.Parameter(torch.zeros(1))
+        self.mask = nn.Parameter(torch.ones(width)) if masked else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return [n] of [n, width]."""
         flops.count(x.numel())
-        return x @ self.weight + self.bias
+        return x @ (self.weight if self.mask is None else self.weight * self.mask) + self.bias
 
 
 @dataclass(frozen=True)
@@ -145,12 +146,22 @@ class PartedLines(Lines):
 
 
 @dataclass(frozen=True)
-class PartedLine(Line, ObservedTask[Points, Points], PartsTask[Points, Points], VariantTask[Points, Points]):
-    """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points."""
+class PartedLine(
+    Line,
+    ObservedTask[Points, Points],
+    PartsTask[Points, Points],
+    SyntheticTask[Points, Points],
+    VariantTask[Points, Points],
+):
+    """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points.
+
+    The third has a `mask` if a method needs one.
+    """
 
     offers: ClassVar[frozenset[str]] = frozenset(
-        {"structure", "head", "generator", "ensemble", "embeddings", "relations"}
+        {"structure", "head", "mask", "generator", "ensemble", "embeddings", "relations"}
     )
+    mask: bool = False
     stochastic: ClassVar[bool] = True
 
     @property
@@ -182,9 +193,24 @@ class PartedLine(Line, ObservedTask[Points, Points], PartsTask[Points, Points], 
             centrality=np.arange(1, len(rows) + 1, dtype=np.float32),
         )
 
+    @property
+    def response_width(self) -> int:
+        """Width of the points."""
+        return self.width
+
+    def synthetic(self, g: np.random.Generator) -> Points:
+        """Draw points."""
+        x = np.abs(g.standard_normal((8, self.width), np.float32))
+        return Points(x, np.zeros(8, np.float32), np.full(8, -1))
+
+    def response(self, model: nn.Module, data: Points) -> Array:
+        """Return the mean of their hidden layer."""
+        assert isinstance(model, Parted)
+        return model.hidden(torch.from_numpy(data.x)).mean(0).numpy(force=True)
+
     def with_parts(self, parts: frozenset[str]) -> "PartedLine":
-        """Return the task as it is."""
-        return self
+        """Return the task, with a mask if that is needed."""
+        return replace(self, mask=self.mask or "mask" in parts)
 
     def together(self, models: Sequence[nn.Module]) -> nn.Module:
         """Return the mean of what models say."""
@@ -200,7 +226,7 @@ class PartedLine(Line, ObservedTask[Points, Points], PartsTask[Points, Points], 
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Draw the sum."""
-        return Parted(self.width, variant if isinstance(variant, int) else 1, g)
+        return Parted(self.width, variant if isinstance(variant, int) else 1, g, self.mask)
 
 
 class Mean(nn.Module):
@@ -232,9 +258,9 @@ class Head(nn.Module):
 class Parted(nn.Module):
     """The sum of a structure, a base and a head."""
 
-    def __init__(self, width: int, rows: int, g: torch.Generator) -> None:
+    def __init__(self, width: int, rows: int, g: torch.Generator, masked: bool = False) -> None:
         super().__init__()
-        self.structure, self.base, self.head = Plane(width, g), Plane(width, g), Head(width, rows, g)
+        self.structure, self.base, self.head = Plane(width, g), Plane(width, g, masked), Head(width, rows, g)
 
     def hidden(self, x: Tensor) -> Tensor:
         """Return the structure's part of each coordinate, [n, width]."""

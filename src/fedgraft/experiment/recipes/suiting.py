@@ -14,6 +14,7 @@ from fedgraft.contracts import (
     LinearTask,
     MovableSharing,
     ReportingSampler,
+    RespondingSharing,
     Sampler,
     Selector,
     ServerOptimizer,
@@ -23,7 +24,7 @@ from fedgraft.contracts import (
 )
 from fedgraft.contracts.data import Data, GivenData
 from fedgraft.contracts.labels import JudgedTask
-from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTask, ProfiledTask
+from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTask, ProfiledTask, SyntheticTask
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
@@ -36,14 +37,27 @@ NO_OPTIMIZER = "none"
 
 
 def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
-    """The sharing method, with the width of the task's hidden layer, or its linear model, if it depends on it."""
+    """The sharing method, with the width of hidden layer or response, or the linear model, that it depends on."""
     if isinstance(sharing, LinearSharing):
         return _solving(sharing, task)
+    if isinstance(sharing, RespondingSharing):
+        return _responding(sharing, task)
     if not isinstance(sharing, HiddenSharing):
         return sharing
     if not isinstance(task, ObservedTask):
         raise _hidden_from(f"sharing {type(sharing).__name__}", task)
     return sharing.fitted(task.hidden_width)
+
+
+def _responding(sharing: RespondingSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
+    """The sharing method, with the width of what models make of data that are nobody's."""
+    if isinstance(task, SyntheticTask):
+        return sharing.fitted(task.response_width)
+    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), SyntheticTask)]
+    raise InputError(
+        f"sharing {type(sharing).__name__} sees what models make of data that are nobody's, which task "
+        f"{type(task).__name__} does not draw; {', '.join(fitting)} does."
+    )
 
 
 def _solving(sharing: LinearSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:

@@ -23,6 +23,7 @@ from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
+from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
 from fedgraft.domains.nodes.training.losses import (
@@ -50,6 +51,7 @@ class Node(
     BalancedClasses[NodeShard, NodeData],
     JudgedByData[NodeShard, NodeData],
     AnsweredNodes,
+    SyntheticNodes,
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
     PlainTask[NodeShard, NodeData],
@@ -89,6 +91,7 @@ class Node(
         generator: whether the model has a generator of neighbours, with which clients mend their parts of the graph
             (FedSage+, Zhang et al., NeurIPS 2021); sharing methods that need one set it. Then neither features nor
             states are shared.
+        mask: whether weights of linear layers have masks; sharing methods that need them set it.
         generated: most neighbours generated for a node, >= 1 (FedSage+: 5).
         hidden: share of its nodes that a client hides from itself to train the generator, in (0, 1) (FedSage+: 0.5).
         elsewhere: nodes of others whose embeddings a client is told, to train the generator to make its own nodes of
@@ -129,6 +132,7 @@ class Node(
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     generator: bool = False
+    mask: bool = False
     generated: int = 5
     hidden: float = 0.5
     elsewhere: int = 64
@@ -171,19 +175,20 @@ class Node(
 
     @cached_property
     def linear(self) -> Linear | None:
-        """Of the features; none beside a generator."""
-        return None if self.generator else super().linear
+        """Of the features; none beside a generator or masks."""
+        return None if self.generator or self.mask else super().linear
 
     @property
     def offers(self) -> frozenset[str]:
-        """A generator of neighbours of raw features, where nothing of those elsewhere is shared; of convolutions."""
+        """Of convolutions masks, and a generator of neighbours of raw features, where nothing elsewhere is shared."""
+        if not isinstance(self.encoder, LayeredEncoder):
+            return frozenset()
         alone = not (self.share_features or self.share_states or self.propagate)
-        fits = isinstance(self.encoder, LayeredEncoder) and alone
-        return frozenset({"generator"} if fits else ())
+        return frozenset({"generator", "mask"} if alone else {"mask"})
 
     def with_parts(self, parts: frozenset[str]) -> Self:
-        """Return this task with a generator, if that is needed."""
-        return replace(self, generator=True) if "generator" in parts else self
+        """Return this task with a generator, or masks, where these are needed."""
+        return replace(self, generator=self.generator or "generator" in parts, mask=self.mask or "mask" in parts)
 
     @cached_property
     def halo_widths(self) -> tuple[int, ...]:
@@ -222,6 +227,8 @@ class Node(
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
         made = super().model(g, variant)
+        if self.mask:
+            made.mask()
         if self.generator:
             assert isinstance(self.encoder, LayeredEncoder), "it was checked"
             made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
