@@ -81,6 +81,13 @@ class Flattering(Node):
         return found._replace(answer=found.label)
 
 
+class Unsteady(Node):
+    """Draws other data each time."""
+
+    def synthetic(self, g):
+        return super().synthetic(np.random.default_rng())
+
+
 class Trusting(Rating):
     def check(self, statistics):
         """Anything goes."""
@@ -123,6 +130,7 @@ def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
         (Everywhere, "what_a_step_reads_lies_in_the_halo"),
         (Mirrored, "addresses_of_the_halo_are_nodes_of_others"),
         (Flattering, "what_examples_are_taken_for_is_what_the_score_counts"),
+        (Unsteady, "what_is_nobodys_is_drawn_alike_and_answered_alike"),
         (Trusting, "nonsense_is_refused_before_it_is_combined"),
         (Fussy, "nonsense_is_refused_before_it_is_combined"),
     ],

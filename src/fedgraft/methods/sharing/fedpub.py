@@ -66,9 +66,9 @@ class FedPUB(
         - Clients pass the random graph through their models, as in the code; in the paper the server does. The graph is
           drawn from the run's seed at both ends, so that it does not travel, and h_i is of the last hidden layer behind
           its ReLU; the code's is before it.
-        - The code takes both penalties of copies without a gradient, so that there they do nothing: `sparsity` and
-          `pull` of 0. Its 1e-3 of the sum of a mask, as a gradient, is far above that of the losses, and under Adam it
-          takes every mask to 0. Here `sparsity` is a hundredth of that, by validation on Cora.
+        - The code takes both penalties of copies without a gradient, so that there they do nothing. As gradients its 1e-3
+          of the sum of a mask is far above what the losses say, and under Adam takes every mask to 0. So `sparsity` is a
+          hundredth of that, and `pull` fifty times its 1e-3, by validation (Cora, CiteSeer).
         - What is below `threshold` in a mask becomes 0 once a round, behind its last step; in the code it counts as 0
           in answers alone.
         - A client that has not been in a cohort yet gets the mean of all models, weighted by examples; the others what
@@ -78,7 +78,7 @@ class FedPUB(
         tau: how sharply a client prefers models that answer as its own, >= 0; 10 (code's default; its script for Cora
             has 3). 0 is a plain mean.
         sparsity: l1, >= 0.
-        pull: l2, >= 0; 1e-3 (code).
+        pull: l2, >= 0.
         threshold: below which an entry of a mask becomes 0, >= 0; 1e-3 (code).
         masked: whether theta * mu is sent; the code sends theta.
         width: of h_i; 0 = as the task has it.
@@ -96,7 +96,7 @@ class FedPUB(
 
     tau: float = 10.0
     sparsity: float = 1e-5
-    pull: float = 1e-3
+    pull: float = 0.05
     threshold: float = 1e-3
     masked: bool = False
     width: int = 0
