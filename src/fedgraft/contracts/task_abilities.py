@@ -280,10 +280,11 @@ class PartsTask(Task[Shard, Prepared]):
 
         "head": the last linear layer is `head.outer.weight` [classes, width]. "structure": parameters `structure.*`.
         "mask": beside weights `NAME.weight` of linear layers `NAME.mask`, by which they are multiplied, at first 1.
-        "generator": parameters `generator.*` and a buffer `generator.frozen`, 1 once they no longer learn. "ensemble":
-        several models can answer as one. "embeddings": tables `embeddings.users` and `embeddings.items` [rows, width],
-        by ids that all clients agree on; the task is stochastic. "relations": attention over friends, `relations.*`,
-        and pseudo-labelled items in training; comes with "embeddings".
+        "refinement": networks `refinement.*` that refine the model's answers, and a buffer `refinement.active`, 1 once
+        they answer. "generator": parameters `generator.*` and a buffer `generator.frozen`, 1 once they no longer learn.
+        "ensemble": several models can answer as one. "embeddings": tables `embeddings.users` and `embeddings.items`
+        [rows, width], by ids that all clients agree on; the task is stochastic. "relations": attention over friends,
+        `relations.*`, and pseudo-labelled items in training; comes with "embeddings".
         """
 
     @abstractmethod

@@ -155,13 +155,14 @@ class PartedLine(
 ):
     """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points.
 
-    The third has a `mask` if a method needs one.
+    The third has a `mask`, and a fourth, the `refinement`, joins the sum once it is active, if a method needs them.
     """
 
     offers: ClassVar[frozenset[str]] = frozenset(
-        {"structure", "head", "mask", "generator", "ensemble", "embeddings", "relations"}
+        {"structure", "head", "mask", "refinement", "generator", "ensemble", "embeddings", "relations"}
     )
     mask: bool = False
+    refinement: bool = False
     stochastic: ClassVar[bool] = True
 
     @property
@@ -209,8 +210,8 @@ class PartedLine(
         return model.hidden(torch.from_numpy(data.x)).mean(0).numpy(force=True)
 
     def with_parts(self, parts: frozenset[str]) -> "PartedLine":
-        """Return the task, with a mask if that is needed."""
-        return replace(self, mask=self.mask or "mask" in parts)
+        """Return the task, with those that are needed of the parts that it has not got anyway."""
+        return replace(self, mask=self.mask or "mask" in parts, refinement=self.refinement or "refinement" in parts)
 
     def together(self, models: Sequence[nn.Module]) -> nn.Module:
         """Return the mean of what models say."""
@@ -226,7 +227,7 @@ class PartedLine(
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Draw the sum."""
-        return Parted(self.width, variant if isinstance(variant, int) else 1, g, self.mask)
+        return Parted(self.width, variant if isinstance(variant, int) else 1, g, self.mask, self.refinement)
 
 
 class Mean(nn.Module):
@@ -255,12 +256,27 @@ class Head(nn.Module):
         return rows.mean(1)
 
 
+class Refinement(Plane):
+    """A plane that is 0 until it is active."""
+
+    active: Tensor
+
+    def __init__(self, width: int, g: torch.Generator) -> None:
+        super().__init__(width, g)
+        self.register_buffer("active", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return [n] of [n, width]."""
+        return super().forward(x) * self.active
+
+
 class Parted(nn.Module):
     """The sum of a structure, a base and a head."""
 
-    def __init__(self, width: int, rows: int, g: torch.Generator, masked: bool = False) -> None:
+    def __init__(self, width: int, rows: int, g: torch.Generator, masked: bool = False, refined: bool = False) -> None:
         super().__init__()
         self.structure, self.base, self.head = Plane(width, g), Plane(width, g, masked), Head(width, rows, g)
+        self.refinement = Refinement(width, g) if refined else None
 
     def hidden(self, x: Tensor) -> Tensor:
         """Return the structure's part of each coordinate, [n, width]."""
@@ -269,7 +285,7 @@ class Parted(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return [n] of [n, width]."""
         total: Tensor = self.structure(x) + self.base(x) + self.head(x)
-        return total
+        return total if self.refinement is None else total + self.refinement(x)
 
 
 def _rows(data: Points, number: int) -> NDArray[np.int64]:

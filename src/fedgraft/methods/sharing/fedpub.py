@@ -66,9 +66,9 @@ class FedPUB(
         - Clients pass the random graph through their models, as in the code; in the paper the server does. The graph is
           drawn from the run's seed at both ends, so that it does not travel, and h_i is of the last hidden layer behind
           its ReLU; the code's is before it.
-        - The code takes both penalties of copies without a gradient, so that there they do nothing. As gradients its 1e-3
-          of the sum of a mask is far above what the losses say, and under Adam takes every mask to 0. So `sparsity` is a
-          hundredth of that, and `pull` fifty times its 1e-3, by validation (Cora, CiteSeer).
+        - The code takes both penalties of copies without a gradient, so that there they do nothing. As gradients its
+          1e-3 of the sum of a mask is far above what the losses say, and under Adam takes every mask to 0. So
+          `sparsity` is a hundredth of that, and `pull` fifty times its 1e-3, by validation (Cora, CiteSeer).
         - What is below `threshold` in a mask becomes 0 once a round, behind its last step; in the code it counts as 0
           in answers alone.
         - A client that has not been in a cohort yet gets the mean of all models, weighted by examples; the others what

@@ -14,6 +14,7 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.task import Loss
 from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
@@ -23,6 +24,7 @@ from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
+from fedgraft.domains.nodes.task.refined_nodes import refined_answers, refining, refining_losses
 from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
@@ -40,10 +42,15 @@ from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.neighgen import Generator, generator_of
 from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
+from fedgraft.domains.nodes.training.refinement import Refinement
 from fedgraft.domains.nodes.training.smoothing import Neighbours
+from fedgraft.domains.nodes.training.topology import View, own_edges
 from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
+
+PARTS = ("generator", "mask", "refinement")
+"""Parts of the model that are had when they are asked for, each an option of the task."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,8 @@ class Node(
         generator: whether the model has a generator of neighbours, with which clients mend their parts of the graph
             (FedSage+, Zhang et al., NeurIPS 2021); sharing methods that need one set it. Then neither features nor
             states are shared.
+        refinement: whether the model has networks that refine its answers inside a client, which take them over once a
+            sharing method says so (AdaFGL, Li et al., ICDE 2024); sharing methods that need them set it.
         mask: whether weights of linear layers have masks; sharing methods that need them set it.
         generated: most neighbours generated for a node, >= 1 (FedSage+: 5).
         hidden: share of its nodes that a client hides from itself to train the generator, in (0, 1) (FedSage+: 0.5).
@@ -133,6 +142,7 @@ class Node(
 
     generator: bool = False
     mask: bool = False
+    refinement: bool = False
     generated: int = 5
     hidden: float = 0.5
     elsewhere: int = 64
@@ -175,20 +185,24 @@ class Node(
 
     @cached_property
     def linear(self) -> Linear | None:
-        """Of the features; none beside a generator or masks."""
-        return None if self.generator or self.mask else super().linear
+        """Of the features; none beside further parts."""
+        return None if self.generator or self.mask or self.refinement else super().linear
 
     @property
     def offers(self) -> frozenset[str]:
-        """Of convolutions masks, and a generator of neighbours of raw features, where nothing elsewhere is shared."""
+        """Of convolutions masks; networks that refine answers, where these depend on no state that was remembered.
+
+        And a generator of neighbours of raw features, where nothing of those elsewhere is shared.
+        """
         if not isinstance(self.encoder, LayeredEncoder):
             return frozenset()
         alone = not (self.share_features or self.share_states or self.propagate)
-        return frozenset({"generator", "mask"} if alone else {"mask"})
+        refines = not (self.share_states or self.aggregates)
+        return frozenset({"mask"} | ({"refinement"} if refines else set()) | ({"generator"} if alone else set()))
 
     def with_parts(self, parts: frozenset[str]) -> Self:
-        """Return this task with a generator, or masks, where these are needed."""
-        return replace(self, generator=self.generator or "generator" in parts, mask=self.mask or "mask" in parts)
+        """Return this task with those parts that are needed."""
+        return replace(self, **{part: getattr(self, part) or part in parts for part in PARTS})
 
     @cached_property
     def halo_widths(self) -> tuple[int, ...]:
@@ -214,6 +228,8 @@ class Node(
         data.weights = self.weights_of(shard, shared)
         if self.smoothing:
             data.neighbours = Neighbours(shard)
+        if self.refinement:
+            data.view = View(own_edges(shard))
         if self._mending is not None:
             seen = self._seen(shard)
             assert isinstance(data.around, Neighbourhoods), "a generator is made of convolutions"
@@ -229,6 +245,9 @@ class Node(
         made = super().model(g, variant)
         if self.mask:
             made.mask()
+        if self.refinement:
+            assert isinstance(self.encoder, LayeredEncoder), "whoever asks for it has looked"
+            made.refinement = Refinement(self.input_width or 1, self.encoder.width, self.classes, self.dropout, g)
         if self.generator:
             assert isinstance(self.encoder, LayeredEncoder), "it was checked"
             made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
@@ -243,8 +262,10 @@ class Node(
                 flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
         return super().look(model, data, seed, losses)
 
-    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
-        """Cross-entropies, float32 [examples], and as long as a generator learns its losses."""
+    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Loss:  # type: ignore[override]
+        """Cross-entropies, float32 [examples], and as long as a generator learns its losses; those of a refinement."""
+        if networks := refining(model):
+            return refining_losses(networks, model, data, data.rows["train"][draw.examples])
         if (part := learning(model, data)) is not None and self._mending is not None:
             nodes, most = data.rows["train"][draw.examples], self._most(draw)
             return self._mending.losses(model, part, data.states, nodes, most, draw.seed)
@@ -252,7 +273,7 @@ class Node(
 
     def loss_and_backward(self, model: nn.Module, data: NodeData, draw: Draw) -> abilities.LossesAndBackward | None:
         """Return where the model has a gradient written by hand."""
-        if not by_hand(model, data) or learning(model, data) is not None:
+        if not by_hand(model, data) or learning(model, data) is not None or refining(model):
             return None
         return losses_with_back(model, *self._step(model, data, draw))
 
@@ -275,6 +296,8 @@ class Node(
 
     def scored(self, model: nn.Module, data: NodeData) -> Array:
         """Return probabilities of all own nodes, float32 [own, classes]."""
+        if networks := refining(model):
+            return refined_answers(networks, model, data)
         return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
 
     def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
@@ -284,7 +307,8 @@ class Node(
         if isinstance(self.encoder, NetworkEncoder):
             return plain_network(model, self.encoder, names, self._read)
         assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
-        require(not self.generator, "task.generator", "false for a model in PyG's own layers", self.generator)
+        for part in ("generator", "refinement"):
+            require(not getattr(self, part), f"task.{part}", "false for a model in PyG's own layers", True)
         widths = [self.input_width, *self.encoder.widths, *([] if model.head else [self.classes])]
         return plain_nodes(model, self.encoder, widths, names, self._read)
 
