@@ -8,6 +8,7 @@ import torch
 
 from fedgraft.contracts import Draw
 from fedgraft.domains.nodes.task.synthetic_nodes import BLOCKS, LINKED, SIZE, block_graph
+from fedgraft.errors import InputError
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gin import GIN
 from fedgraft.methods.models.mlp import MLP
@@ -70,3 +71,22 @@ def test_masks_change_what_a_model_says_and_learn(encoder, head):
             mask.zero_()
         answers = masked.scored(other.eval(), data)
     assert np.allclose(answers, answers[0], atol=1e-6), "without any weight all nodes are alike"
+
+
+def test_an_exported_model_has_its_masks_in_its_weights():
+    masked = task(GCN(hidden=(5,)), mask=True)
+    model = masked.model(torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        for name, each in model.named_parameters():
+            if name.endswith(".mask"):
+                each.copy_(torch.rand(each.shape, generator=torch.Generator().manual_seed(2)))
+    arrays = masked.plain(model, None, {}).arrays
+    assert torch.equal(arrays["head.weight"], model.head.weight * model.head.mask)
+    first = model.convolutions[0].linear
+    assert torch.equal(arrays["convs.0.lin.weight"], (first.weight * first.mask).t())
+
+
+def test_networks_that_refine_answers_are_not_exported():
+    refined = task(GCN(hidden=(5,)), refinement=True, share_states=False)
+    with pytest.raises(InputError, match=r"task\.refinement must be false for a model in PyG's own layers"):
+        refined.plain(refined.model(torch.Generator()), None, {})

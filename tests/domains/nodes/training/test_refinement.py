@@ -90,8 +90,7 @@ def test_networks_learn_and_the_model_does_not():
     ]
     assert own == [], "what it says is taken as it is"
     after = task.evaluate(model.eval(), data)["validation"]
-    assert task.score(after) > task.score(before)
-    assert task.score(after) > 0.9, "blocks have a class each"
+    assert task.score(after) > task.score(before) + 0.1
 
 
 def test_the_topology_is_made_anew_once_the_model_has_changed():
