@@ -47,7 +47,7 @@ def device_of(model: nn.Module) -> torch.device:
 class Maskable(nn.Module):
     """What linear layers have in common: weights, perhaps with a mask."""
 
-    weight: nn.Parameter
+    weight: Tensor
     mask: nn.Parameter | None
 
     def __init__(self) -> None:

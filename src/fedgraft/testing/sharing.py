@@ -41,8 +41,9 @@ class Case:
         method = self.cls(**self.options)
         if isinstance(method, contracts.LinearSharing):
             return method.fitted(LINEAR)
-        fits = isinstance(method, contracts.HiddenSharing | contracts.RespondingSharing)
-        return method.fitted(HIDDEN) if fits else method
+        if isinstance(method, contracts.HiddenSharing | contracts.RespondingSharing):
+            return method.fitted(HIDDEN)
+        return method
 
     @property
     def parts(self) -> frozenset[str]:

@@ -152,7 +152,7 @@ class FedPUB(
             trainer.load(masks)
         own = {name: trained[name] for name in received}
         sent = {name: self._sent(name, array, masks) - received[name] for name, array in own.items()}
-        return {**sent, RESPONSE: trainer.respond()}, {"model": own}
+        return {**sent, RESPONSE: trainer.respond()}, {"model": dict(own)}
 
     def personalise(self, received: Arrays, memory: Tree) -> Arrays:
         """Return theta as trained last; of a client that has not trained yet, what it received."""

@@ -49,9 +49,6 @@ from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
 
-PARTS = ("generator", "mask", "refinement")
-"""Parts of the model that are had when they are asked for, each an option of the task."""
-
 
 @dataclass(frozen=True)
 class Node(
@@ -202,7 +199,12 @@ class Node(
 
     def with_parts(self, parts: frozenset[str]) -> Self:
         """Return this task with those parts that are needed."""
-        return replace(self, **{part: getattr(self, part) or part in parts for part in PARTS})
+        return replace(
+            self,
+            generator=self.generator or "generator" in parts,
+            mask=self.mask or "mask" in parts,
+            refinement=self.refinement or "refinement" in parts,
+        )
 
     @cached_property
     def halo_widths(self) -> tuple[int, ...]:
@@ -243,6 +245,7 @@ class Node(
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
         made = super().model(g, variant)
+        assert isinstance(made, NodeModel)
         if self.mask:
             made.mask()
         if self.refinement:

@@ -62,7 +62,8 @@ class Refinement(nn.Module):
         signal = signed(cosines(states.softmax(1)))
         flops.count(2 * (1 + torch.is_grad_enabled()) * signal.numel() * states.shape[1])
         near, far = ((self.signal(sign * signal) @ states).softmax(1) for sign in (1, -1))
-        return (near - far + states) / 2
+        heard: Tensor = (near - far + states) / 2
+        return heard
 
 
 class Perceptron(nn.Module):
@@ -78,7 +79,7 @@ class Perceptron(nn.Module):
     def forward(self, inputs: States, matrix: Tensor) -> Tensor:
         """Return float32 [nodes, widths[-1]]: features are mapped first, then smoothed, which is the same."""
         state: Tensor = self.first[-1](inputs)
-        for layer in reversed(self.first[:-1]):  # type: ignore[arg-type]
+        for layer in reversed(self.first[:-1]):
             flops.count((1 + torch.is_grad_enabled()) * matrix.shape[0] * state.numel())
             state = matrix @ state + layer(inputs)
         for layer in self.further:

@@ -84,7 +84,8 @@ def own_edges(shard: NodeShard) -> Any:
 def cosines(answers: Tensor) -> Tensor:
     """Return the cosines of all pairs of rows, float [nodes, nodes], 0 of a row with itself."""
     units = answers / answers.norm(dim=1, keepdim=True).clamp(min=1e-9)
-    return (units @ units.t()).fill_diagonal_(0.0)
+    found: Tensor = (units @ units.t()).fill_diagonal_(0.0)
+    return found
 
 
 def normalised(weights: Tensor) -> Tensor:
