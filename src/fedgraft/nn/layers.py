@@ -45,19 +45,16 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 class Maskable(nn.Module):
-    """What linear layers have in common: weights, perhaps with a mask."""
+    """What linear layers have in common: weights, and once they are `masked` a mask of the same shape."""
 
     weight: Tensor
-    mask: nn.Parameter | None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_parameter("mask", None)
+    mask: nn.Parameter
+    masked = False
 
     @property
     def used(self) -> Tensor:
-        """The weights as they are used, times their mask if they have one; of the weights' shape."""
-        return self.weight if self.mask is None else self.weight * self.mask
+        """The weights as they are used, times their mask if they have one."""
+        return self.weight * self.mask if self.masked else self.weight
 
 
 class Linear(nn.Linear, Maskable):
@@ -69,7 +66,7 @@ class Linear(nn.Linear, Maskable):
     def forward(self, input: Tensor) -> Tensor:
         """Return float32 [..., outputs]."""
         _count(input, self.weight)
-        return super().forward(input) if self.mask is None else nn.functional.linear(input, self.used, self.bias)
+        return nn.functional.linear(input, self.used, self.bias) if self.masked else super().forward(input)
 
     def product(self, input: Tensor | Sparse) -> Tensor:
         """Return [rows, outputs] without the bias; a sparse input needs the transposed weights in one piece."""
@@ -149,7 +146,7 @@ def mask(module: nn.Module) -> None:
     """Give the weights of every linear layer of a module a mask of ones; gradients by hand do not know of it."""
     for layer in module.modules():
         if isinstance(layer, Maskable):
-            layer.mask = nn.Parameter(torch.ones_like(layer.weight))
+            layer.mask, layer.masked = nn.Parameter(torch.ones_like(layer.weight)), True
 
 
 MakeLinear: TypeAlias = Callable[..., Linear | RowLinear]

@@ -265,9 +265,9 @@ class Node(
                 flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
         return super().look(model, data, seed, losses)
 
-    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Loss:  # type: ignore[override]
+    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Loss:
         """Cross-entropies, float32 [examples], and as long as a generator learns its losses; those of a refinement."""
-        if networks := refining(model):
+        if self.refinement and (networks := refining(model)):
             return refining_losses(networks, model, data, data.rows["train"][draw.examples])
         if (part := learning(model, data)) is not None and self._mending is not None:
             nodes, most = data.rows["train"][draw.examples], self._most(draw)
@@ -276,7 +276,9 @@ class Node(
 
     def loss_and_backward(self, model: nn.Module, data: NodeData, draw: Draw) -> abilities.LossesAndBackward | None:
         """Return where the model has a gradient written by hand."""
-        if not by_hand(model, data) or learning(model, data) is not None or refining(model):
+        if not by_hand(model, data) or learning(model, data) is not None:
+            return None
+        if self.refinement and refining(model):
             return None
         return losses_with_back(model, *self._step(model, data, draw))
 
@@ -299,7 +301,7 @@ class Node(
 
     def scored(self, model: nn.Module, data: NodeData) -> Array:
         """Return probabilities of all own nodes, float32 [own, classes]."""
-        if networks := refining(model):
+        if self.refinement and (networks := refining(model)):
             return refined_answers(networks, model, data)
         return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
 

@@ -15,6 +15,7 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.linear import Linear, LinearTask
+from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.nodes.base.features import FeatureRows
@@ -217,7 +218,7 @@ class NodeTask(
         """Features and labels of training nodes; classes count by their weights."""
         return regression_of(data, examples, self.labels, data.weights)
 
-    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Tensor:
+    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Loss:
         """Return the labels' losses of the draw's nodes, float32 [nodes]."""
         computed = self._computed(data, draw)
         outputs = data.logits(model, computed, model.training)
