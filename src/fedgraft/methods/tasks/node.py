@@ -1,6 +1,6 @@
 """Node: tell the class of a node of one graph that is cut over clients."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import UnionType
@@ -20,6 +20,7 @@ from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.domains.nodes.base.memory_check import check_matrices
 from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
@@ -219,6 +220,12 @@ class Node(
                 "task 'link' reads none."
             )
         return {**super().known_of(shard), "classes": len(shard.classes), "class_names": shard.classes}
+
+    def fitted(self, shards: Sequence[NodeShard]) -> Self:
+        """Do as other tasks; raise, too, for matrices of nodes that no memory of this machine holds."""
+        if self.refinement:
+            check_matrices(shards)
+        return super().fitted(shards)
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
