@@ -62,8 +62,8 @@ def check_matrices(shards: Sequence[NodeShard], memory_bytes: int | None = None)
     if memory is not None and needed > memory:
         raise InputError(
             "task.refinement has clients keep a number for each pair of their nodes, of "
-            f"{max(s.own for s in shards):,} at the largest: {needed / GB:.1f} GB in all, and this machine has {memory / GB:.1f} GB of memory. More "
-            "clients with fewer nodes each need less."
+            f"{max(s.own for s in shards):,} at the largest: {needed / GB:.1f} GB in all, and this machine has "
+            f"{memory / GB:.1f} GB of memory. More clients with fewer nodes each need less."
         )
 
 
