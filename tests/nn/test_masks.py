@@ -17,10 +17,10 @@ def test_a_mask_multiplies_the_weights(make):
     assert dict(layer.named_parameters()).keys() == {"weight", "bias", "mask"}
     assert torch.equal(layer(inputs), before)
     with torch.no_grad():
-        layer.mask.copy_(torch.tensor([[0.0, 2.0], [1.0, -1.0]]))
+        layer.mask.copy_(torch.tensor([[-1.0, 1.0], [0.0, -2.0]]))
+    assert torch.equal(layer.used, layer.weight * torch.tensor([[0.0, 2.0], [1.0, -1.0]]))
     expected = torch.nn.functional.linear(inputs, weight_of(layer), layer.bias)
     assert torch.allclose(layer(inputs), expected)
-    assert torch.equal(layer.used, layer.weight * layer.mask)
     assert torch.allclose(layer.product(inputs), expected - layer.bias)
     some = Sparse(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), inputs.numpy().ravel(), (2, 2), small=0)
     assert torch.allclose(layer.product(some), expected - layer.bias)
@@ -31,7 +31,7 @@ def test_the_chain_rule():
     mask(layer)
     with torch.no_grad():
         layer.weight.fill_(3.0)
-        layer.mask.fill_(0.5)
+        layer.mask.fill_(-0.5)
     layer(torch.tensor([[2.0]])).backward()
     assert (layer.weight.grad.item(), layer.mask.grad.item()) == (1.0, 6.0)
 

@@ -279,7 +279,7 @@ class PartsTask(Task[Shard, Prepared]):
         """Names of parts that the model can have.
 
         "head": the last linear layer is `head.outer.weight` [classes, width]. "structure": parameters `structure.*`.
-        "mask": beside weights `NAME.weight` of linear layers `NAME.mask`, by which they are multiplied, at first 1.
+        "mask": beside weights `NAME.weight` of linear layers `NAME.mask`, at first 0; they are multiplied by 1 + it.
         "refinement": networks `refinement.*` that refine the model's answers, and a buffer `refinement.active`, 1 once
         they answer. "generator": parameters `generator.*` and a buffer `generator.frozen`, 1 once they no longer learn.
         "ensemble": several models can answer as one. "embeddings": tables `embeddings.users` and `embeddings.items`

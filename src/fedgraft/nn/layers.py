@@ -45,7 +45,10 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 class Maskable(nn.Module):
-    """What linear layers have in common: weights, and once they are `masked` a mask of the same shape."""
+    """What linear layers have in common: weights, and once they are `masked` a mask of the same shape.
+
+    A mask multiplies the weights. It is kept less 1, so that weight decay draws it to 1, where it does nothing.
+    """
 
     weight: Tensor
     mask: nn.Parameter
@@ -54,7 +57,7 @@ class Maskable(nn.Module):
     @property
     def used(self) -> Tensor:
         """The weights as they are used, times their mask if they have one."""
-        return self.weight * self.mask if self.masked else self.weight
+        return self.weight * (1 + self.mask) if self.masked else self.weight
 
 
 class Linear(nn.Linear, Maskable):
@@ -146,7 +149,7 @@ def mask(module: nn.Module) -> None:
     """Give the weights of every linear layer of a module a mask of ones; gradients by hand do not know of it."""
     for layer in module.modules():
         if isinstance(layer, Maskable):
-            layer.mask, layer.masked = nn.Parameter(torch.ones_like(layer.weight)), True
+            layer.mask, layer.masked = nn.Parameter(torch.zeros_like(layer.weight)), True
 
 
 MakeLinear: TypeAlias = Callable[..., Linear | RowLinear]

@@ -130,12 +130,12 @@ class Plane(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(width, generator=g))
         self.bias = nn.Parameter(torch.zeros(1))
-        self.mask = nn.Parameter(torch.ones(width)) if masked else None
+        self.mask = nn.Parameter(torch.zeros(width)) if masked else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return [n] of [n, width]."""
         flops.count(x.numel())
-        return x @ (self.weight if self.mask is None else self.weight * self.mask) + self.bias
+        return x @ (self.weight if self.mask is None else self.weight * (1 + self.mask)) + self.bias
 
 
 @dataclass(frozen=True)

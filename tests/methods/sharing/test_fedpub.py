@@ -67,11 +67,11 @@ def test_without_tau_everybody_gets_the_plain_mean_and_with_a_large_one_itself()
 
 
 def trained(method, received, mask):
-    """The upload, memory and mask after one step of rate 1/2 towards w = 3 and a mask of 0."""
-    targets = {"a.weight": np.array([3, 3], np.float32), "a.mask": np.array([0, 0], np.float32)}
-    trainer = Quadratic(targets, rate=0.5, start={"a.mask": np.array(mask, np.float32)})
+    """The upload, memory and mask after one step of rate 1/2 towards w = 3 and a mask of 0, which is kept less 1."""
+    targets = {"a.weight": np.array([3, 3], np.float32), "a.mask": np.array([-1, -1], np.float32)}
+    trainer = Quadratic(targets, rate=0.5, start={"a.mask": np.array(mask, np.float32) - 1})
     update, memory = method.local_update(trainer, {"a.weight": np.array(received, np.float32)}, None)
-    return update, memory, trainer.read(["a.mask"])["a.mask"].tolist()
+    return update, memory, 1 + trainer.read(["a.mask"])["a.mask"]
 
 
 def test_a_worked_example_at_a_client():
@@ -82,7 +82,7 @@ def test_a_worked_example_at_a_client():
     assert update["a.weight"].tolist() == [1, 0.5]
     assert memory["model"]["a.weight"].tolist() == [2, 2.5]
     assert mask == pytest.approx([0.4, 0])
-    assert update["response"] == pytest.approx([2.25, 0.2]), "of the model as it answers: with the mask as it was cut"
+    assert update["response"] == pytest.approx([2.25, -0.8]), "of the model as it answers: with the mask as it was cut"
     update, memory, _ = trained(FedPUB(sparsity=0.2, threshold=0.2, masked=True, width=2), [1, 2], [1, -0.5])
     assert update["a.weight"] == pytest.approx([2 * 0.4 - 1, -2]), "what is left of theta behind the mask"
     assert memory["model"]["a.weight"].tolist() == [2, 2.5]
@@ -106,7 +106,7 @@ def test_masks_stay_at_their_clients_and_differ():
     memories = {client: wire.unpack(memory) for client, memory in remembered(runtime).items()}
     masks = {client: each["private"]["base.mask"] for client, each in memories.items() if "private" in each}
     assert sorted(masks) == [0, 1, 3]
-    assert not any((mask == 1).all() for mask in masks.values())
+    assert not any((mask == 0).all() for mask in masks.values())
     messages = [message for *_, message in [*runtime.sent, *runtime.received]]
     assert not any(mask.tobytes() in message for mask in masks.values() for message in messages)
     assert [each is None for each in state.sharing["personal"]] == [False, False, True, False, True]

@@ -68,7 +68,7 @@ def test_masks_change_what_a_model_says_and_learn(encoder, head):
     assert all(mask.grad is not None and mask.grad.abs().sum() > 0 for mask in masks.values())
     with torch.no_grad():
         for mask in masks.values():
-            mask.zero_()
+            mask.fill_(-1)
         answers = masked.scored(other.eval(), data)
     assert np.allclose(answers, answers[0], atol=1e-6), "without any weight all nodes are alike"
 
@@ -81,9 +81,9 @@ def test_an_exported_model_has_its_masks_in_its_weights():
             if name.endswith(".mask"):
                 each.copy_(torch.rand(each.shape, generator=torch.Generator().manual_seed(2)))
     arrays = masked.plain(model, None, {}).arrays
-    assert torch.equal(arrays["head.weight"], model.head.weight * model.head.mask)
+    assert torch.equal(arrays["head.weight"], model.head.weight * (1 + model.head.mask))
     first = model.convolutions[0].linear
-    assert torch.equal(arrays["convs.0.lin.weight"], (first.weight * first.mask).t())
+    assert torch.equal(arrays["convs.0.lin.weight"], (first.weight * (1 + first.mask)).t())
 
 
 def test_networks_that_refine_answers_are_not_exported():
