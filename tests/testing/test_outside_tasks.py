@@ -110,6 +110,13 @@ class Changing(Node):
         return super().states(model, data, left_out, int(torch.randint(1 << 30, ())) if left_out != WHOLE else seed)
 
 
+class Unsteady(Node):
+    """Draws other data each time."""
+
+    def synthetic(self, g):
+        return super().synthetic(np.random.default_rng())
+
+
 class Trusting(Rating):
     def check(self, statistics):
         """Anything goes."""
@@ -157,6 +164,7 @@ def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
         (Mislabelled, "what_the_model_makes_of_examples_is_what_their_losses_say"),
         (Directed, "all_nodes_are_seen_as_training_examples_are"),
         (Changing, "a_view_is_drawn_from_its_seed_and_leaves_the_graph_as_it_is"),
+        (Unsteady, "what_is_nobodys_is_drawn_alike_and_answered_alike"),
         (Trusting, "nonsense_is_refused_before_it_is_combined"),
         (Fussy, "nonsense_is_refused_before_it_is_combined"),
     ],

@@ -1,4 +1,4 @@
-"""Shared how? The contract of sharing methods, and twelve abilities."""
+"""Shared how? The contract of sharing methods, and thirteen abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -185,6 +185,14 @@ class RefiningSharing(Sharing[State]):
             network: the task's.
             g: what is drawn from.
         """
+
+
+class RespondingSharing(Sharing[State]):
+    """Ability: compare models by what they make of data that are nobody's, which must be a `SyntheticTask`'s."""
+
+    @abstractmethod
+    def fitted(self, width: int) -> Self:
+        """Return this method for responses of this width. Raises `InputError` if it cannot be."""
 
 
 class LinearSharing(Sharing[State]):

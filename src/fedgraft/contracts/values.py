@@ -354,6 +354,12 @@ class Trainer(Protocol):
     def local_graph(self) -> LocalGraph:
         """A client's part of a graph, and what the model makes of it now; only where the task is a `LocalGraphTask`."""
 
+    def respond(self) -> NDArray[np.float32]:
+        """What the model makes of data that are nobody's now, the same for all clients: float32 [response width].
+
+        Only where the task is a `SyntheticTask`.
+        """
+
     def regression(self) -> Iterator[Regression]:
         """All training examples as a linear model sees them, in parts; only where the task has a `linear` model.
 

@@ -38,6 +38,7 @@ from fedgraft.contracts.task_abilities import (
     SeededTask,
     StructuredTask,
     SurveyedTask,
+    SyntheticTask,
     VariantTask,
 )
 from fedgraft.wire.layouts import Arrays, Layout
@@ -149,6 +150,9 @@ class Abilities:
 
     local_graphs: cached_property[LocalGraphTask[Any, Any] | None] = _able("task", LocalGraphTask)
     """The task, if it shows clients' parts of a graph."""
+
+    responding: cached_property[SyntheticTask[Any, Any] | None] = _able("task", SyntheticTask)
+    """The task, if it says what a model makes of data that are nobody's."""
 
     linear: cached_property[LinearTask[Any, Any] | None] = _able("task", LinearTask, "linear")
     """The task, if its model is linear."""

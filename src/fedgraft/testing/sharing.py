@@ -27,6 +27,8 @@ MODEL = {
 KEPT = {"optimizer": "adam", "learning_rate": 0.05, "keep_moments": True, "proximal": 0.1}
 CLIENTS = 4
 HIDDEN, CLASSES = 3, 2
+OF_TASKS = (contracts.GraphSharing, contracts.HiddenSharing, contracts.RespondingSharing)
+"""Methods that look at more than a model and its losses."""
 LINEAR = contracts.Linear("structure.w", "head.b", 2, 1, classes=False)
 
 
@@ -45,6 +47,8 @@ class Case:
             return method.fitted(LINEAR)
         if isinstance(method, contracts.GraphSharing):
             return method.fitted(PartedLine.classes)
+        if isinstance(method, contracts.RespondingSharing):
+            return method.fitted(HIDDEN)
         return method.fitted(HIDDEN, CLASSES) if isinstance(method, contracts.HiddenSharing) else method
 
     @property
@@ -56,7 +60,7 @@ class Case:
     @property
     def demands(self) -> bool:
         """True where not every task will do."""
-        return bool(self.parts) or issubclass(self.cls, (contracts.GraphSharing, contracts.HiddenSharing))
+        return bool(self.parts) or issubclass(self.cls, OF_TASKS)
 
     def toy(self, parted: bool | None = None, **sections: Any) -> Experiment:
         """Return a toy experiment with this method, its model with parts if the method needs any."""

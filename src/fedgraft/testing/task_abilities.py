@@ -150,6 +150,21 @@ def a_model_makes_of_a_given_graph_what_it_makes_of_a_clients(case: TaskCase) ->
     expect(moved, "gradients must reach the features", features.grad)
 
 
+@LAWS.having(abilities.SyntheticTask)
+def what_is_nobodys_is_drawn_alike_and_answered_alike(case: TaskCase) -> None:
+    """Draw the same data from equal generators, and make the same of them, which depends on the model."""
+    task = case.task
+    assert isinstance(task, abilities.SyntheticTask)
+    model, other = (FlatModel(task.model(torch.Generator().manual_seed(seed))).module.eval() for seed in (1, 2))
+    with torch.no_grad():
+        one, again, further = (
+            task.response(made, task.synthetic(np.random.default_rng(3))) for made in (model, model, other)
+        )
+    expect(one.shape == (task.response_width,) and one.dtype == np.float32, "a response must be of its width", one)
+    expect(np.array_equal(one, again), "equal draws must get equal responses", one, again)
+    expect(not np.array_equal(one, further), "another model must make something else of them", one, further)
+
+
 @LAWS.having(LinearTask)
 def a_linear_model_sees_the_inputs_that_are_told(case: TaskCase) -> None:
     """Keep an example's loss where weights and bias move so that its outputs stay, and change it where they do not."""

@@ -191,6 +191,16 @@ class LocalTrainer:
         self._flat.module.train()
         return seen
 
+    def respond(self) -> NDArray[np.float32]:
+        """What the model makes of data that are nobody's, float32 [response width]."""
+        if (responding := self._plan.responding) is None:
+            raise FedgraftError(f"{type(self._task).__name__} draws no data that are nobody's.")
+        self._catch_up()
+        with torch.no_grad():
+            made: NDArray[np.float32] = responding.response(self._flat.module.eval(), self._plan.synthetic)
+        self._flat.module.train()
+        return made
+
     def regression(self) -> Iterator[Regression]:
         """All training examples as a linear model sees them, in parts of `PART`."""
         linear, count = self._plan.linear, self._task.examples(self._data)

@@ -17,6 +17,7 @@ from fedgraft.contracts import (
     MovableSharing,
     RefiningSharing,
     ReportingSampler,
+    RespondingSharing,
     Sampler,
     Selector,
     ServerOptimizer,
@@ -33,6 +34,7 @@ from fedgraft.contracts.task_abilities import (
     ObservedTask,
     ProfiledTask,
     StructuredTask,
+    SyntheticTask,
 )
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.errors import InputError, nearest, require
@@ -49,6 +51,8 @@ def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
     """The sharing method, with what it must know of the task: its hidden layer, linear model or number of classes."""
     if isinstance(sharing, LinearSharing):
         return _solving(sharing, task)
+    if isinstance(sharing, RespondingSharing):
+        return _responding(sharing, task)
     if isinstance(sharing, GraphSharing):
         if not isinstance(task, LocalGraphTask):
             raise _not_shown("looks at clients' parts of a graph whose nodes are classified", sharing, task)
@@ -71,6 +75,17 @@ def _not_shown(needs: str, sharing: Sharing[Any], task: Task[Any, Any]) -> Input
     return InputError(
         f"sharing {type(sharing).__name__} {needs}, which task {type(task).__name__} does not show; "
         f"{', '.join(fitting)} {'does' if len(fitting) == 1 else 'do'}."
+    )
+
+
+def _responding(sharing: RespondingSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
+    """The sharing method, with the width of what models make of data that are nobody's."""
+    if isinstance(task, SyntheticTask):
+        return sharing.fitted(task.response_width)
+    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), SyntheticTask)]
+    raise InputError(
+        f"sharing {type(sharing).__name__} sees what models make of data that are nobody's, which task "
+        f"{type(task).__name__} does not draw; {', '.join(fitting)} does."
     )
 
 
