@@ -48,7 +48,7 @@ from fedgraft.contracts.sharing import (
     StructuredSharing,
     TrackingSharing,
 )
-from fedgraft.contracts.structure import Augmentation, Structure, StructurePenalty
+from fedgraft.contracts.structure import Augmentation, LocalGraph, Structure, StructurePenalty
 from fedgraft.contracts.task import Prepared, Shard, Task
 from fedgraft.contracts.values import (
     ClientFailed,
@@ -58,7 +58,6 @@ from fedgraft.contracts.values import (
     HaloRows,
     HiddenPenalty,
     Indices,
-    LocalGraph,
     Observations,
     Outcome,
     Penalty,

@@ -1,7 +1,7 @@
 """What a model makes of all of a client's nodes: values by which the structure of a graph takes part in training."""
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +21,25 @@ class Structure(NamedTuple):
     hidden: NDArray[np.float32]
     examples: NDArray[np.int64]
     edges: NDArray[np.int64]
+
+
+class LocalGraph(NamedTuple):
+    """A client's own part of a graph, and what a model makes of it; nothing of nodes elsewhere.
+
+    Args:
+        probabilities: float32 [nodes, classes], of each own node, whether it has a label or not.
+        features: float32 [nodes, features], an array or a `scipy.sparse.csr_matrix`; of a `GraphNetworkTask` as its
+            model reads them.
+        edges: int64 [2, edges], nodes that are joined, each pair once either way; none is joined to itself.
+        examples: int64 [examples], which nodes the training examples are.
+        label: int64 [examples], their classes.
+    """
+
+    probabilities: NDArray[np.float32]
+    features: Any
+    edges: NDArray[np.int64]
+    examples: NDArray[np.int64]
+    label: NDArray[np.int64]
 
 
 class Augmentation(NamedTuple):

@@ -10,9 +10,8 @@ import pandas as pd
 import torch
 
 from fedgraft.contracts.randomness import generator
-from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.contracts.task import Prepared, Shard, Task
-from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, LocalGraph, Observations, Questions
+from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observations, Questions
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
@@ -178,36 +177,6 @@ class ObservedTask(Task[Shard, Prepared]):
     @abstractmethod
     def observe(self, model: torch.nn.Module, data: Prepared) -> Observations:
         """Return `Observations` in the order of the training examples; called without gradient recording."""
-
-
-class StructuredTask(ObservedTask[Shard, Prepared]):
-    """Ability: say what a model makes of all of a client's nodes, and which of them are neighbours."""
-
-    @abstractmethod
-    def states(
-        self, model: torch.nn.Module, data: Prepared, left_out: Augmentation = WHOLE, seed: int = 0
-    ) -> torch.Tensor:
-        """Return the last hidden layer over all of a client's nodes, float32 [nodes, width].
-
-        The model looks at the graph less what is left out of it, drawn from the seed.
-        """
-
-    @abstractmethod
-    def edges(self, data: Prepared) -> tuple[Indices, Indices]:
-        """Return `examples` and `edges` of `Structure`."""
-
-
-class LocalGraphTask(Task[Shard, Prepared]):
-    """Ability: show a client's part of a graph whose nodes are classified, and what a model makes of all of them."""
-
-    @property
-    @abstractmethod
-    def classes(self) -> int:
-        """How many classes there are."""
-
-    @abstractmethod
-    def local_graph(self, model: torch.nn.Module, data: Prepared) -> LocalGraph:
-        """Return `LocalGraph`; called without gradient recording."""
 
 
 class SyntheticTask(Task[Shard, Prepared]):

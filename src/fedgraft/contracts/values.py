@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts.structure import WHOLE, Augmentation, Structure, StructurePenalty
+from fedgraft.contracts.structure import WHOLE, Augmentation, LocalGraph, Structure, StructurePenalty
 from fedgraft.errors import require, require_one_of
 from fedgraft.wire.layouts import Arrays
 
@@ -255,25 +255,6 @@ class Observations(NamedTuple):
     correct: NDArray[np.bool_]
     centrality: NDArray[np.float32]
     labels: Indices
-
-
-class LocalGraph(NamedTuple):
-    """A client's own part of a graph, and what a model makes of it; nothing of nodes elsewhere.
-
-    Args:
-        probabilities: float32 [nodes, classes], of each own node, whether it has a label or not.
-        features: float32 [nodes, features], an array or a `scipy.sparse.csr_matrix`; of a `GraphNetworkTask` as its
-            model reads them.
-        edges: int64 [2, edges], nodes that are joined, each pair once either way; none is joined to itself.
-        examples: int64 [examples], which nodes the training examples are.
-        label: int64 [examples], their classes.
-    """
-
-    probabilities: NDArray[np.float32]
-    features: Any
-    edges: Indices
-    examples: Indices
-    label: Indices
 
 
 HiddenPenalty = Callable[[torch.Tensor, Indices], torch.Tensor]

@@ -24,19 +24,18 @@ from fedgraft.contracts import (
     TrackingSharing,
 )
 from fedgraft.contracts.detailed_scores import DetailedScores
+from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
 from fedgraft.contracts.smoothing import SmoothingTask
 from fedgraft.contracts.staged_statistics import StagedTask
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
     HaloTask,
-    LocalGraphTask,
     ManualGradientTask,
     NeighbourSamplingTask,
     ObservedTask,
     ProfiledTask,
     PublishingTask,
     SeededTask,
-    StructuredTask,
     SurveyedTask,
     SyntheticTask,
     VariantTask,

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Correction, Draw, HiddenPenalty, Indices, Observations, Penalty, Projection, Stage
-from fedgraft.contracts.structure import WHOLE, Augmentation, Structure, StructurePenalty
+from fedgraft.contracts import Correction, Draw, HiddenPenalty, Indices, Penalty, Projection, Stage
+from fedgraft.contracts.structure import WHOLE, StructurePenalty
 from fedgraft.contracts.task import Loss, example_losses
-from fedgraft.contracts.values import LocalGraph, Losses, Regression
+from fedgraft.contracts.values import Losses, Regression
+from fedgraft.engine.client.model_views import ModelViews
 from fedgraft.engine.client.training_run import Done, Hooks, Walk, clip
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.training import Moments, Optimizer
@@ -39,7 +40,7 @@ class Paused(Exception):
         self.asked = asked
 
 
-class LocalTrainer:
+class LocalTrainer(ModelViews):
     """One client's round of training (the `Trainer` of the contracts).
 
     `flat` is the worker's model, as it was loaded last, and `optimizer` is over it. `sampler_state` is what the sampler
@@ -71,8 +72,9 @@ class LocalTrainer:
         moments: Sequence[Moments] = (),
         waits: bool = True,
     ) -> None:
-        self._plan, self._task, self._sampler, self._training = plan, plan.task, plan.sampler, plan.training
-        self._flat, self._optimizer, self._data, self._g = flat, optimizer, data, g
+        super().__init__(plan, flat, data)
+        self._task, self._sampler, self._training = plan.task, plan.sampler, plan.training
+        self._optimizer, self._g = optimizer, g
         self.learning_rate, self.client, self.collects = learning_rate, client, collects
         self.sampler_state = sampler_state
         self.steps = 0
@@ -80,7 +82,6 @@ class LocalTrainer:
         self._loss = 0.0
         self._loss_sq = 0.0
         self._seen: list[NDArray[np.float32]] = []
-        self._observed: tuple[int, Observations] | None = None  # by steps: who looks sees the same
         self._guidance, self._fresh_rows = guidance or {}, fresh_rows
         self._waits = plan.refreshes > 0 and collects and waits
         self._looks = (plan.observing is not None or plan.halo is not None) and parked is None
@@ -158,59 +159,14 @@ class LocalTrainer:
             self._watch()
         self._note_done()
 
-    def observe(self) -> Observations:
-        """What the model makes of all training examples now."""
-        observed = self._plan.observed
-        if observed is None:
-            raise FedgraftError(f"{type(self._task).__name__} does not tell what a model makes of its examples.")
-        self._catch_up()
-        if self._observed is None or self._observed[0] != self.steps:
-            with torch.no_grad():
-                self._observed = self.steps, observed.observe(self._flat.module.eval(), self._data)
-            self._flat.module.train()
-        return self._observed[1]
-
-    def structure(self, left_out: Augmentation = WHOLE) -> Structure:
-        """What the model makes of all nodes now, and their edges; less what is left out of the graph."""
-        structured = self._plan.structured
-        if structured is None:
-            raise FedgraftError(f"{type(self._task).__name__} does not tell what a model makes of nodes.")
-        self._catch_up()
-        with torch.no_grad():
-            self._view = self._view or (self._seed() if left_out != WHOLE else 0)  # a round taken up sees it again
-            hidden = structured.states(self._flat.module.eval(), self._data, left_out, self._view).numpy(force=True)
-        self._flat.module.train()
-        return Structure(hidden, *structured.edges(self._data))
-
-    def local_graph(self) -> LocalGraph:
-        """A client's part of a graph, and what the model makes of it now."""
-        assert self._plan.local_graphs is not None, "it was checked"
-        self._catch_up()
-        with torch.no_grad():
-            seen = self._plan.local_graphs.local_graph(self._flat.module.eval(), self._data)
-        self._flat.module.train()
-        return seen
-
-    def respond(self) -> NDArray[np.float32]:
-        """What the model makes of data that are nobody's, float32 [response width]."""
-        if (responding := self._plan.responding) is None:
-            raise FedgraftError(f"{type(self._task).__name__} draws no data that are nobody's.")
-        self._catch_up()
-        with torch.no_grad():
-            made: NDArray[np.float32] = responding.response(self._flat.module.eval(), self._plan.synthetic)
-        self._flat.module.train()
-        return made
-
     def regression(self) -> Iterator[Regression]:
         """All training examples as a linear model sees them, in parts of `PART`."""
         linear, count = self._plan.linear, self._task.examples(self._data)
         if linear is None:
             raise FedgraftError(f"{type(self._task).__name__} has no linear model with these options.")
         if not self.examples:
-            self._catch_up()
-            with torch.no_grad():
-                self._seen.append(self._losses(self._flat.module.eval(), self._seed() if self._plan.seeds_draws else 0))
-            self._flat.module.train()
+            with self._looking() as model:
+                self._seen.append(self._losses(model, self._seed() if self._plan.seeds_draws else 0))
             self.examples = count
         return (linear.regression(self._data, np.arange(at, min(at + PART, count))) for at in range(0, count, PART))
 

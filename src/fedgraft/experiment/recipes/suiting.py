@@ -27,13 +27,12 @@ from fedgraft.contracts import (
     Task,
 )
 from fedgraft.contracts.data import Data, GivenData
+from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.task_abilities import (
-    LocalGraphTask,
     NeighbourSamplingTask,
     ObservedTask,
     ProfiledTask,
-    StructuredTask,
     SyntheticTask,
 )
 from fedgraft.engine.plan import REPORTED, SCORE, Plan

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, LocalGraph, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.graph_abilities import LocalGraphTask
 from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
@@ -63,7 +64,7 @@ class Node(
     AnsweredNodes,
     ObservedNodes,
     GraphNetworkTask[NodeShard, NodeData],
-    abilities.LocalGraphTask[NodeShard, NodeData],
+    LocalGraphTask[NodeShard, NodeData],
     SyntheticNodes,
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],

@@ -13,6 +13,7 @@ from fedgraft.contracts import Draw, LocalGraph, Observations, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import MetapathEncoder
+from fedgraft.contracts.graph_abilities import LocalGraphTask
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.examples import scaled
@@ -42,7 +43,7 @@ class TypedNode(
     LabelledTask[TypedGraph, TypedData],
     ClassifyingTask[TypedGraph, TypedData],
     abilities.FittedTask[TypedGraph, TypedData],
-    abilities.LocalGraphTask[TypedGraph, TypedData],
+    LocalGraphTask[TypedGraph, TypedData],
     abilities.ObservedTask[TypedGraph, TypedData],
     abilities.PartsTask[TypedGraph, TypedData],
     abilities.PooledTask[TypedGraph, TypedData],

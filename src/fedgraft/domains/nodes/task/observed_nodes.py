@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Indices, Observations
 from fedgraft.contracts.encoder import NetworkEncoder
+from fedgraft.contracts.graph_abilities import StructuredTask
 from fedgraft.contracts.structure import WHOLE, Augmentation
-from fedgraft.contracts.task_abilities import StructuredTask
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.augmented_graph import augmented
