@@ -14,6 +14,7 @@ from helpers.laws import held
 
 CASES = {
     **{name: (name, {}) for name in discovery.names("sharing")},
+    "adafgl, both steps": ("adafgl", {"rounds": 2, "epochs": 2}),
     "cefgl, both answer": ("cefgl", {"answers": "both"}),
     "fedala, all layers": ("fedala", {"adaptive": ("",)}),
     "gcfl, splitting": ("gcfl", {"mean_norm": 10.0, "max_norm": 0.0, "smallest": 1, "after": 0}),

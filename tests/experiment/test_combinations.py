@@ -31,7 +31,19 @@ NEEDS_OPTIONS = {
     },
 }
 """Codecs that hold others, and what makes a whole network."""
-NOT_FOR_GRAPHS = {"gat", "han", "metapath_means", "fedsage_plus", "fedgnn", "fesog", "ridge"}
+NOT_FOR_GRAPHS = {
+    "gat",
+    "han",
+    "metapath_means",
+    "fedsage_plus",
+    "fedgnn",
+    "fesog",
+    "fedgta",
+    "fedtad",
+    "fedpub",
+    "adafgl",
+    "ridge",
+}
 TOLD_BY_A_SAMPLER = {"rafhgl": "active"}
 """Selectors that choose by what a sampler reports, and the sampler that does."""
 TINY = {

@@ -12,6 +12,17 @@ OFTEN = {"rounds": 6, "yardsticks": [], "checkpoint.every_seconds": 0}
 IN_ONE_PROCESS = {"runtime.workers": 0}
 DROPPING = {"dropout.rate": 0.2}
 MOLECULES = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8}
+NODES = {
+    "data.name": "blocks",
+    "data.nodes": 90,
+    "data.classes": 3,
+    "data.clients": 4,
+    "data.features": 8,
+    "model": {"name": "gcn", "hidden": [6, 5]},
+    "selector": "all",
+    "sampler": "all",
+    "task.share_states": False,
+}
 PAPERS = {"data.papers": 30, "data.clients": 4, "selector.clients": 2}
 SHOPS = {
     "data.name": "shops",
@@ -32,11 +43,16 @@ LATE = {
         {"examples_per_second": speed, "mbit_down": 10, "mbit_up": 5, "availability": 0.9} for speed in (9000, 200, 300)
     ],
 }
+BLOCKS = {"data.name": "blocks", "data.nodes": 120, "data.clients": 4, "model.hidden": [8, 8], "selector.name": "all"}
 OF_USERS_AND_ITEMS = {"fedgnn", "fesog"}
+OF_NODES = {"adafgl", "fedgta", "fedpub", "fedtad"}
 SURVIVES_ELSEWHERE = {"fedsage_plus", "ridge"}
 """In tests of their own."""
-OF_GRAPHS = sorted({*discovery.names("sharing")} - OF_USERS_AND_ITEMS - SURVIVES_ELSEWHERE)
-OPTIONS = {"gcfl": {"sharing.after": 1, "sharing.mean_norm": 9.0, "sharing.max_norm": 0.0, "sharing.series": True}}
+OF_GRAPHS = sorted({*discovery.names("sharing")} - OF_USERS_AND_ITEMS - OF_NODES - SURVIVES_ELSEWHERE)
+OPTIONS = {
+    "gcfl": {"sharing.after": 1, "sharing.mean_norm": 9.0, "sharing.max_norm": 0.0, "sharing.series": True},
+    "adafgl": {"sharing.rounds": 3},
+}
 SELECTORS = ["all", "random", "oort", "fedacs", "reputation_ucb", "rpfl"]
 FIRST = 12
 """The write to disk at which a run is killed first."""
@@ -50,6 +66,12 @@ workers = pytest.mark.parametrize(
 def of_graphs(name):
     changes = MOLECULES | OFTEN | IN_ONE_PROCESS | DROPPING | CODEC | OPTIONS.get(name, {})
     return load("cefgl", {**changes, "sharing.name": name})
+
+
+def of_nodes(name):
+    moments = {"training.keep_moments": True, "task.dropout": 0.5}
+    changes = NODES | OFTEN | IN_ONE_PROCESS | DROPPING | CODEC | moments | OPTIONS.get(name, {})
+    return load("fedall", {**changes, "sharing.name": name})
 
 
 def of_ratings(recipe):
@@ -85,9 +107,26 @@ def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(whole_run, tmp_
     killed_and_resumed(whole_run(of_graphs(name), (FIRST,)), tmp_path / "run", dying, kills=(7, 11, 18))
 
 
+@pytest.mark.parametrize("name", sorted(OF_NODES))
+def test_what_clients_have_of_their_own_on_nodes_survives_it(whole_run, tmp_path, dying, name):
+    killed_and_resumed(whole_run(of_nodes(name), (FIRST,)), tmp_path / "run", dying)
+
+
+@slow
+@pytest.mark.parametrize("name", sorted(OF_NODES))
+def test_what_clients_have_of_their_own_on_nodes_survives_it_again_and_again(whole_run, tmp_path, dying, name):
+    killed_and_resumed(whole_run(of_nodes(name), (FIRST,)), tmp_path / "run", dying, kills=(7, 11, 18))
+
+
 @pytest.mark.parametrize("name", sorted(OF_USERS_AND_ITEMS))
 def test_tables_of_users_and_items_survive_it(whole_run, tmp_path, dying, name):
     killed_and_resumed(whole_run(of_ratings(name), (FIRST,)), tmp_path / "run", dying)
+
+
+@pytest.mark.parametrize("name", sorted(OF_NODES))
+def test_what_looks_at_graphs_of_nodes_survives_it(whole_run, tmp_path, dying, name):
+    changes = BLOCKS | OFTEN | IN_ONE_PROCESS | DROPPING | CODEC | {"sharing.name": name}
+    killed_and_resumed(whole_run(load("fedall", changes), (FIRST,)), tmp_path / "run", dying)
 
 
 @slow

@@ -35,6 +35,9 @@ class Quadratic:
     def difference(self, start):
         return {name: array - start[name] for name, array in self.read(list(start)).items()}
 
+    def respond(self):
+        return np.array([value.mean() for value in self.read().values()], np.float32)
+
     def run(self, penalty=None, correct_gradient=None, project=None, epochs=None, frozen=()):
         assert penalty is None
         for _ in range(self.planned if epochs is None else epochs):

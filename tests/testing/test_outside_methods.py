@@ -14,6 +14,7 @@ from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.han import HAN
 from fedgraft.methods.models.metapath_means import MetapathMeans
 from fedgraft.methods.one_model import OneModel, moved
+from fedgraft.methods.sharing.fedtad import FedTAD
 from fedgraft.testing import (
     Bench,
     check_codec,
@@ -83,6 +84,12 @@ class Gossiping(Mean):
         return trainer.difference(received), {"tuple": (1, 2)}
 
 
+class Careless(FedTAD):
+    def refined(self, before, merged, updates, network, g):
+        merged.update(super().refined(before, merged, updates, network, g))
+        return merged
+
+
 TIMES = []
 
 
@@ -95,6 +102,8 @@ class Counting(Mean):
 
 def test_a_sharing_method_from_outside():
     check_sharing(Mean)
+    assert broken(check_sharing, Careless) == ["what_is_refined_can_be_stored_and_repeats_itself"]
+
     assert "local_steps_that_are_scored_leave_no_trace" in broken(check_sharing, Counting)
     assert broken(check_sharing, Drifting) == ["nothing_given_is_mutated_and_states_survive_the_wire"]
     assert "learns_and_keeps_private_names_off_the_wire" in broken(check_sharing, Gossiping)

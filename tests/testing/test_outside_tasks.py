@@ -76,6 +76,17 @@ class Mirrored(Node):
         }
 
 
+class OneWay(Node):
+    def local_graph(self, model, data):
+        seen = super().local_graph(model, data)
+        return seen._replace(edges=seen.edges[:, seen.edges[0] < seen.edges[1]])
+
+
+class Unjoined(Node):
+    def on_graph(self, model, features, edges):
+        return super().on_graph(model, features, edges[:, :0])
+
+
 class Flattering(Node):
     def classified(self, model, shard, data, remembered):
         found = super().classified(model, shard, data, remembered)
@@ -88,7 +99,7 @@ class Mislabelled(Node):
         return seen._replace(labels=(seen.labels + 1) % self.classes)
 
 
-class OneWay(Node):
+class Directed(Node):
     def edges(self, data):
         examples, edges = super().edges(data)
         return examples, edges[:, edges[0] < edges[1]]
@@ -97,6 +108,13 @@ class OneWay(Node):
 class Changing(Node):
     def states(self, model, data, left_out=WHOLE, seed=0):
         return super().states(model, data, left_out, int(torch.randint(1 << 30, ())) if left_out != WHOLE else seed)
+
+
+class Unsteady(Node):
+    """Draws other data each time."""
+
+    def synthetic(self, g):
+        return super().synthetic(np.random.default_rng())
 
 
 class Trusting(Rating):
@@ -140,10 +158,13 @@ def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
         (Repeating, "rows_are_returned_once_after_they_changed"),
         (Everywhere, "what_a_step_reads_lies_in_the_halo"),
         (Mirrored, "addresses_of_the_halo_are_nodes_of_others"),
+        (OneWay, "a_local_graph_is_of_all_own_nodes_and_of_the_edges_between_them"),
+        (Unjoined, "a_model_makes_of_a_given_graph_what_it_makes_of_a_clients"),
         (Flattering, "what_examples_are_taken_for_is_what_the_score_counts"),
         (Mislabelled, "what_the_model_makes_of_examples_is_what_their_losses_say"),
-        (OneWay, "all_nodes_are_seen_as_training_examples_are"),
+        (Directed, "all_nodes_are_seen_as_training_examples_are"),
         (Changing, "a_view_is_drawn_from_its_seed_and_leaves_the_graph_as_it_is"),
+        (Unsteady, "what_is_nobodys_is_drawn_alike_and_answered_alike"),
         (Trusting, "nonsense_is_refused_before_it_is_combined"),
         (Fussy, "nonsense_is_refused_before_it_is_combined"),
     ],

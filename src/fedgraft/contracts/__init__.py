@@ -16,6 +16,7 @@ beside the contract, which a method inherits where it needs it. The engine's pla
 
 from fedgraft.contracts.aggregation import Aggregation
 from fedgraft.contracts.codec import Codec
+from fedgraft.contracts.graph_network import GraphNetwork, GraphNetworkTask
 from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.runtime import Runtime, RuntimeOptions
 from fedgraft.contracts.sampler import (
@@ -32,12 +33,15 @@ from fedgraft.contracts.selector import ExplainedSelector, ProbingSelector, Sele
 from fedgraft.contracts.server_optimizer import ServerOptimizer
 from fedgraft.contracts.sharing import (
     ExtendedSharing,
+    GraphSharing,
     GroupedSharing,
     HiddenSharing,
     LinearSharing,
     MovableSharing,
     PartsSharing,
     PersonalSharing,
+    RefiningSharing,
+    RespondingSharing,
     Sharing,
     SilentSharing,
     StagedSharing,
@@ -54,6 +58,7 @@ from fedgraft.contracts.values import (
     HaloRows,
     HiddenPenalty,
     Indices,
+    LocalGraph,
     Observations,
     Outcome,
     Penalty,
@@ -81,6 +86,9 @@ __all__ = [
     "Draw",
     "ExplainedSelector",
     "ExtendedSharing",
+    "GraphNetwork",
+    "GraphNetworkTask",
+    "GraphSharing",
     "GroupedSharing",
     "GuidedSampler",
     "Halo",
@@ -92,6 +100,7 @@ __all__ = [
     "Linear",
     "LinearSharing",
     "LinearTask",
+    "LocalGraph",
     "MovableSharing",
     "Observations",
     "ObservingSampler",
@@ -104,9 +113,11 @@ __all__ = [
     "ProbingSelector",
     "Projection",
     "Questions",
+    "RefiningSharing",
     "RefreshingSampler",
     "Regression",
     "ReportingSampler",
+    "RespondingSharing",
     "Runtime",
     "RuntimeOptions",
     "Sampler",

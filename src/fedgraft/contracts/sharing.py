@@ -1,4 +1,4 @@
-"""Shared how? The contract of sharing methods, and twelve abilities."""
+"""Shared how? The contract of sharing methods, and thirteen abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -6,6 +6,7 @@ from typing import ClassVar, Generic, Self
 
 import numpy as np
 
+from fedgraft.contracts.graph_network import GraphNetwork
 from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.values import State, Trainer, Update
 from fedgraft.wire.layouts import Arrays, Layout, Tree
@@ -158,6 +159,40 @@ class HiddenSharing(Sharing[State]):
 
 class StructuredSharing(HiddenSharing[State]):
     """Ability: depend on the last hidden layer over all of a client's nodes; the task must be a `StructuredTask`."""
+
+
+class GraphSharing(Sharing[State]):
+    """Ability: depend on clients' parts of a graph, and on what models make of all nodes, of a `LocalGraphTask`."""
+
+    @abstractmethod
+    def fitted(self, classes: int) -> Self:
+        """Return this method for so many classes of nodes."""
+
+
+class RefiningSharing(Sharing[State]):
+    """Ability: train what was merged further, at the server and without data; needs a `GraphNetworkTask`."""
+
+    @abstractmethod
+    def refined(
+        self, before: State, merged: State, updates: Sequence[Update], network: GraphNetwork, g: np.random.Generator
+    ) -> State:
+        """Return the state after `merge` with its models trained further. Mutates neither state.
+
+        Args:
+            before: that before the merge.
+            merged: that after it.
+            updates: what was merged, at least one.
+            network: the task's.
+            g: what is drawn from.
+        """
+
+
+class RespondingSharing(Sharing[State]):
+    """Ability: compare models by what they make of data that are nobody's, which must be a `SyntheticTask`'s."""
+
+    @abstractmethod
+    def fitted(self, width: int) -> Self:
+        """Return this method for responses of this width. Raises `InputError` if it cannot be."""
 
 
 class LinearSharing(Sharing[State]):

@@ -12,7 +12,7 @@ import torch
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.contracts.task import Prepared, Shard, Task
-from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observations, Questions
+from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, LocalGraph, Observations, Questions
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
@@ -197,6 +197,36 @@ class StructuredTask(ObservedTask[Shard, Prepared]):
         """Return `examples` and `edges` of `Structure`."""
 
 
+class LocalGraphTask(Task[Shard, Prepared]):
+    """Ability: show a client's part of a graph whose nodes are classified, and what a model makes of all of them."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> int:
+        """How many classes there are."""
+
+    @abstractmethod
+    def local_graph(self, model: torch.nn.Module, data: Prepared) -> LocalGraph:
+        """Return `LocalGraph`; called without gradient recording."""
+
+
+class SyntheticTask(Task[Shard, Prepared]):
+    """Ability: draw data that are nobody's, alike at all ends, and say what a model makes of them."""
+
+    @property
+    @abstractmethod
+    def response_width(self) -> int:
+        """Width of a response."""
+
+    @abstractmethod
+    def synthetic(self, g: np.random.Generator) -> Prepared:
+        """Draw such data, ready for a model."""
+
+    @abstractmethod
+    def response(self, model: torch.nn.Module, data: Prepared) -> Array:
+        """Return what a model makes of them in the mean, float32 [response_width]; called without gradients."""
+
+
 class SeededTask(Task[Shard, Prepared]):
     """Ability: draw something of its own in every step, such as negative examples, from `Draw.seed` alone."""
 
@@ -285,10 +315,12 @@ class PartsTask(Task[Shard, Prepared]):
         """Names of parts that the model can have.
 
         "head": the last linear layer is `head.outer.weight` [classes, width]. "structure": parameters `structure.*`.
-        "generator": parameters `generator.*` and a buffer `generator.frozen`, 1 once they no longer learn. "ensemble":
-        several models can answer as one. "embeddings": tables `embeddings.users` and `embeddings.items` [rows, width],
-        by ids that all clients agree on; the task is stochastic. "relations": attention over friends, `relations.*`,
-        and pseudo-labelled items in training; comes with "embeddings".
+        "mask": beside weights `NAME.weight` of linear layers `NAME.mask`, at first 0; they are multiplied by 1 + it.
+        "refinement": networks `refinement.*` that refine the model's answers, and a buffer `refinement.active`, 1 once
+        they answer. "generator": parameters `generator.*` and a buffer `generator.frozen`, 1 once they no longer learn.
+        "ensemble": several models can answer as one. "embeddings": tables `embeddings.users` and `embeddings.items`
+        [rows, width], by ids that all clients agree on; the task is stochastic. "relations": attention over friends,
+        `relations.*`, and pseudo-labelled items in training; comes with "embeddings".
         """
 
     @abstractmethod

@@ -257,6 +257,25 @@ class Observations(NamedTuple):
     labels: Indices
 
 
+class LocalGraph(NamedTuple):
+    """A client's own part of a graph, and what a model makes of it; nothing of nodes elsewhere.
+
+    Args:
+        probabilities: float32 [nodes, classes], of each own node, whether it has a label or not.
+        features: float32 [nodes, features], an array or a `scipy.sparse.csr_matrix`; of a `GraphNetworkTask` as its
+            model reads them.
+        edges: int64 [2, edges], nodes that are joined, each pair once either way; none is joined to itself.
+        examples: int64 [examples], which nodes the training examples are.
+        label: int64 [examples], their classes.
+    """
+
+    probabilities: NDArray[np.float32]
+    features: Any
+    edges: Indices
+    examples: Indices
+    label: Indices
+
+
 HiddenPenalty = Callable[[torch.Tensor, Indices], torch.Tensor]
 """A differentiable term that joins the loss, from the last hidden layer over a step's examples, [examples, width], and
 which they are: int64 [examples], rows of `Observations`."""
@@ -330,6 +349,15 @@ class Trainer(Protocol):
         """What the model makes of all nodes now, and their edges; only where the task is a `StructuredTask`.
 
         It looks at the graph less what is left out of it, in one round always the same.
+        """
+
+    def local_graph(self) -> LocalGraph:
+        """A client's part of a graph, and what the model makes of it now; only where the task is a `LocalGraphTask`."""
+
+    def respond(self) -> NDArray[np.float32]:
+        """What the model makes of data that are nobody's now, the same for all clients: float32 [response width].
+
+        Only where the task is a `SyntheticTask`.
         """
 
     def regression(self) -> Iterator[Regression]:

@@ -29,6 +29,7 @@ from fedgraft.contracts.staged_statistics import StagedTask
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
     HaloTask,
+    LocalGraphTask,
     ManualGradientTask,
     NeighbourSamplingTask,
     ObservedTask,
@@ -37,6 +38,7 @@ from fedgraft.contracts.task_abilities import (
     SeededTask,
     StructuredTask,
     SurveyedTask,
+    SyntheticTask,
     VariantTask,
 )
 from fedgraft.wire.layouts import Arrays, Layout
@@ -145,6 +147,12 @@ class Abilities:
 
     structured: cached_property[StructuredTask[Any, Any] | None] = _able("task", StructuredTask)
     """The task, if it says what a model makes of all of a client's nodes."""
+
+    local_graphs: cached_property[LocalGraphTask[Any, Any] | None] = _able("task", LocalGraphTask)
+    """The task, if it shows clients' parts of a graph."""
+
+    responding: cached_property[SyntheticTask[Any, Any] | None] = _able("task", SyntheticTask)
+    """The task, if it says what a model makes of data that are nobody's."""
 
     linear: cached_property[LinearTask[Any, Any] | None] = _able("task", LinearTask, "linear")
     """The task, if its model is linear."""

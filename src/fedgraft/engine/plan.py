@@ -19,6 +19,7 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine import border_codec
 from fedgraft.engine.abilities import Abilities
 from fedgraft.engine.training import Training
+from fedgraft.nn import flops
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
 
@@ -109,6 +110,12 @@ class Plan(Abilities):
     @cached_property
     def _initial(self) -> Arrays:
         return self.build_model().initial
+
+    @cached_property
+    def synthetic(self) -> Any:
+        """Prepared data that are nobody's, the same at all ends; None where the task draws none."""
+        with flops.Meter():  # whoever is first draws them for all clients of the process
+            return self.responding and self.responding.synthetic(randomness.generator(self.seed, "synthetic"))
 
     # --- messages ----------------------------------------------------------------------------------------------------
 

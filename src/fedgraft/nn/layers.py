@@ -44,7 +44,23 @@ def device_of(model: nn.Module) -> torch.device:
     return first.device
 
 
-class Linear(nn.Linear):
+class Maskable(nn.Module):
+    """What linear layers have in common: weights, and once they are `masked` a mask of the same shape.
+
+    A mask multiplies the weights. It is kept less 1, so that weight decay draws it to 1, where it does nothing.
+    """
+
+    weight: Tensor
+    mask: nn.Parameter
+    masked = False
+
+    @property
+    def used(self) -> Tensor:
+        """The weights as they are used, times their mask if they have one."""
+        return self.weight * (1 + self.mask) if self.masked else self.weight
+
+
+class Linear(nn.Linear, Maskable):
     """A linear layer of torch whose operations are counted; what it holds before `linear` draws it is undefined."""
 
     def reset_parameters(self) -> None:
@@ -53,14 +69,14 @@ class Linear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         """Return float32 [..., outputs]."""
         _count(input, self.weight)
-        return super().forward(input)
+        return nn.functional.linear(input, self.used, self.bias) if self.masked else super().forward(input)
 
     def product(self, input: Tensor | Sparse) -> Tensor:
         """Return [rows, outputs] without the bias; a sparse input needs the transposed weights in one piece."""
         if isinstance(input, Sparse):
-            return input @ self.weight.t().contiguous()
+            return input @ self.used.t().contiguous()
         _count(input, self.weight)
-        return input @ self.weight.t()
+        return input @ self.used.t()
 
     def back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
         """Set the parameters' gradients, return that of `input`, [rows, inputs]; see `manual_gradients.Back`."""
@@ -82,7 +98,7 @@ class Linear(nn.Linear):
         _bias_back(self.bias, gradient)
 
 
-class RowLinear(nn.Module):
+class RowLinear(Maskable):
     """A linear layer for rows that may be sparse; see `row_linear`."""
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
@@ -102,7 +118,7 @@ class RowLinear(nn.Module):
         elif isinstance(input, Stacked):
             _count(input.upper, self.weight)
             _count(input.lower, self.weight)
-        return input @ self.weight
+        return input @ self.used
 
     def back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
         """Set the parameters' gradients, return that of `input`, [rows, inputs]; see `manual_gradients.Back`."""
@@ -126,7 +142,14 @@ class RowLinear(nn.Module):
 
 def weight_of(layer: Linear | RowLinear) -> Tensor:
     """Return a layer's weights as torch's own have them, float32 [outputs, inputs]."""
-    return layer.weight.t() if isinstance(layer, RowLinear) else layer.weight
+    return layer.used.t() if isinstance(layer, RowLinear) else layer.used
+
+
+def mask(module: nn.Module) -> None:
+    """Give the weights of every linear layer of a module a mask of ones; gradients by hand do not know of it."""
+    for layer in module.modules():
+        if isinstance(layer, Maskable):
+            layer.mask, layer.masked = nn.Parameter(torch.zeros_like(layer.weight)), True
 
 
 MakeLinear: TypeAlias = Callable[..., Linear | RowLinear]

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedgraft import contracts, wire
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.server.refining import Network
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
@@ -15,6 +16,7 @@ from fedgraft.testing.comparison import same, travelled
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect, expect_error
 from fedgraft.testing.runs import Played, Reply, play, toy
+from fedgraft.testing.toy import PartedLine
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout
 
 MODEL = {
@@ -25,6 +27,8 @@ MODEL = {
 KEPT = {"optimizer": "adam", "learning_rate": 0.05, "keep_moments": True, "proximal": 0.1}
 CLIENTS = 4
 HIDDEN, CLASSES = 3, 2
+OF_TASKS = (contracts.GraphSharing, contracts.HiddenSharing, contracts.RespondingSharing)
+"""Methods that look at more than a model and its losses."""
 LINEAR = contracts.Linear("structure.w", "head.b", 2, 1, classes=False)
 
 
@@ -41,6 +45,10 @@ class Case:
         method = self.cls(**self.options)
         if isinstance(method, contracts.LinearSharing):
             return method.fitted(LINEAR)
+        if isinstance(method, contracts.GraphSharing):
+            return method.fitted(PartedLine.classes)
+        if isinstance(method, contracts.RespondingSharing):
+            return method.fitted(HIDDEN)
         return method.fitted(HIDDEN, CLASSES) if isinstance(method, contracts.HiddenSharing) else method
 
     @property
@@ -52,7 +60,7 @@ class Case:
     @property
     def demands(self) -> bool:
         """True where not every task will do."""
-        return bool(self.parts) or issubclass(self.cls, contracts.HiddenSharing)
+        return bool(self.parts) or issubclass(self.cls, OF_TASKS)
 
     def toy(self, parted: bool | None = None, **sections: Any) -> Experiment:
         """Return a toy experiment with this method, its model with parts if the method needs any."""
@@ -165,6 +173,28 @@ def a_model_that_may_be_moved_is_moved_alone(case: Case) -> None:
 
 
 @LAWS.every
+def what_is_refined_can_be_stored_and_repeats_itself(case: Case) -> None:
+    """Return a state that can be stored, by the given draws alone; leave what was given as it was."""
+    plan = case.toy().plan
+    if not isinstance(method := plan.sharing, contracts.RefiningSharing):
+        return
+    before: Any = method.init(plan.first, CLIENTS)
+    updates = _filled(plan.upload_layout, np.random.default_rng(0).normal(size=CLIENTS).tolist())
+    network, merged = Network(plan), method.merge(before, updates)
+    for seed in (1, 2):
+        given = copy.deepcopy((before, merged))
+        after = method.refined(before, merged, updates, network, np.random.default_rng(seed))
+        expect(same((before, merged), given), "refined changed what it was given", merged, given)
+        stored = travelled(before), travelled(merged)
+        again = method.refined(*stored, updates, network, np.random.default_rng(seed))
+        expect(same(after, again), "equal draws must refine equally", after, again)
+        expect(same(after, travelled(after)), "the wire must carry the state", after)
+        found = Layout.of(method.model(after))
+        expect(found == plan.download_layout, "what is sent must have its layout", found, plan.download_layout)
+        before, merged = after, method.merge(after, updates)
+
+
+@LAWS.every
 def some_clients_are_enough(case: Case) -> None:
     """Merge what one of several clients sends."""
     method = case.method
@@ -241,7 +271,9 @@ def a_task_without_the_parts_is_refused(case: Case) -> None:
             case.toy(parted=True)
     elif case.demands:
         text = r"needs a task that offers .*, which 'fedgraft\.testing\.toy:Line' with these options does not; it"
-        text = text if case.parts else r"sees what a model makes of .*, which task Line does not tell"
+        of_nodes = issubclass(case.cls, contracts.GraphSharing)
+        seen = "parts of a graph whose nodes are classified" if of_nodes else "what a model makes of .*"
+        text = text if case.parts else rf"{seen}, which task Line does not"
         with expect_error(InputError, "a task without the parts must be refused", text):
             case.toy(parted=False)
     else:
@@ -321,7 +353,10 @@ def _uploads(method: Any, layout: Layout) -> Layout:
 
 def _updates(method: Any, values: list[float]) -> list[contracts.Update]:
     """One upload a client, all of its layout and filled with the client's value."""
-    layout = _uploads(method, Layout.of(_shared(method)))
+    return _filled(_uploads(method, Layout.of(_shared(method))), values)
+
+
+def _filled(layout: Layout, values: list[float]) -> list[contracts.Update]:
     return [
         contracts.Update(client, 1 / len(values), {s.name: np.full(s.shape, value, s.dtype) for s in layout})
         for client, value in enumerate(values)

@@ -12,6 +12,7 @@ from fedgraft.contracts import Draw
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.contracts.detailed_scores import DetailedScores
+from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.linear import LinearTask
 from fedgraft.contracts.staged_statistics import StagedTask, of_stage
 from fedgraft.contracts.structure import Augmentation
@@ -20,7 +21,7 @@ from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing.laws import Laws, expect, expect_error
-from fedgraft.testing.task_cases import TaskCase, blocks, losses, objective, variant
+from fedgraft.testing.task_cases import TaskCase, blocks, losses, objective, opened, variant
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, finite
 
 LAWS: Laws[TaskCase] = Laws()
@@ -100,6 +101,68 @@ def a_view_is_drawn_from_its_seed_and_leaves_the_graph_as_it_is(case: TaskCase) 
     expect(torch.equal(one, two), "equal seeds must leave out the same", one, two)
     expect(not torch.equal(one, other), "another seed must leave out something else", one, other)
     expect(torch.equal(before, after), "a view must leave the graph as it is", before, after)
+
+
+@LAWS.having(abilities.LocalGraphTask)
+def a_local_graph_is_of_all_own_nodes_and_of_the_edges_between_them(case: TaskCase) -> None:
+    """Tell shares of classes of each node, edges either way, and which nodes the training examples are."""
+    task = case.task
+    assert isinstance(task, abilities.LocalGraphTask)
+    for client in range(len(case.shards)):
+        data = case.prepared(client)
+        with torch.no_grad():
+            seen = task.local_graph(case.drawn(data), data)
+        nodes, width = seen.probabilities.shape
+        expect(width == task.classes, "there must be a share of each class", width, task.classes)
+        sums = np.abs(seen.probabilities.sum(1) - 1).max(initial=0)
+        expect(sums < 1e-4, "probabilities must sum to 1", sums)
+        pairs = {*zip(*seen.edges.tolist(), strict=True)}
+        expect(len(pairs) == seen.edges.shape[1], "an edge must be there once", seen.edges)
+        expect(all(0 <= end < nodes for pair in pairs for end in pair), "edges must be between own nodes", pairs)
+        expect(pairs == {pair[::-1] for pair in pairs}, "edges must be there either way", pairs)
+        expect(all(one != other for one, other in pairs), "no node may be joined to itself", pairs)
+        count = task.examples(data)
+        expect(len(np.unique(seen.examples)) == len(seen.label) == count, "one node an example", seen.examples, count)
+        labels = (seen.label >= 0) & (seen.label < task.classes)
+        expect(labels.all(), "labels must be classes", seen.label)
+
+
+@LAWS.having(GraphNetworkTask)
+def a_model_makes_of_a_given_graph_what_it_makes_of_a_clients(case: TaskCase) -> None:
+    """Tell the same of a client's own part of a graph, without what joins it to others'; take gradients of features."""
+    task = case.task
+    assert isinstance(task, GraphNetworkTask)
+    if not isinstance(task, abilities.LocalGraphTask):
+        return
+    shard = task.alone(case.shards[0]) if isinstance(task, abilities.PooledTask) else case.shards[0]
+    data = opened(task, task.prepare(shard, {}))
+    model = case.drawn(data)
+    with torch.no_grad():
+        seen = task.local_graph(model, data)
+    rows = seen.features if isinstance(seen.features, np.ndarray) else seen.features.toarray()
+    expect(rows.shape == (len(seen.probabilities), task.given_width), "there must be features of nodes", rows.shape)
+    features = torch.from_numpy(rows.copy()).requires_grad_()
+    logits = task.on_graph(model, features, seen.edges)
+    near = np.allclose(logits.softmax(1).numpy(force=True), seen.probabilities, atol=1e-4)
+    expect(near, "a given graph must be told as a client's is", logits.softmax(1), seen.probabilities)
+    logits.square().sum().backward()  # type: ignore[no-untyped-call]
+    moved = features.grad is not None and bool((features.grad != 0).any())
+    expect(moved, "gradients must reach the features", features.grad)
+
+
+@LAWS.having(abilities.SyntheticTask)
+def what_is_nobodys_is_drawn_alike_and_answered_alike(case: TaskCase) -> None:
+    """Draw the same data from equal generators, and make the same of them, which depends on the model."""
+    task = case.task
+    assert isinstance(task, abilities.SyntheticTask)
+    model, other = (FlatModel(task.model(torch.Generator().manual_seed(seed))).module.eval() for seed in (1, 2))
+    with torch.no_grad():
+        one, again, further = (
+            task.response(made, task.synthetic(np.random.default_rng(3))) for made in (model, model, other)
+        )
+    expect(one.shape == (task.response_width,) and one.dtype == np.float32, "a response must be of its width", one)
+    expect(np.array_equal(one, again), "equal draws must get equal responses", one, again)
+    expect(not np.array_equal(one, further), "another model must make something else of them", one, further)
 
 
 @LAWS.having(LinearTask)

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Linear, LinearTask, Observations, Regression, Sums
+from fedgraft.contracts import Draw, Indices, Linear, LinearTask, LocalGraph, Observations, Regression, Sums
 from fedgraft.contracts.data import Data
+from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.contracts.task import Loss, example_losses
-from fedgraft.contracts.task_abilities import PartsTask, StructuredTask, VariantTask
+from fedgraft.contracts.task_abilities import LocalGraphTask, PartsTask, StructuredTask, SyntheticTask, VariantTask
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
@@ -127,15 +128,16 @@ class Line(LinearTask[Points, Points]):
 class Plane(nn.Module):
     """A linear map to one number."""
 
-    def __init__(self, width: int, g: torch.Generator) -> None:
+    def __init__(self, width: int, g: torch.Generator, masked: bool = False) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(width, generator=g))
         self.bias = nn.Parameter(torch.zeros(1))
+        self.mask = nn.Parameter(torch.zeros(width)) if masked else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return [n] of [n, width]."""
         flops.count(x.numel())
-        return x @ self.weight + self.bias
+        return x @ (self.weight if self.mask is None else self.weight * (1 + self.mask)) + self.bias
 
 
 @dataclass(frozen=True)
@@ -146,16 +148,29 @@ class PartedLines(Lines):
 
 
 @dataclass(frozen=True)
-class PartedLine(Line, StructuredTask[Points, Points], PartsTask[Points, Points], VariantTask[Points, Points]):
+class PartedLine(
+    Line,
+    GraphNetworkTask[Points, Points],
+    LocalGraphTask[Points, Points],
+    StructuredTask[Points, Points],
+    PartsTask[Points, Points],
+    SyntheticTask[Points, Points],
+    VariantTask[Points, Points],
+):
     """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points.
 
-    Points of two classes, by the sign of what is to be told; a client's points are a path, in order.
+    Points of two classes, by the sign of what is to be told; a client's points are a path, in order. As a graph, points
+    are joined to the next, and likely is the side of zero on which the model sees them. The third map has a `mask`, and
+    a fourth, the `refinement`, joins the sum once it is active, if a method needs them.
     """
 
     offers: ClassVar[frozenset[str]] = frozenset(
-        {"structure", "head", "generator", "ensemble", "embeddings", "relations"}
+        {"structure", "head", "mask", "refinement", "generator", "ensemble", "embeddings", "relations"}
     )
+    mask: bool = False
+    refinement: bool = False
     stochastic: ClassVar[bool] = True
+    classes: ClassVar[int] = 2
 
     @property
     def linear(self) -> None:
@@ -204,9 +219,42 @@ class PartedLine(Line, StructuredTask[Points, Points], PartsTask[Points, Points]
         one, next = np.arange(len(data.y) - 1), np.arange(1, len(data.y))
         return _rows(data, 0), np.stack([np.concatenate([one, next]), np.concatenate([next, one])])
 
+    def local_graph(self, model: nn.Module, data: Points) -> LocalGraph:
+        """Return on which side of zero the model sees each point, and on which it is."""
+        path = np.arange(len(data.y) - 1)
+        edges = np.stack([np.append(path, path + 1), np.append(path + 1, path)])
+        rows = _rows(data, 0)
+        told = self.on_graph(model, torch.from_numpy(data.x), edges).softmax(1).numpy(force=True)
+        return LocalGraph(told, data.x, edges, rows, (data.y[rows] > 0).astype(np.int64))
+
+    @property
+    def given_width(self) -> int:
+        """Width of the points."""
+        return self.width
+
+    def on_graph(self, model: nn.Module, features: Tensor, edges: Indices) -> Tensor:
+        """Return how far above and below zero the model sees each point, whatever is joined."""
+        height: Tensor = model(features)
+        return torch.stack([-height, height], 1)
+
+    @property
+    def response_width(self) -> int:
+        """Width of the points."""
+        return self.width
+
+    def synthetic(self, g: np.random.Generator) -> Points:
+        """Draw points."""
+        x = np.abs(g.standard_normal((8, self.width), np.float32))
+        return Points(x, np.zeros(8, np.float32), np.full(8, -1))
+
+    def response(self, model: nn.Module, data: Points) -> Array:
+        """Return the mean of their hidden layer."""
+        assert isinstance(model, Parted)
+        return model.hidden(torch.from_numpy(data.x)).mean(0).numpy(force=True)
+
     def with_parts(self, parts: frozenset[str]) -> "PartedLine":
-        """Return the task as it is."""
-        return self
+        """Return the task, with those that are needed of the parts that it has not got anyway."""
+        return replace(self, mask=self.mask or "mask" in parts, refinement=self.refinement or "refinement" in parts)
 
     def together(self, models: Sequence[nn.Module]) -> nn.Module:
         """Return the mean of what models say."""
@@ -222,7 +270,7 @@ class PartedLine(Line, StructuredTask[Points, Points], PartsTask[Points, Points]
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Draw the sum."""
-        return Parted(self.width, variant if isinstance(variant, int) else 1, g)
+        return Parted(self.width, variant if isinstance(variant, int) else 1, g, self.mask, self.refinement)
 
 
 class Mean(nn.Module):
@@ -251,12 +299,27 @@ class Head(nn.Module):
         return rows.mean(1)
 
 
+class Refinement(Plane):
+    """A plane that is 0 until it is active."""
+
+    active: Tensor
+
+    def __init__(self, width: int, g: torch.Generator) -> None:
+        super().__init__(width, g)
+        self.register_buffer("active", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return [n] of [n, width]."""
+        return super().forward(x) * self.active
+
+
 class Parted(nn.Module):
     """The sum of a structure, a base and a head."""
 
-    def __init__(self, width: int, rows: int, g: torch.Generator) -> None:
+    def __init__(self, width: int, rows: int, g: torch.Generator, masked: bool = False, refined: bool = False) -> None:
         super().__init__()
-        self.structure, self.base, self.head = Plane(width, g), Plane(width, g), Head(width, rows, g)
+        self.structure, self.base, self.head = Plane(width, g), Plane(width, g, masked), Head(width, rows, g)
+        self.refinement = Refinement(width, g) if refined else None
 
     def hidden(self, x: Tensor) -> Tensor:
         """Return the structure's part of each coordinate, [n, width]."""
@@ -265,7 +328,7 @@ class Parted(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return [n] of [n, width]."""
         total: Tensor = self.structure(x) + self.base(x) + self.head(x)
-        return total
+        return total if self.refinement is None else total + self.refinement(x)
 
 
 def _rows(data: Points, number: int) -> NDArray[np.int64]:

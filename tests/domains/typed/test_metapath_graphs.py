@@ -4,7 +4,7 @@ import networkx
 import numpy as np
 import pytest
 
-from fedgraft.domains.typed.metapath_graphs import metapath_matrix, page_rank
+from fedgraft.domains.typed.metapath_graphs import joined_targets, metapath_matrix, page_rank
 from fedgraft.errors import InputError
 from helpers.typed_graphs import typed_graph
 
@@ -48,6 +48,19 @@ def test_the_neighbours_that_most_paths_lead_to_are_kept():
     # papers 0 and 1 share two authors, papers 0 and 2 one
     graph = typed_graph({("paper", "author"): [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (2, 2)]})
     assert joined(graph, "paper-author-paper", most=1) == {(0, 1), (1, 0), (2, 0)}
+
+
+def test_edges_are_there_once_and_either_way_whichever_metapath_joins():
+    # papers 0 and 1 share an author and a venue, papers 0 and 2 two authors; with one neighbour each, 1 chooses 0
+    edges = {
+        ("paper", "author"): [(0, 0), (1, 0), (0, 1), (2, 1), (0, 2), (2, 2)],
+        ("paper", "venue"): [(0, 0), (1, 0)],
+    }
+    graph, metapaths = typed_graph(edges), ("paper-author-paper", "paper-venue-paper")
+    for most, paths in ((0, metapaths), (1, metapaths[:1])):
+        found = joined_targets(graph, paths, most).T.tolist()
+        assert sorted(found) == [[0, 1], [0, 2], [1, 0], [2, 0]]
+    assert joined_targets(graph, ["paper"]).shape == (2, 0)
 
 
 def test_the_same_neighbours_are_kept_every_time():

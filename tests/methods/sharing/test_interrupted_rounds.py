@@ -8,6 +8,7 @@ from fedgraft.methods.sharing.cefgl import CEFGL
 from fedgraft.methods.sharing.ditto import Ditto
 from fedgraft.methods.sharing.fedala import FedALA
 from fedgraft.methods.sharing.fedprox import FedProx
+from fedgraft.methods.sharing.fedpub import FedPUB
 from fedgraft.methods.sharing.fedrep import FedRep
 from fedgraft.methods.sharing.scaffold import Scaffold
 from helpers.sharing_clients import Interrupted, Quadratic
@@ -18,6 +19,7 @@ METHODS = {
     "cefgl": CEFGL(threshold=0.0),
     "ditto": Ditto(pull=0.5, personal_epochs=4),
     "fedrep": FedRep(private=("head.",), head_epochs=3),
+    "fedpub": FedPUB(width=2),
     "fedala": FedALA(adaptive=("w",), rate=0.1, first_epochs=5),
 }
 TARGETS = {"w": np.array([3, -1], np.float32), "v": np.array([0.5], np.float32)}

@@ -31,6 +31,7 @@ class TypedData:
         rows: {split: int64 [nodes], target nodes}.
         weights: float32 [classes], by which losses of training nodes are multiplied; None for 1.
         around: the target nodes that metapaths join, where answers are bettered by them; else None.
+        joined: int64 [2, edges], target nodes that metapaths join; None until somebody asks.
     """
 
     part: TypedGraph
@@ -40,6 +41,7 @@ class TypedData:
     rows: dict[str, Indices]
     weights: Tensor | None = None
     around: JoinedTargets | None = None
+    joined: Indices | None = None
     moved: dict[str, "TypedData"] = field(default_factory=dict)
 
     def on(self, device: torch.device) -> "TypedData":

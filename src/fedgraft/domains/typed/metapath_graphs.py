@@ -2,6 +2,7 @@
 
 import itertools
 import zlib
+from collections.abc import Iterable
 
 import numpy as np
 from scipy import sparse
@@ -31,6 +32,16 @@ def metapath_matrix(graph: TypedGraph, metapath: str, most: int = 0) -> sparse.c
         paths = sparse.csr_matrix(left[start : start + ROWS] @ right)
         matrices.append(_strongest(paths, most, g, start) if most else paths)
     return _with_itself(sparse.csr_matrix(sparse.vstack(matrices, format="csr")))
+
+
+def joined_targets(graph: TypedGraph, metapaths: Iterable[str], most: int = 0) -> Indices:
+    """Return different target nodes that a metapath joins, int64 [2, edges], each pair once either way."""
+    joined = sparse.csr_matrix((graph.targets, graph.targets), dtype=np.float32)
+    for metapath in metapaths:
+        joined = joined + metapath_matrix(graph, metapath, most)
+    either = sparse.coo_matrix(joined + joined.T)
+    pairs = np.stack([either.col, either.row]).astype(np.int64)
+    return pairs[:, pairs[0] != pairs[1]]
 
 
 def page_rank(graph: TypedGraph, damping: float = 0.85, steps: int = 50) -> np.ndarray:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import Correction, Draw, HiddenPenalty, Indices, Observations, Penalty, Projection, Stage
 from fedgraft.contracts.structure import WHOLE, Augmentation, Structure, StructurePenalty
 from fedgraft.contracts.task import Loss, example_losses
-from fedgraft.contracts.values import Losses, Regression
+from fedgraft.contracts.values import LocalGraph, Losses, Regression
 from fedgraft.engine.client.training_run import Done, Hooks, Walk, clip
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.training import Moments, Optimizer
@@ -181,6 +181,25 @@ class LocalTrainer:
             hidden = structured.states(self._flat.module.eval(), self._data, left_out, self._view).numpy(force=True)
         self._flat.module.train()
         return Structure(hidden, *structured.edges(self._data))
+
+    def local_graph(self) -> LocalGraph:
+        """A client's part of a graph, and what the model makes of it now."""
+        assert self._plan.local_graphs is not None, "it was checked"
+        self._catch_up()
+        with torch.no_grad():
+            seen = self._plan.local_graphs.local_graph(self._flat.module.eval(), self._data)
+        self._flat.module.train()
+        return seen
+
+    def respond(self) -> NDArray[np.float32]:
+        """What the model makes of data that are nobody's, float32 [response width]."""
+        if (responding := self._plan.responding) is None:
+            raise FedgraftError(f"{type(self._task).__name__} draws no data that are nobody's.")
+        self._catch_up()
+        with torch.no_grad():
+            made: NDArray[np.float32] = responding.response(self._flat.module.eval(), self._plan.synthetic)
+        self._flat.module.train()
+        return made
 
     def regression(self) -> Iterator[Regression]:
         """All training examples as a linear model sees them, in parts of `PART`."""

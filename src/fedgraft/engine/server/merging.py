@@ -8,6 +8,7 @@ import numpy as np
 
 from fedgraft.contracts import Aggregation, GroupedSharing, Selection, Sharing, Update
 from fedgraft.engine.server.arrivals import Arrived
+from fedgraft.engine.server.refining import Refining
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards, norm
 from fedgraft.engine.server.server_step import ServerStep
@@ -17,7 +18,8 @@ from fedgraft.wire.layouts import finite
 class Merging:
     """Merge the updates that have arrived, within the safeguards.
 
-    `aggregation` says what counts, None = everything; `step` how far models go, None = to where they were merged.
+    `aggregation` says what counts, None = everything; `refining` trains what was merged further, None = not; `step`
+    says how far models go, None = to where that is.
     """
 
     def __init__(
@@ -26,8 +28,9 @@ class Merging:
         aggregation: Aggregation | None = None,
         safeguards: Safeguards | None = None,
         step: ServerStep | None = None,
+        refining: Refining | None = None,
     ) -> None:
-        self._step = step
+        self._step, self._refining = step, refining
         self._sharing, self._aggregation, self.safeguards = sharing, aggregation, safeguards or Safeguards()
         self._examples: Sequence[float] = ()
 
@@ -61,6 +64,8 @@ class Merging:
             counted.sort(key=lambda update: update.client)
             with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at
                 after, steps = self._sharing.merge(state.sharing, counted), state.server_optimizer
+                if self._refining is not None:
+                    after = self._refining.taken(state.sharing, after, counted, state.round + 1)
                 if self._step is not None:
                     clients = [update.client for update in counted]
                     after, steps = self._step.taken(state.sharing, after, clients, steps)

@@ -8,12 +8,16 @@ from fedgraft import wire
 from fedgraft.contracts import (
     ActiveSampler,
     Aggregation,
+    GraphNetworkTask,
+    GraphSharing,
     HiddenSharing,
     LayeredSampler,
     LinearSharing,
     LinearTask,
     MovableSharing,
+    RefiningSharing,
     ReportingSampler,
+    RespondingSharing,
     Sampler,
     Selector,
     ServerOptimizer,
@@ -24,7 +28,14 @@ from fedgraft.contracts import (
 )
 from fedgraft.contracts.data import Data, GivenData
 from fedgraft.contracts.labels import JudgedTask
-from fedgraft.contracts.task_abilities import NeighbourSamplingTask, ObservedTask, ProfiledTask, StructuredTask
+from fedgraft.contracts.task_abilities import (
+    LocalGraphTask,
+    NeighbourSamplingTask,
+    ObservedTask,
+    ProfiledTask,
+    StructuredTask,
+    SyntheticTask,
+)
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
@@ -37,9 +48,17 @@ NO_OPTIMIZER = "none"
 
 
 def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
-    """The sharing method, with the width of the task's hidden layer, or its linear model, if it depends on it."""
+    """The sharing method, with what it must know of the task: its hidden layer, linear model or number of classes."""
     if isinstance(sharing, LinearSharing):
         return _solving(sharing, task)
+    if isinstance(sharing, RespondingSharing):
+        return _responding(sharing, task)
+    if isinstance(sharing, GraphSharing):
+        if not isinstance(task, LocalGraphTask):
+            raise _not_shown("looks at clients' parts of a graph whose nodes are classified", sharing, task)
+        if isinstance(sharing, RefiningSharing) and not isinstance(task, GraphNetworkTask):
+            raise _not_shown("runs the task's model on graphs of its own", sharing, task)
+        return sharing.fitted(task.classes)
     if not isinstance(sharing, HiddenSharing):
         return sharing
     if isinstance(sharing, StructuredSharing) and not isinstance(task, StructuredTask):
@@ -47,6 +66,27 @@ def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
     if not isinstance(task, ObservedTask):
         raise _hidden_from(f"sharing {type(sharing).__name__}", task)
     return sharing.fitted(task.hidden_width, task.common_classes)
+
+
+def _not_shown(needs: str, sharing: Sharing[Any], task: Task[Any, Any]) -> InputError:
+    """The error for a method that needs more of a graph than the task shows."""
+    ability = GraphNetworkTask if isinstance(sharing, RefiningSharing) else LocalGraphTask
+    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ability)]
+    return InputError(
+        f"sharing {type(sharing).__name__} {needs}, which task {type(task).__name__} does not show; "
+        f"{', '.join(fitting)} {'does' if len(fitting) == 1 else 'do'}."
+    )
+
+
+def _responding(sharing: RespondingSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
+    """The sharing method, with the width of what models make of data that are nobody's."""
+    if isinstance(task, SyntheticTask):
+        return sharing.fitted(task.response_width)
+    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), SyntheticTask)]
+    raise InputError(
+        f"sharing {type(sharing).__name__} sees what models make of data that are nobody's, which task "
+        f"{type(task).__name__} does not draw; {', '.join(fitting)} does."
+    )
 
 
 def _solving(sharing: LinearSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
-from fedgraft.contracts import Runtime
+from fedgraft.contracts import RefiningSharing, Runtime
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.merging import Merging
+from fedgraft.engine.server.refining import Refining
 from fedgraft.engine.server.server_step import ServerStep
 from fedgraft.experiment.experiment import Experiment
 
@@ -15,6 +16,7 @@ def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | 
     """Return the loop of an experiment over a runtime; it waits for a client for ever where there is no deadline."""
     plan, optimizer = experiment.plan, experiment.server_optimizer
     step = ServerStep(plan, optimizer) if optimizer else None
+    refining = Refining(plan) if isinstance(plan.sharing, RefiningSharing) else None
     return Loop(
         plan=plan,
         selector=experiment.selector,
@@ -22,7 +24,7 @@ def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | 
         clock=experiment.clock,
         stopping=experiment.stopping,
         evaluation=experiment.evaluation,
-        merging=Merging(plan.sharing, experiment.aggregation, experiment.safeguards, step),
+        merging=Merging(plan.sharing, experiment.aggregation, experiment.safeguards, step, refining),
         dropout=experiment.dropout,
         deadline_seconds=deadline_seconds,
         agreement=experiment.agreement,

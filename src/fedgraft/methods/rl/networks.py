@@ -80,7 +80,7 @@ def moved(
         rate: > 0.
         decay: of an L2 penalty, >= 0.
     """
-    gradients = torch.autograd.grad(loss, list(parameters.values()))
+    gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)  # 0 for what has no part
     after: Moments = {}
     with torch.no_grad():
         for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True):

@@ -1,6 +1,6 @@
 """Node: tell the class of a node of one graph that is cut over clients."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import UnionType
@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
+from fedgraft.contracts import Draw, Halo, HaloRows, Indices, LocalGraph, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.task import Loss
@@ -21,12 +22,16 @@ from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.domains.nodes.base.memory_check import check_matrices
 from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.task.observed_nodes import ObservedNodes
 from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
+from fedgraft.domains.nodes.task.refined_nodes import refined_answers, refining, refining_losses
+from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
+from fedgraft.domains.nodes.training.given_graphs import logits_on
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
 from fedgraft.domains.nodes.training.losses import (
     Objective,
@@ -43,6 +48,9 @@ from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.neighgen import Generator, generator_of
 from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
+from fedgraft.domains.nodes.training.refinement import Refinement
+from fedgraft.domains.nodes.training.smoothed_inputs import Within
+from fedgraft.domains.nodes.training.topology import View
 from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
@@ -54,6 +62,9 @@ class Node(
     JudgedByData[NodeShard, NodeData],
     AnsweredNodes,
     ObservedNodes,
+    GraphNetworkTask[NodeShard, NodeData],
+    abilities.LocalGraphTask[NodeShard, NodeData],
+    SyntheticNodes,
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
     PlainTask[NodeShard, NodeData],
@@ -93,6 +104,9 @@ class Node(
         generator: whether the model has a generator of neighbours, with which clients mend their parts of the graph
             (FedSage+, Zhang et al., NeurIPS 2021); sharing methods that need one set it. Then neither features nor
             states are shared.
+        refinement: whether the model has networks that refine its answers inside a client, which take them over once a
+            sharing method says so (AdaFGL, Li et al., ICDE 2024); sharing methods that need them set it.
+        mask: whether weights of linear layers have masks; sharing methods that need them set it.
         generated: most neighbours generated for a node, >= 1 (FedSage+: 5).
         hidden: share of its nodes that a client hides from itself to train the generator, in (0, 1) (FedSage+: 0.5).
         elsewhere: nodes of others whose embeddings a client is told, to train the generator to make its own nodes of
@@ -137,6 +151,8 @@ class Node(
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     generator: bool = False
+    mask: bool = False
+    refinement: bool = False
     generated: int = 5
     hidden: float = 0.5
     elsewhere: int = 64
@@ -186,19 +202,29 @@ class Node(
 
     @cached_property
     def linear(self) -> Linear | None:
-        """Of the features; none beside a generator."""
-        return None if self.generator else super().linear
+        """Of the features; none beside further parts."""
+        return None if self.generator or self.mask or self.refinement else super().linear
 
     @property
     def offers(self) -> frozenset[str]:
-        """A generator of neighbours of raw features, where nothing of those elsewhere is shared; of convolutions."""
+        """Of convolutions masks; networks that refine answers, where these depend on no state that was remembered.
+
+        And a generator of neighbours of raw features, where nothing of those elsewhere is shared.
+        """
+        if not isinstance(self.encoder, LayeredEncoder):
+            return frozenset()
         alone = not (self.share_features or self.share_states or self.propagate)
-        fits = isinstance(self.encoder, LayeredEncoder) and alone
-        return frozenset({"generator"} if fits else ())
+        refines = not (self.share_states or self.aggregates)
+        return frozenset({"mask"} | ({"refinement"} if refines else set()) | ({"generator"} if alone else set()))
 
     def with_parts(self, parts: frozenset[str]) -> Self:
-        """Return this task with a generator, if that is needed."""
-        return replace(self, generator=True) if "generator" in parts else self
+        """Return this task with those parts that are needed."""
+        return replace(
+            self,
+            generator=self.generator or "generator" in parts,
+            mask=self.mask or "mask" in parts,
+            refinement=self.refinement or "refinement" in parts,
+        )
 
     @cached_property
     def halo_widths(self) -> tuple[int, ...]:
@@ -214,6 +240,12 @@ class Node(
             )
         return {**super().known_of(shard), "classes": len(shard.classes), "class_names": shard.classes}
 
+    def fitted(self, shards: Sequence[NodeShard]) -> Self:
+        """Do as other tasks; raise, too, for matrices of nodes that no memory of this machine holds."""
+        if self.refinement:
+            check_matrices(shards)
+        return super().fitted(shards)
+
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
         return (self._mending or self._halo_setup).halos(statistics)
@@ -224,6 +256,8 @@ class Node(
         data.weights = self.weights_of(shard, shared)
         if self.hops:
             data.neighbours = Neighbours(shard)
+        if self.refinement:
+            data.view = View(Within.of(shard).edges)
         if self._mending is not None:
             seen = self._seen(shard)
             assert isinstance(data.around, Neighbourhoods), "a generator is made of convolutions"
@@ -237,6 +271,12 @@ class Node(
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
         made = super().model(g, variant)
+        assert isinstance(made, NodeModel)
+        if self.mask:
+            made.mask()
+        if self.refinement:
+            assert isinstance(self.encoder, LayeredEncoder), "whoever asks for it has looked"
+            made.refinement = Refinement(self.input_width or 1, self.encoder.width, self.classes, self.dropout, g)
         if self.generator:
             assert isinstance(self.encoder, LayeredEncoder), "it was checked"
             made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
@@ -253,6 +293,8 @@ class Node(
 
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Loss:
         """Cross-entropies, float32 [examples], and the hidden layer; as long as a generator learns its losses alone."""
+        if self.refinement and (networks := refining(model)):
+            return refining_losses(networks, model, data, data.rows["train"][draw.examples])
         if (part := learning(model, data)) is not None and self._mending is not None:
             nodes, most = data.rows["train"][draw.examples], self._most(draw)
             return self._mending.losses(model, part, data.states, nodes, most, draw.seed)
@@ -261,6 +303,8 @@ class Node(
     def loss_and_backward(self, model: nn.Module, data: NodeData, draw: Draw) -> abilities.LossesAndBackward | None:
         """Return where the model has a gradient written by hand."""
         if not by_hand(model, data) or learning(model, data) is not None:
+            return None
+        if self.refinement and refining(model):
             return None
         return losses_with_back(model, *self._step(model, data, draw))
 
@@ -284,7 +328,23 @@ class Node(
 
     def scored(self, model: nn.Module, data: NodeData) -> Array:
         """Return probabilities of all own nodes, float32 [own, classes]."""
+        if self.refinement and (networks := refining(model)):
+            return refined_answers(networks, model, data)
         return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
+
+    def local_graph(self, model: nn.Module, data: NodeData) -> LocalGraph:
+        """Own nodes and the edges between them, whatever the model sees of others."""
+        train, features = data.rows["train"], data.features.first(data.own)
+        return LocalGraph(self.scored(model, data), features, data.around.edges, train, data.label[train])
+
+    @property
+    def given_width(self) -> int:
+        """Columns of features, of all hops where these are weighed by what is learnt."""
+        return (self.propagate + 1) * self.features if self.inputs.attends else self.input_width
+
+    def on_graph(self, model: nn.Module, features: Tensor, edges: Indices) -> Tensor:
+        """All layers on all nodes."""
+        return logits_on(model, self.encoder, self.layers, features, edges)
 
     def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions and the head."""
@@ -293,7 +353,8 @@ class Node(
         if isinstance(self.encoder, NetworkEncoder):
             return plain_network(model, self.encoder, names, self._read)
         assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
-        require(not self.generator, "task.generator", "false for a model in PyG's own layers", self.generator)
+        for part in ("generator", "refinement"):
+            require(not getattr(self, part), f"task.{part}", "false for a model in PyG's own layers", True)
         widths = [self.input_width, *self.encoder.widths, *([] if model.head else [self.classes])]
         return plain_nodes(model, self.encoder, widths, names, self._read)
 

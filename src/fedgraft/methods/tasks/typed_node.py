@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Observations, Questions, Sums
+from fedgraft.contracts import Draw, LocalGraph, Observations, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import MetapathEncoder
@@ -24,7 +24,7 @@ from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.typed.client_data import TypedData, feature_states
 from fedgraft.domains.typed.joined_answers import JoinedTargets
-from fedgraft.domains.typed.metapath_graphs import metapath_matrix
+from fedgraft.domains.typed.metapath_graphs import joined_targets, metapath_matrix
 from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import Asked, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import JOIN, TypedGraph, merge_graphs, metapath_types, shortest_metapaths
@@ -42,6 +42,7 @@ class TypedNode(
     LabelledTask[TypedGraph, TypedData],
     ClassifyingTask[TypedGraph, TypedData],
     abilities.FittedTask[TypedGraph, TypedData],
+    abilities.LocalGraphTask[TypedGraph, TypedData],
     abilities.ObservedTask[TypedGraph, TypedData],
     abilities.PartsTask[TypedGraph, TypedData],
     abilities.PooledTask[TypedGraph, TypedData],
@@ -211,6 +212,13 @@ class TypedNode(
             centrality=data.centrality[nodes],
             labels=data.part.label[nodes],
         )
+
+    def local_graph(self, model: nn.Module, data: TypedData) -> LocalGraph:
+        """Target nodes, joined where a metapath joins them."""
+        if data.joined is None:
+            data.joined = joined_targets(data.part, self._joining, self.neighbours)
+        shares, train = self._logits(model, data).softmax(1).numpy(), data.rows["train"]
+        return LocalGraph(shares, data.part.features, data.joined, train, data.part.label[train])
 
     def evaluate(self, model: nn.Module, data: TypedData) -> dict[str, Sums]:
         """Right answers, nodes and summed cross-entropies."""

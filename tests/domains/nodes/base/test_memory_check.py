@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgraft.domains.nodes.base import memory_check
-from fedgraft.domains.nodes.base.memory_check import check_room
+from fedgraft.domains.nodes.base.memory_check import check_matrices, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
@@ -46,6 +46,15 @@ def test_the_error_proposes_what_fits_better() -> None:
         check_room(halves(), 0, memory_bytes=1)
     with pytest.raises(InputError, match=r"task\.halo = 4 needs"):
         check_room(halves(), 8, memory_bytes=1)
+
+
+def test_matrices_of_nodes_are_counted() -> None:
+    # Two own nodes and four: 4 (2 * 2 + 4 * 4) bytes.
+    check_matrices(halves(), memory_bytes=80)
+    with pytest.raises(
+        InputError, match=r"task\.refinement has clients keep a number for each pair .* of 4 at the largest"
+    ):
+        check_matrices(halves(), memory_bytes=79)
 
 
 def test_nothing_is_checked_where_memory_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

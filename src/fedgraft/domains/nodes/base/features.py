@@ -42,6 +42,14 @@ class FeatureRows:
         # Never with its zeros: that is a little faster for a few rows, and ten or a hundred times the operations.
         return Sparse(rows, self._columns[at], self._values[at], (len(nodes), self._width), small=0)
 
+    def first(self, count: int) -> Features:
+        """Return the features of the first nodes, no more than there are own ones; not copied."""
+        if self.dense is not None:
+            return np.asarray(self.dense.upper[:count].numpy())
+        end = self._pointers[count]
+        parts = self._values[:end], self._columns[:end], self._pointers[: count + 1]
+        return sparse.csr_matrix(parts, shape=(count, self._width))
+
     def filled(self, nodes: Indices) -> NDArray[np.float32]:
         """Return the features of some nodes, their zeros written out, float32 [nodes, f]."""
         if self.dense is not None:

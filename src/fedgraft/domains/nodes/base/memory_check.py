@@ -53,6 +53,20 @@ def check_room(shards: Sequence[NodeShard], most: int, hops: int = 0, memory_byt
     )
 
 
+def check_matrices(shards: Sequence[NodeShard], memory_bytes: int | None = None) -> None:
+    """Raise `InputError` where a number for each pair of a client's nodes, for all clients, is more than a memory.
+
+    The shards are simulated here; `memory_bytes` are as of `check_room`.
+    """
+    memory, needed = physical_bytes() if memory_bytes is None else memory_bytes, sum(4 * s.own**2 for s in shards)
+    if memory is not None and needed > memory:
+        raise InputError(
+            "task.refinement has clients keep a number for each pair of their nodes, of "
+            f"{max(s.own for s in shards):,} at the largest: {needed / GB:.1f} GB in all, and this machine has "
+            f"{memory / GB:.1f} GB of memory. More clients with fewer nodes each need less."
+        )
+
+
 def physical_bytes() -> int | None:
     """Memory of this machine; None where the system does not tell."""
     try:

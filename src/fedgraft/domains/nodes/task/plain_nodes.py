@@ -7,6 +7,7 @@ from fedgraft.contracts.plain import PlainEncoder, PlainModel, Tensors
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.plain_source import called, listed, source_of
+from fedgraft.nn.layers import weight_of
 from fedgraft.nn.whole_networks import WholeNetwork
 
 
@@ -35,7 +36,7 @@ def plain_nodes(
     else:
         made.append(f"self.head = nn.Linear({widths[-1]}, {len(classes)})")
         forward.append("return self.head(torch.relu(x))")
-        arrays = {**arrays, "head.weight": model.head.weight, "head.bias": model.head.bias}
+        arrays = {**arrays, "head.weight": weight_of(model.head), "head.bias": model.head.bias}
     says, inputs = _about(len(classes), read)
     return PlainModel(source_of(encoder, classes, says, made, "self, x, edge_index", forward), arrays, inputs)
 

@@ -22,6 +22,7 @@ from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Neighbourhoo
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.neighgen import generator_of
 from fedgraft.domains.nodes.training.surroundings import Surroundings
+from fedgraft.domains.nodes.training.topology import View
 from fedgraft.nn import flops, propagate
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import Given
@@ -53,6 +54,7 @@ class NodeData:
         relayed: states of own nodes under a model that is being scored, one hidden layer after another, float32
             [own, width] each.
         neighbours: all edges, where answers are smoothed over them; else None.
+        view: what networks that refine answers read, where there are any; else None.
         part: what neighbours are generated from, where they are; else None.
         unit: in which labels are that are numbers.
         weights: float32 [classes], by which losses of training nodes are multiplied; None for 1.
@@ -73,6 +75,7 @@ class NodeData:
     layers: int
     exchanges: bool
     neighbours: Neighbours | None = None
+    view: View | None = None
     part: Part | None = None
     unit: Unit = field(default_factory=Unit)
     weights: Tensor | None = None

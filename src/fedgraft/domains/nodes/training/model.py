@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.domains.nodes.training.neighbour_sampling import Hop
 from fedgraft.errors import InputError
-from fedgraft.nn.layers import linear, row_linear
+from fedgraft.nn.layers import linear, mask, row_linear
 from fedgraft.nn.manual_gradients import Back, WithBack, relu_back
 from fedgraft.nn.propagate import States
 from fedgraft.nn.whole_networks import WholeNetwork
@@ -56,6 +56,11 @@ class NodeModel(nn.Module):
         self.dropout = dropout
         self.attention = attention
         self._with_back = attention is None and all(isinstance(each, WithBack) for each in self.convolutions)
+
+    def mask(self) -> None:
+        """Give all weights of linear layers masks; gradients are autograd's then."""
+        mask(self)
+        self._with_back = False
 
     @property
     def by_hand(self) -> bool:

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import sparse
 
 from fedgraft.contracts.smoothing import Border, Means
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels.smoothing import Answered, Singles
 from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.training.smoothed_inputs import Within
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Neighbours(Answered):
         `means` are of the neighbours elsewhere, for the first nodes of the border: new nodes have none. They say
         nothing of the last of `width` classes, as it is what is missing to a sum that is known.
         """
-        total, count = np.asarray(self._within @ rows, np.float32), self._own_degree.copy()
+        total, count = np.asarray(self._within.edges @ rows, np.float32), self._within.degree.copy()
         if means is not None:
             known = np.flatnonzero(means.known)
             nodes, weight = self.border.nodes[known], self.border.counts[known].astype(np.float32)
@@ -55,13 +55,5 @@ class Neighbours(Answered):
         return total / count[:, None]
 
     @cached_property
-    def _within(self) -> sparse.csr_matrix:
-        shard = self.shard
-        row = np.repeat(np.arange(shard.own), shard.degree)
-        kept = shard.senders < shard.own
-        edges = np.ones(int(kept.sum()), np.float32), (row[kept], shard.senders[kept])
-        return sparse.csr_matrix(edges, shape=(shard.own, shard.own))
-
-    @cached_property
-    def _own_degree(self) -> Singles:
-        return np.asarray(np.diff(self._within.indptr).astype(np.float32))
+    def _within(self) -> Within:
+        return Within.of(self.shard)

@@ -1,0 +1,73 @@
+"""A graph that is nobody's, by which models of nodes are compared."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from fedgraft.contracts.encoder import NetworkEncoder
+from fedgraft.contracts.task_abilities import SyntheticTask
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.task.node_task import NodeTask
+from fedgraft.domains.nodes.training.client_graph import NodeData
+from fedgraft.domains.nodes.training.model import network_of_nodes
+from fedgraft.wire.layouts import Array
+
+BLOCKS: Final = 5
+"""Blocks of the graph; this and the next two as in the code of Fed-PUB (Baek et al., ICML 2023)."""
+SIZE: Final = 100
+"""Nodes of a block."""
+LINKED: Final = 0.1
+"""Chance of an edge between two nodes of a block; between blocks there is none."""
+
+
+class SyntheticNodes(NodeTask, SyntheticTask[NodeShard, NodeData]):
+    """Draw a graph of a stochastic block model with normal features, and say what a model makes of its nodes."""
+
+    @property
+    def response_width(self) -> int:
+        """Width of the last hidden layer; that of the answers where there is none."""
+        if isinstance(self.encoder, NetworkEncoder):
+            return network_of_nodes(self.encoder, self.input_width or 1, torch.Generator()).width
+        return self.encoder.width if self.encoder.depth else self.labels.width
+
+    def synthetic(self, g: np.random.Generator) -> NodeData:
+        """Return the graph as a client would have it that shares nothing."""
+        graph = block_graph(g, self.features or 1, self._named_classes)
+        kind = sparse.csr_matrix(graph.features) if self.sparse else graph.features
+        return self.prepare(replace(graph, features=kind), {})
+
+    def response(self, model: torch.nn.Module, data: NodeData) -> Array:
+        """Return the mean of the last hidden layer over its nodes."""
+        made: Array = self.embeddings(model, data).mean(0)
+        return made
+
+    @property
+    def _named_classes(self) -> tuple[str, ...]:
+        """Names of the classes, by number where they have none."""
+        names: tuple[str, ...] = getattr(self, "class_names", ())
+        return names or tuple(str(number) for number in range(self.labels.width))
+
+
+def block_graph(g: np.random.Generator, features: int, classes: tuple[str, ...]) -> NodeShard:
+    """Return `BLOCKS` blocks of `SIZE` nodes; features are standard normal, and no node has a label."""
+    nodes = BLOCKS * SIZE
+    drawn = [sparse.csr_matrix(np.triu(g.random((SIZE, SIZE)) < LINKED, 1)) for _ in range(BLOCKS)]
+    upper: Any = sparse.block_diag(drawn, format="csr")
+    edges = sparse.csr_matrix(upper + upper.T)
+    edges.sort_indices()
+    return NodeShard(
+        name="nobody's",
+        ids=np.arange(nodes).astype(object),
+        features=g.standard_normal((nodes, features), np.float32),
+        label=np.full(nodes, -1),
+        classes=classes,
+        split=np.full(nodes, -1, np.int8),
+        pointers=edges.indptr.astype(np.int64),
+        senders=edges.indices.astype(np.int32),
+        halo_owner=np.zeros(0, np.int32),
+        halo_place=np.zeros(0, np.int32),
+        scale_rows=True,
+    )
