@@ -73,7 +73,7 @@ class Asking:
 
     def _bytes(self, candidate: Candidate) -> float:
         cells = (cell for job, cell in self.cells.done.items() if job.row == (TOGETHER, candidate.name))
-        return mean(cell["bytes"]["total"] for cell in cells if "bytes" in cell)
+        return float(mean(cell["bytes"]["total"] for cell in cells if "bytes" in cell))
 
     def _scores(self, candidate: Candidate) -> dict[int, float]:
         cells = {job.seed: cell for job, cell in self.cells.done.items() if job.row == (TOGETHER, candidate.name)}
