@@ -22,7 +22,7 @@ class Asking:
     """Asks a question: does its jobs, the most telling first, within a limit of all their work and time.
 
     With two seeds the first recipe and its model trained alone, then the other recipes, the models of the best one and
-    of its equals trained alone, and what one place could do; then the same with the other seeds, the best one first.
+    of cheaper equals trained alone, and what one place could do; then the same with the other seeds, the best first.
     """
 
     question: Question
@@ -64,11 +64,16 @@ class Asking:
 
     @property
     def _leading(self) -> list[Candidate]:
-        """The leader and those that are equal to it: one of them may be the one that is advised."""
+        """The leader and those that are equal to it for fewer bytes: one of them may be the one that is advised."""
         if (leader := self.leader) is None:
             return []
-        others = (each for each in self.question.choice.recipes if each != leader)
-        return [leader, *(each for each in others if equal(self._scores(leader), self._scores(each)))]
+        scores, most = self._scores(leader), self._bytes(leader)
+        others = (each for each in self.question.choice.recipes if each != leader and self._scores(each))
+        return [leader, *(each for each in others if equal(scores, self._scores(each)) and self._bytes(each) < most)]
+
+    def _bytes(self, candidate: Candidate) -> float:
+        cells = (cell for job, cell in self.cells.done.items() if job.row == (TOGETHER, candidate.name))
+        return float(mean(cell["bytes"]["total"] for cell in cells if "bytes" in cell))
 
     def _scores(self, candidate: Candidate) -> dict[int, float]:
         cells = {job.seed: cell for job, cell in self.cells.done.items() if job.row == (TOGETHER, candidate.name)}
