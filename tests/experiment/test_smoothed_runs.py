@@ -29,8 +29,13 @@ SHORT = {**SMOOTHED, **LABELS, **HIDDEN, "rounds": 2}
 WRITES = range(1, 40, 3)
 """Those to disk at which a run is killed, from before its first checkpoint on."""
 slow = pytest.mark.slow
-SUMS = {"cross": (7, 3), "diagonal": (7,), "gram": (21,), "squares": (3,)}
-"""Shapes of what a layer is fitted to, of three classes after two hops."""
+SUMS = {
+    "cross": ((7, 3), np.nan, np.float32),
+    "diagonal": ((7,), 1, np.float32),
+    "gram": ((21,), 1, np.int16),
+    "squares": ((3,), 1, np.float32),
+}
+"""What a layer of three classes could be fitted to after two hops, but for a number that is none."""
 
 
 def ran(experiment, shards, tamper=None):
@@ -170,7 +175,7 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
         ("hop", {"rows": np.zeros((9999, 2), np.int8)}),
         ("tally", {"tallies": np.full((60, 2), 10**6, np.uint32)}),
         ("border", {"border": np.zeros(5, np.uint8)}),
-        ("sums", {name: np.full(shape, np.nan, np.float32) for name, shape in SUMS.items()}),
+        ("sums", {name: np.full(*of) for name, of in SUMS.items()}),
     ],
 )
 def test_replies_that_no_client_can_give_are_refused(kind, arrays):

@@ -17,7 +17,8 @@ def test_two_examples_by_hand():
     """Z = [[1, 2], [3, 4]] of classes 0 and 1: Z^T Z, with a column of ones, and Z^T Y."""
     sums = Refit(2, 2).sums(np.array([[1, 2], [3, 4]], np.float32), np.array([0, 1]))
     assert sums["diagonal"].tolist() == [10, 20, 2]
-    assert sums[GRAM].tolist() == [14, 4, 6]
+    most = np.sqrt([10 * 20, 10 * 2, 20 * 2])
+    assert sums[GRAM].tolist() == np.rint(32767 * np.array([14, 4, 6]) / most).tolist()
     assert sums["cross"].tolist() == [[1, 3], [2, 4], [1, 1]]
     assert sums["squares"].tolist() == [1, 1]
 
@@ -31,8 +32,8 @@ def test_clients_together_fit_what_one_place_would():
     refit, (rows, label) = Refit(5, 3), drawn()
     parts = [refit.sums(rows[part], label[part]) for part in np.split(np.arange(60), [10, 35])]
     together, apart = refit.layer([refit.sums(rows, label)]), refit.layer(parts)
-    assert np.allclose(together[WEIGHT], apart[WEIGHT], atol=1e-5)
-    assert np.allclose(together[BIAS], apart[BIAS], atol=1e-5)
+    assert np.allclose(together[WEIGHT], apart[WEIGHT], atol=1e-3)
+    assert np.allclose(together[BIAS], apart[BIAS], atol=1e-3)
 
 
 def test_it_is_the_ridge_regression_of_one_of_the_penalties():
@@ -40,7 +41,7 @@ def test_it_is_the_ridge_regression_of_one_of_the_penalties():
     layer, centred = Refit(5, 3).layer([Refit(5, 3).sums(rows, label)]), rows - rows.mean(0)
     scale = np.linalg.eigvalsh(centred.T @ centred).mean()
     fitted = [Ridge(alpha=each * scale).fit(rows, np.eye(3)[label]).coef_ for each in PENALTIES]
-    assert min(np.abs(layer[WEIGHT] - each).max() for each in fitted) < 1e-4
+    assert min(np.abs(layer[WEIGHT] - each).max() for each in fitted) < 1e-3
 
 
 def test_answers_are_probabilities_and_right_where_classes_are_apart():

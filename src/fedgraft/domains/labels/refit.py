@@ -17,12 +17,15 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.closed_form import packed, ridge, unpacked
-from fedgraft.wire.layouts import Arrays, Layout, Spec
+from fedgraft.wire.layouts import Array, Arrays, Layout, Spec
 
 Singles = NDArray[np.float32]
 
 SHARPNESS: Final = 5.0
 """Factor of outputs, which are near 0 and 1, before their softmax is taken; that of the sharing method `ridge`."""
+STEPS: Final = 32_767
+"""Steps from 0 to the largest that a product of two columns can be, by Cauchy and Schwarz: two bytes a product."""
+TINY: Final = 1e-30
 CROSS, DIAGONAL, GRAM, SQUARES, WEIGHT, BIAS = "cross", "diagonal", "gram", "squares", "weight", "bias"
 
 
@@ -37,13 +40,14 @@ class Refit:
     def sums_layout(self) -> Layout:
         """Products of columns with each other, the diagonal apart, and with classes; a column of ones is the last."""
         columns, classes = self.columns + 1, self.classes
-        shapes = {
-            CROSS: (columns, classes),
-            DIAGONAL: (columns,),
-            GRAM: (columns * (columns - 1) // 2,),
-            SQUARES: (classes,),
-        }
-        return Layout(tuple(Spec(name, "float32", shape) for name, shape in shapes.items()))
+        return Layout(
+            (
+                Spec(CROSS, "float32", (columns, classes)),
+                Spec(DIAGONAL, "float32", (columns,)),
+                Spec(GRAM, "int16", (columns * (columns - 1) // 2,)),
+                Spec(SQUARES, "float32", (classes,)),
+            )
+        )
 
     @property
     def layer_layout(self) -> Layout:
@@ -58,13 +62,15 @@ class Refit:
             inputs, label = inputs[:0], label[:0]
         targets = np.eye(self.classes)[label]
         diagonal, above = packed(inputs.T @ inputs)
-        sums = {CROSS: inputs.T @ targets, DIAGONAL: diagonal, GRAM: above, SQUARES: targets.sum(axis=0)}
-        return {name: array.astype(np.float32) for name, array in sums.items()}
+        sums = {CROSS: inputs.T @ targets, DIAGONAL: diagonal, SQUARES: targets.sum(axis=0)}
+        coded = np.rint(STEPS * above / np.maximum(_most(diagonal), TINY)).astype(np.int16)
+        return {**{name: array.astype(np.float32) for name, array in sums.items()}, GRAM: coded}
 
     def layer(self, sums: Sequence[Arrays]) -> Arrays:
         """Return the layer of least squares over all examples, with a penalty by generalised cross-validation."""
+        read = [{**each, GRAM: each[GRAM] * (_most(each[DIAGONAL]) / STEPS)} for each in sums]
         names = [spec.name for spec in self.sums_layout]
-        total = {name: sum((each[name].astype(np.float64) for each in sums), np.zeros(())) for name in names}
+        total = {name: sum((each[name].astype(np.float64) for each in read), np.zeros(())) for name in names}
         solved = ridge(unpacked(total[DIAGONAL], total[GRAM]), total[CROSS], total[SQUARES])
         return {WEIGHT: solved.weight.astype(np.float32), BIAS: solved.bias.astype(np.float32)}
 
@@ -74,3 +80,9 @@ class Refit:
         outputs = SHARPNESS * (rows @ layer[WEIGHT].T + layer[BIAS])
         shares = np.exp(outputs - outputs.max(axis=1, keepdims=True, initial=-np.inf))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True), np.float32)
+
+
+def _most(diagonal: Array) -> NDArray[np.float64]:
+    """Return the largest magnitudes of products above a diagonal, row by row, as `closed_form.packed` has them."""
+    lengths = np.sqrt(np.maximum(diagonal.astype(np.float64), 0.0))
+    return packed(np.outer(lengths, lengths))[1]
