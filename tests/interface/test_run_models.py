@@ -40,7 +40,7 @@ TASKS = {
 ANY_TASK = ("cefgl", "ditto", "fedala", "fedavg", "feddc", "fedper", "fedprox", "fedrep", "gcfl", "local", "scaffold")
 SOME_TASKS = {
     "rating": ("fedgnn", "fesog"),
-    "node": ("fedsage_plus", "ridge"),
+    "node": ("adafgl", "fedpub", "fedsage_plus", "ridge"),
     "node_regression": ("ridge",),
     "graph": ("fedstar", "moon", "prototypes", "spreadgnn"),
     "graph_regression": ("fedstar", "spreadgnn"),
@@ -52,7 +52,7 @@ ALIKE = ("feddc", "fedprox", "fedrep", "gcfl", "scaffold")
 """Sharing methods whose models are found as others' are: in some tasks they are left to the long tests."""
 EXPORTED = {
     *product(["rating"], ANY_TASK),  # fedgnn and fesog have a row for each item
-    *product(["node"], [*ANY_TASK, "ridge"]),
+    *product(["node"], [*ANY_TASK, "fedpub", "ridge"]),
     *product(["graph"], [*ANY_TASK[1:], "moon", "prototypes", "spreadgnn"]),  # under cefgl two models answer as one
     *product(["link"], ANY_TASK),
     *product(["graph_regression"], [*ANY_TASK, "cefgl", "prototypes", "spreadgnn"]),
