@@ -40,7 +40,19 @@ TASKS = {
 ANY_TASK = ("cefgl", "ditto", "fedala", "fedavg", "feddc", "fedper", "fedprox", "fedrep", "gcfl", "local", "scaffold")
 SOME_TASKS = {
     "rating": ("fedgnn", "fesog"),
-    "node": ("fedgta", "fedproto", "fedsage_plus", "fedtad", "fedtgp", "fgssl", "moon", "prototypes", "ridge"),
+    "node": (
+        "adafgl",
+        "fedgta",
+        "fedproto",
+        "fedpub",
+        "fedsage_plus",
+        "fedtad",
+        "fedtgp",
+        "fgssl",
+        "moon",
+        "prototypes",
+        "ridge",
+    ),
     "node_regression": ("ridge",),
     "graph": ("fedstar", "moon", "prototypes", "spreadgnn"),
     "graph_regression": ("fedstar", "spreadgnn"),
@@ -52,7 +64,10 @@ ALIKE = ("feddc", "fedprox", "fedrep", "fedtgp", "gcfl", "scaffold")
 """Sharing methods whose models are found as others' are: in some tasks they are left to the long tests."""
 EXPORTED = {
     *product(["rating"], ANY_TASK),  # fedgnn and fesog have a row for each item
-    *product(["node"], [*ANY_TASK, "fedgta", "fedproto", "fedtad", "fedtgp", "fgssl", "moon", "prototypes", "ridge"]),
+    *product(
+        ["node"],
+        [*ANY_TASK, "fedgta", "fedproto", "fedpub", "fedtad", "fedtgp", "fgssl", "moon", "prototypes", "ridge"],
+    ),
     *product(["graph"], [*ANY_TASK[1:], "moon", "prototypes", "spreadgnn"]),  # under cefgl two models answer as one
     *product(["link"], ANY_TASK),
     *product(["graph_regression"], [*ANY_TASK, "cefgl", "prototypes", "spreadgnn"]),

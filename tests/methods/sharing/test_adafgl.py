@@ -27,6 +27,14 @@ def test_a_worked_example():
     assert {name: array.tolist() for name, array in now.items()} == {"w": [5], "refinement.v": [7], ACTIVE: [1]}
 
 
+def test_networks_of_an_earlier_run_are_silent_in_the_first_step():
+    targets = {"w": np.array([3], np.float32), "refinement.v": np.array([8], np.float32), ACTIVE: np.ones(1, "f")}
+    trainer = Quadratic(targets, start={"refinement.v": np.array([4], np.float32), ACTIVE: np.ones(1, "f")})
+    AdaFGL().local_update(trainer, {"w": np.array([1], np.float32)}, None)
+    now = trainer.read()
+    assert {name: array.tolist() for name, array in now.items()} == {"w": [3], "refinement.v": [4], ACTIVE: [0]}
+
+
 def test_rounds_of_the_first_step_collect_and_no_others():
     method = AdaFGL(rounds=3)
     state, g = method.init({}, 2), np.random.default_rng(1)

@@ -80,7 +80,9 @@ class AdaFGL(OneModel, PartsSharing[ModelState], SilentSharing[ModelState], Stag
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Train the model; in the second step the networks, beside the model as it is."""
         if trainer.collects:
-            trainer.load(received)
+            trainer.load(
+                {**received, ACTIVE: np.zeros(1, np.float32)}
+            )  # it may be 1 from the run that this one goes on
             trainer.run(frozen=[name for name in trainer.read() if not self.shares(name)])
             return trainer.difference(received), memory
         trainer.load({**received, ACTIVE: np.ones(1, np.float32)})

@@ -160,10 +160,6 @@ class FedPUB(
         """Return theta as trained last; of a client that has not trained yet, what it received."""
         return received if memory is None else memory["model"]  # type: ignore[index, call-overload, return-value]
 
-    def inherited(self, memory: Tree) -> Tree:
-        """Return all of it."""
-        return memory
-
     def merge(self, state: State, updates: Sequence[Update]) -> State:
         """The mean of all models, and one for each client, by how alike their responses are."""
         names, total = list(state["model"]), sum(update.weight for update in updates)
