@@ -74,6 +74,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node, smoothed, class prior": ("node", {"smoothing": 2, "class_prior": True, "halo": 1}),
     "node, refitted to answers": ("node", {"smoothing": 2, "class_prior": True, "refit": "answers"}),
     "node, refitted to what is hidden": ("node", {"smoothing": 1, "refit": "hidden", "share_labels": True}),
+    "node, refitted without neighbours": ("node", {"refit": "hidden"}),
     "node, class prior alone": ("node", {"class_prior": True}),
     "graph, class prior": ("graph", {"class_prior": True}),
     "link, perceptron and few neighbours": ("link", {"decoder": "perceptron", "negatives": 3, "neighbours": 2}),

@@ -43,9 +43,8 @@ LATE = {
         {"examples_per_second": speed, "mbit_down": 10, "mbit_up": 5, "availability": 0.9} for speed in (9000, 200, 300)
     ],
 }
-BLOCKS = {"data.name": "blocks", "data.nodes": 120, "data.clients": 4, "model.hidden": [8, 8], "selector.name": "all"}
 OF_USERS_AND_ITEMS = {"fedgnn", "fesog"}
-OF_NODES = {"adafgl", "fedgta", "fedpub", "fedtad"}
+OF_NODES = {"adafgl", "fedgta", "fedproto", "fedpub", "fedtad", "fedtgp", "fgssl"}
 SURVIVES_ELSEWHERE = {"fedsage_plus", "ridge"}
 """In tests of their own."""
 OF_GRAPHS = sorted({*discovery.names("sharing")} - OF_USERS_AND_ITEMS - OF_NODES - SURVIVES_ELSEWHERE)
@@ -121,12 +120,6 @@ def test_what_clients_have_of_their_own_on_nodes_survives_it_again_and_again(who
 @pytest.mark.parametrize("name", sorted(OF_USERS_AND_ITEMS))
 def test_tables_of_users_and_items_survive_it(whole_run, tmp_path, dying, name):
     killed_and_resumed(whole_run(of_ratings(name), (FIRST,)), tmp_path / "run", dying)
-
-
-@pytest.mark.parametrize("name", sorted(OF_NODES))
-def test_what_looks_at_graphs_of_nodes_survives_it(whole_run, tmp_path, dying, name):
-    changes = BLOCKS | OFTEN | IN_ONE_PROCESS | DROPPING | CODEC | {"sharing.name": name}
-    killed_and_resumed(whole_run(load("fedall", changes), (FIRST,)), tmp_path / "run", dying)
 
 
 @slow

@@ -22,7 +22,8 @@ SMALL = {
 }
 COUNTED = {**SMALL, "task.wl": 2, "task.wl_width": 64}
 EVERYWHERE = {**COUNTED, "task.wl_into": "hidden", "task.wl_shared": True}
-NOT_FOR_GRAPHS = {"fedsage_plus", "fedgnn", "fesog", "fedgta", "fedtad", "ridge"}
+OF_NODES = {"adafgl", "fedgta", "fedproto", "fedpub", "fedtad", "fedtgp", "fgssl"}
+NOT_FOR_GRAPHS = {"fedsage_plus", "fedgnn", "fesog", "ridge", *OF_NODES}
 
 
 @pytest.mark.parametrize("sharing", ["cefgl", "fedavg"])

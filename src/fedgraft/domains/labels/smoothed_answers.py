@@ -53,8 +53,8 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
 
     @property
     def hops(self) -> int:
-        """`smoothing`; one, over no edge, where the class prior alone is chosen."""
-        return max(self.smoothing, int(self.class_prior))
+        """`smoothing`; one, over no edge, where without it a class prior or a layer is chosen."""
+        return max(self.smoothing, int(self.class_prior or bool(self.refit)))
 
     @property
     def row_width(self) -> int:

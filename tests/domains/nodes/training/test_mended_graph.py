@@ -286,9 +286,9 @@ def test_impossible_options_are_refused(options, message):
 
 
 def test_a_generator_is_offered_where_nothing_else_is_shared():
-    assert Node(SAGE()).offers == Node(SAGE(), share_states=False, aggregates=True).offers == frozenset()
+    assert Node(SAGE()).offers == Node(SAGE(), share_states=False, aggregates=True).offers == {"mask"}
     alone = Node(SAGE(), **ALONE)
-    assert alone.offers == {"generator"}
+    assert alone.offers == {"generator", "mask", "refinement"}
     assert alone.with_parts(frozenset({"generator"})) == replace(alone, generator=True)
     assert alone.with_parts(frozenset()) == alone
 

@@ -118,9 +118,7 @@ def test_of_sparse_features_no_more_is_counted_than_dense_ones_have() -> None:
     memory_check.check_inputs([ring], 4, False, memory_bytes=4 * 60 * 60 * 5)
 
 
-@pytest.mark.parametrize(
-    "options", [{"task__propagate": -1}, {"task__joined": "last"}, {"task__propagate": 1, "task__generator": True}]
-)
+@pytest.mark.parametrize("options", [{"task__propagate": -1}, {"task__propagate": 1, "task__generator": True}])
 def test_hops_that_cannot_be_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(InputError, match="propagate"):
         small("fedlocal", **options)

@@ -6,11 +6,11 @@ import torch
 from scipy import sparse
 
 from fedgraft.domains.nodes.task.synthetic_nodes import block_graph
+from fedgraft.domains.nodes.training.smoothed_inputs import Within
 from fedgraft.domains.nodes.training.topology import (
     confidence,
     cosines,
     normalised,
-    own_edges,
     propagated,
     topology,
 )
@@ -61,7 +61,7 @@ def test_confidence_where_neighbours_are_alike_and_where_not():
 
 def test_edges_between_own_nodes():
     graph = block_graph(np.random.default_rng(1), 3, ("a",))
-    edges = own_edges(graph)
+    edges = Within.of(graph).edges
     assert edges.shape == (graph.own, graph.own)
     assert (edges != edges.T).nnz == 0
     assert edges.sum() == len(graph.senders)

@@ -20,7 +20,6 @@ def check_options(node: Any) -> None:
     require(fits, "Node.generator", "false with a whole network: it is made of convolutions", node.generator)
     require(node.generated >= 1, "Node.generated", ">= 1", node.generated)
     require_one_of("Node.refit", node.refit, ("", "answers", "hidden"))
-    require(node.smoothing > 0 or not node.refit, "Node.refit", "'' where Node.smoothing is 0", node.refit)
     fits = not node.refit or isinstance(node.encoder, LayeredEncoder)
     require(fits, "Node.refit", "'' with a whole network, whose hidden layers nobody else sees", node.refit)
     fits = node.smoothing > 0 or not node.share_labels

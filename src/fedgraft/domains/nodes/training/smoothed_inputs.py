@@ -23,10 +23,8 @@ Joined = Literal["concatenate", "last", "attention"]
 
 
 def check_hops(task: Any, name: str) -> None:
-    """Raise `InputError` for hops of a task, `name`, that are out of range, or joined without any."""
+    """Raise `InputError` for hops of a task, `name`, that are out of range; without any, `joined` has no part."""
     require(task.propagate >= 0, f"{name}.propagate", ">= 0 (0 = none)", task.propagate)
-    fits = task.propagate > 0 or task.joined == "concatenate"
-    require(fits, f"{name}.joined", f"'concatenate' where {name}.propagate is 0", task.joined)
 
 
 @dataclass(frozen=True)
