@@ -208,5 +208,5 @@ def test_every_task_and_sharing_method_is_here():
     assert {sharing for _, sharing in CELLS} == set(discovery.names("sharing"))
     for task, sharing in sorted({*product(TASKS, discovery.names("sharing"))} - {*CELLS}):
         recipe, overrides = TASKS[task]
-        with pytest.raises(InputError, match=r"needs a task that|which task"):
+        with pytest.raises(InputError, match=r"needs a task that|which task|needs classes that all"):
             load(recipe, {**overrides, **ROUNDS, "sharing.name": sharing})
