@@ -92,7 +92,8 @@ class Study:
         sets: {data: {"recipe": ..., "changes": overrides of every experiment on it}}; both may be left out.
         methods: {method: {"label": ..., "recipe": ..., "changes": {"section.key": value}, "alone": whether each client
             is a federation of its own}}.
-        folds: of cross-validation; seed s has fold (s - 1) modulo so many as its test set. 0 = every seed the first.
+        folds: of cross-validation; seed s has fold (s - 1) modulo so many as its test set, of data that have folds.
+            0 = every seed the first.
         cuts: {partition: overrides} for partitions that take more than their name.
         panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers.
     """
@@ -115,7 +116,7 @@ class Study:
 
     def root(self, data_root: Path, data: str) -> Path | None:
         """The folder of a data set; None for one that is generated."""
-        read = any(each.name == "root" for each in fields(discovery.find("data", data)))
+        read = _has(data, "root")
         known = self.folder if isinstance(self.folder, str) else self.folder.get(data)
         return data_root / (known or data) if read else None
 
@@ -130,11 +131,11 @@ class Study:
         cut: dict[str, Any] = {"data.clients": split.clients}
         if split.partition:
             cut |= self.cuts.get(split.partition, {"data.partition": split.partition})
-        if self.folds:
+        if self.folds and _has(split.data, "fold"):
             cut["data.fold"] = (split.seed - 1) % self.folds
         return {
             "data.name": split.data,
-            **{name: value for name, value in cut.items() if value},
+            **{name: value for name, value in cut.items() if value or value is False},
             "seed": split.seed,
             "yardsticks": [],
             **self.common,
@@ -179,6 +180,11 @@ class Study:
             for name in panel["yardsticks"]
         )
         return tuple(dict.fromkeys(names))
+
+
+def _has(data: str, option: str) -> bool:
+    """Return whether a data set has an option."""
+    return any(each.name == option for each in fields(discovery.find("data", data)))
 
 
 def panel_cells(panel: Mapping[str, Any], seeds: int) -> Iterator[Cell]:
