@@ -32,7 +32,7 @@ SHOPS = {"data.name": "shops", "data.users": 2500, "data.items": 6000, "data.cou
 SETTINGS = {"description": DESCRIPTION, "seed": 1, **SHOPS}
 
 METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "graft_rating": ("our own recipe: users are told of once, then each shop trains", "graft_rating", {"rounds": 12}),
+    "graft_rating": ("our own recipe: users told of once, then each shop alone", "graft_rating", {"rounds": 12}),
     "fedacs": ("FedACS: two bandits choose how many shops train, and which", "fedacs", {"rounds": 24}),
     "alone": (
         "nothing is sent: the network of our own recipe, and nothing told of users",
