@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 .DELETE_ON_ERROR:
 .PHONY: help install demo quick test test-all lint lint-types lint-style docs tutorials wheel \
   bench bench-nodes-scale bench-clients bench-selection bench-device same-results testbed study-fedacs \
-  study-cefgl study-fedais study-levers study-reputation-ucb study-rafhgl study-selectors study-attackers study-graft clean
+  study-cefgl study-fedais study-levers study-reputation-ucb study-rafhgl study-selectors study-attackers study-graft study-openfgl clean
 
 help:  ## list the targets (what plain `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -114,6 +114,9 @@ study-selectors: .venv/.installed  ## all selectors side by side on ratings, nod
 
 study-graft: .venv/.installed  ## our own recipes, part by part, paired with the published ones
 	for task in node graph rating; do $(BIN)/fedgraft study graft_$$task --seeds 5 $(ARGS) || exit 1; done
+
+study-openfgl: .venv/.installed  ## all methods of others and ours on OpenFGL's cuts: ARGS="--data DIR"
+	$(BIN)/fedgraft study openfgl --seeds 5 $(ARGS)
 
 clean:  ## delete caches, builds and ./demo; .venv and ./runs stay
 	rm -rf build dist demo site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

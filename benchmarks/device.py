@@ -49,7 +49,7 @@ class Row:
 
 ROWS = (
     Row("fedacs", {"data.name": "ciao"}, "ciao"),
-    Row("graft_rating", {"data.name": "ciao"}, "ciao"),
+    Row("graft_rating", {"data.name": "ciao", "sharing.name": "fedper"}, "ciao"),
     Row("reputation_ucb", {"data.name": "ml100k"}, "ml-100k"),
     Row("fedais", {"data.name": "pubmed"}, "Planetoid"),
     Row("graft_node", {"data.name": "pubmed"}, "Planetoid"),

@@ -91,6 +91,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "ranking": ("reputation_ucb", "data.name=catalogue", *FEW_DEVICES),
     "graph-graft": ("graft_graph", *MOLECULES[:-1]),
     "rating-graft": ("graft_rating", *SHOPS),
+    "rating-graft-shared": ("graft_rating", *SHOPS, "sharing.name=fedper"),
     "own-nodes": ("graft_node", *NODES),
     "own-nodes-fedais": ("fedais", *NODES, "selector.clients=2", "model.hidden=[8,8]"),
     "own-numbers": ("node_regression", *NODES, "data.nodes={tables}/numbers.parquet"),

@@ -23,6 +23,7 @@ CASES = {
     "attention": ("fedacs", {**TINY, "model.name": "gat"}),
     "convolution": ("fedacs", {**TINY, "model.name": "gcn"}),
     "pairs": ("graft_rating", TINY | {"rounds": 3}),
+    "pairs, first layer shared": ("graft_rating", TINY | {"rounds": 3, "sharing.name": "fedper"}),
     "mended": ("fedsage_plus", BLOCKS | {"rounds": 4}),
     "aggregates": ("fedgcn", BLOCKS),
     "sampled": ("fedgraph", BLOCKS),

@@ -21,7 +21,7 @@ def test_methods_stand_side_by_side(shown):
     assert [row["run"] for row in table] == list(demo.METHODS)
     assert len({row["target"] for row in table}) == 1
     assert table[1]["bytes_to_target"] is not None  # the target is what FedACS reached
-    assert table[2]["bytes"] < 1000, "each shop alone: nothing but headers"
+    assert table[2]["bytes"] < 1000, "nothing told, each shop alone: nothing but headers"
     assert (out / "report.html").stat().st_size > 100_000
 
 

@@ -197,9 +197,10 @@ def asked(run, name):
         ("fedacs", {"model": {"name": "gat", "hidden": 4, "embedding": 4}}),
         ("fedacs", {"model": {"name": "gcn", "hidden": 4, "embedding": 4, "layers": 3}, "task.walk": 3}),
         ("fedacs", {"model": {"name": "mlp", "hidden": 4}, "task.share": "nothing"}),
+        ("graft_rating", {"sharing.name": "fedper"}),
         ("graft_rating", {}),
     ],
-    ids=["gat", "gcn", "mlp", "private"],
+    ids=["gat", "gcn", "mlp", "private", "alone"],
 )
 def test_a_rating_model_gives_pairs_the_ratings_that_the_client_does(tmp_path, recipe, options):
     run = trained(tmp_path, recipe, {**RATINGS, "task.share_least": 2, **options, "training.epochs": 2})

@@ -32,12 +32,12 @@ SHOPS = {"data.name": "shops", "data.users": 2500, "data.items": 6000, "data.cou
 SETTINGS = {"description": DESCRIPTION, "seed": 1, **SHOPS}
 
 METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "graft_rating": ("our own recipe: a small network in few bits, partly private", "graft_rating", {"rounds": 12}),
+    "graft_rating": ("our own recipe: users told of once, then each shop alone", "graft_rating", {"rounds": 12}),
     "fedacs": ("FedACS: two bandits choose how many shops train, and which", "fedacs", {"rounds": 24}),
     "alone": (
-        "each shop alone: the network of our own recipe, and nothing is sent",
+        "nothing is sent: the network of our own recipe, and nothing told of users",
         "graft_rating",
-        {"rounds": 12, "sharing.name": "local", "task.share": "nothing"},
+        {"rounds": 12, "task.share": "nothing"},
     ),
 }
 """{name: (what it is, recipe, what differs from it)}; the first is what pairs are predicted with."""
@@ -61,7 +61,7 @@ def demo(out: Path, changes: Mapping[str, Any] | None = None, progress: bool = T
     settings = {**SETTINGS, **(changes or {})}
     console = Console(highlight=False)
     _make_room(out)
-    console.print("Shops train one model on ratings that stay with them.")
+    console.print("Shops learn from each other, and ratings stay with them.")
     for number, (name, (what, recipe, options)) in enumerate(METHODS.items(), 1):
         console.print(f"\n[bold]{number}/{len(METHODS)}  {what}[/bold]")
         run = api.run(recipe, out=out / name, overrides={**settings, **options, **(changes or {})}, progress=progress)

@@ -107,4 +107,5 @@ def test_yardsticks_that_need_no_bytes_say_so():
     """What each client computes by itself; reports and closing lines tell of it."""
     local = {name for name in discovery.names("yardsticks") if discovery.find("yardsticks", name).local}
     of_links = {"adamic_adar", "feature_cosine", "preferential_attachment"}
-    assert local == {"client_biases", "majority", "wl_kernel", "graph_mean", "graph_ridge", *of_links}
+    of_classes = {"majority", "own_majority", "typed_own_majority", "wl_kernel"}
+    assert local == {"client_biases", "graph_mean", "graph_ridge", *of_classes, *of_links}

@@ -47,6 +47,13 @@ def test_a_table_by_hand():
     assert "| Plain, sage | 4 (1.00x) |" in text
 
 
+def test_what_it_took_is_told():
+    found = [{**run(*points(0.1, 0.6), test=0.8), "seconds": seconds} for seconds in (10.0, 20.0)]
+    text = page(found, [run(*points(0.1, 0.6))])
+    assert "| Ours, sage | 1 (15 s) |" in text  # MB, the last point's
+    assert "| Plain, sage | 1 |" in text, "an earlier result does not know its seconds"
+
+
 def test_who_cannot_be_told_from_the_first_is_with_it():
     ours = [run(*points(0.1, 0.6), test=test) for test in (0.80, 0.84, 0.82)]
     plain = [run(*points(0.1, 0.6), test=test) for test in (0.82, 0.80, 0.83)]

@@ -90,7 +90,8 @@ def _shared_otherwise(recipe: str) -> tuple[Candidate, ...]:
 CHOICES = {
     "rating": Choice(
         (
-            Candidate("graft_rating", "graft_rating", "our own for ratings"),
+            Candidate("graft_rating", "graft_rating", "our own for ratings: users told of once, then each alone"),
+            Candidate("graft_rating, fedper", "graft_rating", "its first layer shared", {"sharing.name": "fedper"}),
             Candidate("fedacs", "fedacs", "best of the published ones on Ciao and Epinions"),
             Candidate("fedacs, random clients", "fedacs", "what choosing brings", {"selector.name": "random"}),
         ),

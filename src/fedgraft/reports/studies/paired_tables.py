@@ -11,9 +11,10 @@ from typing import Any, TypeAlias
 
 from fedgraft.reports.stored.intervals import Interval, interval
 from fedgraft.reports.studies import after_steps
-from fedgraft.reports.studies.markdown import spread, table
+from fedgraft.reports.studies.markdown import figures, spread, table
 from fedgraft.reports.studies.panel_runs import PanelRuns
 
+MEGA = 1e6
 LAST = 3
 """Scored points at the end of a curve whose mean is what a method ends at: one round more or less is luck."""
 Key = tuple[str, str]
@@ -23,11 +24,12 @@ Scores: TypeAlias = Mapping[str, Mapping[Key, Mapping[int, float]]]
 
 
 def parts(panel: PanelRuns) -> list[str]:
-    """Accuracies, differences from the reference, rounds to where the reference ends; [] where there is no score."""
+    """Accuracies, differences from the reference, costs, rounds to where it ends; [] where there is no score."""
     if not (scores := _scores(panel)):
         return []
     after = after_steps.part(panel)
-    return [_accuracies(panel, scores), *after, _differences(panel, scores), _rounds(panel), _yardsticks(panel)]
+    told = [_accuracies(panel, scores), *after, _differences(panel, scores), _costs(panel), _rounds(panel)]
+    return [*told, _yardsticks(panel)]
 
 
 def paired(one: Mapping[int, float], other: Mapping[int, float]) -> list[float]:
@@ -102,6 +104,21 @@ def _overall(panel: PanelRuns, scores: Scores, run: Key) -> Interval:
         return Interval(math.nan, math.nan)
     seeds = set.intersection(*({*by_run[run]} & {*by_run[reference]} for by_run in known))
     return interval([mean(by_run[run][seed] - by_run[reference][seed] for by_run in known) for seed in sorted(seeds)])
+
+
+def _costs(panel: PanelRuns) -> str:
+    """Bytes of the whole run, and seconds of the process that ran it, the means over seeds."""
+    rows = []
+    for model, method in map(tuple, panel.panel["runs"]):
+        cells = []
+        for setting in panel.settings:
+            runs = panel.by_setting.get((model, method, setting), [])
+            seconds = [run["seconds"] for run in runs if run.get("seconds") is not None]
+            size = figures(mean(run["bytes"]["total"] for run in runs) / MEGA) if runs else ""
+            cells.append(size + (f" ({figures(mean(seconds))} s)" if seconds else ""))
+        rows.append((_label(panel, model, method), *cells))
+    note = "In brackets seconds of the run, in one process; they depend on the machine and on what else it did.\n"
+    return note + "\n" + table(("MB in all", *panel.settings), rows)
 
 
 def _rounds(panel: PanelRuns) -> str:

@@ -25,6 +25,7 @@ from fedgraft.experiment.recipes.sections import Section
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.cluster import on_cluster
+from fedgraft.reports.studies.each_alone import each_alone
 from fedgraft.reports.studies.processes import Call, Write, in_processes
 from fedgraft.reports.studies.selection_time import timed
 from fedgraft.reports.studies.stored_results import CELLS, YARDSTICKS, StoredResults, write_result
@@ -32,6 +33,8 @@ from fedgraft.reports.studies.study_files import read_file
 
 AFTER: Final = "after_local_steps"
 """What of a summary tells of clients' models after local steps."""
+ALONE: Final = "alone"
+"""What of a method says that each client is a federation of its own."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,10 @@ class Study:
         folder: of all data, within the root, or {data: its folder}; where there is none, a folder of the data's name.
         common: overrides of every experiment.
         sets: {data: {"recipe": ..., "changes": overrides of every experiment on it}}; both may be left out.
-        methods: {method: {"label": ..., "recipe": ..., "changes": {"section.key": value}}}.
-        folds: of cross-validation; seed s has fold (s - 1) modulo so many as its test set. 0 = every seed the first.
+        methods: {method: {"label": ..., "recipe": ..., "changes": {"section.key": value}, "alone": whether each client
+            is a federation of its own}}.
+        folds: of cross-validation; seed s has fold (s - 1) modulo so many as its test set, of data that have folds.
+            0 = every seed the first.
         cuts: {partition: overrides} for partitions that take more than their name.
         panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers.
     """
@@ -111,7 +116,7 @@ class Study:
 
     def root(self, data_root: Path, data: str) -> Path | None:
         """The folder of a data set; None for one that is generated."""
-        read = any(each.name == "root" for each in fields(discovery.find("data", data)))
+        read = _has(data, "root")
         known = self.folder if isinstance(self.folder, str) else self.folder.get(data)
         return data_root / (known or data) if read else None
 
@@ -126,11 +131,11 @@ class Study:
         cut: dict[str, Any] = {"data.clients": split.clients}
         if split.partition:
             cut |= self.cuts.get(split.partition, {"data.partition": split.partition})
-        if self.folds:
+        if self.folds and _has(split.data, "fold"):
             cut["data.fold"] = (split.seed - 1) % self.folds
         return {
             "data.name": split.data,
-            **{name: value for name, value in cut.items() if value},
+            **{name: value for name, value in cut.items() if value or value is False},
             "seed": split.seed,
             "yardsticks": [],
             **self.common,
@@ -154,7 +159,8 @@ class Study:
             read_recipe(self.recipe_for(cell.split.data, cell.method))[1],
             {**self.common_to(cell.split), **cell.model_changes, **own},
         )
-        return {name: value for name, value in content.items() if name not in ("description", "alternatives")}
+        found = {name: value for name, value in content.items() if name not in ("description", "alternatives")}
+        return {**found, ALONE: True} if self.methods[cell.method].get(ALONE) else found
 
     def cells(self, seeds: int) -> list[Cell]:
         """Every experiment once, panel by panel."""
@@ -174,6 +180,11 @@ class Study:
             for name in panel["yardsticks"]
         )
         return tuple(dict.fromkeys(names))
+
+
+def _has(data: str, option: str) -> bool:
+    """Return whether a data set has an option."""
+    return any(each.name == option for each in fields(discovery.find("data", data)))
 
 
 def panel_cells(panel: Mapping[str, Any], seeds: int) -> Iterator[Cell]:
@@ -292,14 +303,20 @@ def _run_split(
     for alike in by_task.values():
         prepared: dict[int, Any] = {}
         for cell, experiment in alike:
-            choosing: list[float] = []
-            summary = execute_on(timed(experiment, choosing), shards, prepared)
-            result = {**_compact(summary), "selection_seconds": round(sum(choosing), 3)}
+            alone = study.methods[cell.method].get(ALONE)
+            result = each_alone(experiment, shards) if alone else _federated(experiment, shards, prepared)
             write(_cell_name(cell), {**result, "settings": study.settings(cell)})
     known = dict(kept)
     for name in yardsticks:
         known |= baselines.scores(base, shards, [name])
         write(_yardsticks_name(split), known)
+
+
+def _federated(experiment: Experiment, shards: Any, prepared: dict[int, Any]) -> dict[str, Any]:
+    """Return what is kept of an experiment that was run."""
+    choosing: list[float] = []
+    summary = execute_on(timed(experiment, choosing), shards, prepared)
+    return {**_compact(summary), "selection_seconds": round(sum(choosing), 3)}
 
 
 def _checked_root(study: Study, data_root: Path, data: str) -> Path | None:

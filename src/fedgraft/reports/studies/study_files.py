@@ -12,7 +12,7 @@ LAYOUTS = ("errors", "accuracy", "targets", "paired", "time", "selectors")
 GIVEN = ("recipe", "reference", "methods", "panels")
 """Keys that a study must have."""
 KEYS = (*GIVEN, "title", "also", "margin", "common", "layout", "targets", "folder", "cuts", "sets", "folds")
-_OF_METHODS = ("label", "recipe", "changes")
+_OF_METHODS = ("label", "recipe", "changes", "alone")
 _OF_SETS = ("recipe", "changes")
 _OF_PANELS = ("title", "data", "partitions", "clients", "runs", "yardsticks", "paper")
 
@@ -65,6 +65,8 @@ def _check(content: Mapping[str, Any]) -> None:
     for what, tables, keys in (("methods", methods, _OF_METHODS), ("sets", content.get("sets", {}), _OF_SETS)):
         for name, options in _items(what, tables):
             _check_keys(f"key of {what}.{name}", options, keys)
+            if not isinstance(alone := options.get("alone", False), bool):
+                raise InputError(f"alone of {what}.{name} must be true or false; got {alone!r}.")
     for key in ("reference", "also"):
         if content.get(key) and content[key] not in methods:
             raise unknown(f"method for {key}", content[key], methods)
