@@ -109,8 +109,20 @@ def test_a_model_that_does_not_fit_is_refused_with_what_differs(first, tmp_path,
 
 def test_without_a_shared_model_there_is_nothing_to_begin_with(tmp_path):
     alone = tiny(tmp_path / "alone", **{"sharing.name": "local"})
-    with pytest.raises(InputError, match=r"under sharing 'local' its clients share no parameters"):
+    with pytest.raises(InputError, match=r"under sharing 'local' its clients share no parameters, which this run"):
+        InputError, match=r"under sharing 'local' its clients share no parameters, which this run needs"
+    ):
         tiny(tmp_path / "run", start=alone)
+
+
+def test_clients_that_share_nothing_go_on_with_their_own(tmp_path, caplog):
+    changes = {"sharing.name": "local", "training.learning_rate": 0.05}
+    alone = tiny(tmp_path / "alone", rounds=4, **changes)
+    with caplog.at_level(logging.WARNING):
+        run = tiny(tmp_path / "run", start=alone, **changes)
+    assert "come by name, the parameters that 3 of 3 clients keep to themselves." in caplog.text
+    drawn = tiny(tmp_path / "drawn", **changes).summary["curve"][0][3]
+    assert run.summary["curve"][0][3] < drawn, "before the first round they know what they had learnt"
 
 
 def same(one, other):

@@ -79,6 +79,9 @@ class Start:
         """
         self._check_options(experiment)
         plan = experiment.plan
+        if plan.model_layout.specs and not self.arrays:
+            sharing = self.sections["sharing"]["name"]
+            raise self._misfit(f"under sharing {sharing!r} its clients share no parameters, which this run needs")
         try:
             wire.check(self.arrays, plan.model_layout)
         except WireError as error:
@@ -92,9 +95,9 @@ class Start:
         alike = self._alike(experiment, began)
         own = fitting(experiment.plan, names, {name: self.own[name] for name in alike})
         anew = "" if len(own) == len(names) else f"; the other {len(names) - len(own)} begin with drawn ones"
+        shared = "the shared parameters and, by name, those" if self.arrays else "by name, the parameters"
         LOG.warning(
-            f"From {self.folder} come the shared parameters and, by name, those that {len(own)} of {len(names)} "
-            f"clients keep to themselves{anew}."
+            f"From {self.folder} come {shared} that {len(own)} of {len(names)} clients keep to themselves{anew}."
         )
         return own
 
@@ -137,7 +140,7 @@ class Start:
 def start_from(folder: Path) -> Start:
     """Return the model of a run to begin another with.
 
-    Raises `InputError` where there is no shared one: groups of clients have models of their own, or nothing is shared.
+    Raises `InputError` where there is none: groups of clients have models of their own, or nothing of any is known.
     """
     run_folder = RunFolder.open(folder)
     run = FinishedRun(run_folder)
@@ -148,6 +151,6 @@ def start_from(folder: Path) -> Start:
             f"--from {folder}: that run ended with {len(groups)} models, one per group of its clients under sharing "
             f"{sharing!r}; a run begins with one."
         )
-    if not run.models:
-        raise InputError(f"--from {folder}: under sharing {sharing!r} its clients share no parameters to begin with.")
+    if not run.models and not run.own:
+        raise InputError(f"--from {folder}: under sharing {sharing!r} no parameters are known to begin with.")
     return Start(folder, run.models, run.experiment.sections, run_folder.origin(), run.own, run_folder.seen())
