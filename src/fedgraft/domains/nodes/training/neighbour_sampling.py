@@ -73,7 +73,35 @@ class Reach:
     whole: bool = False
 
 
-class Neighbourhoods:
+class OwnEdges:
+    """Edges by receiver, own nodes first, as `drawn_edges` has them; `most` is the largest number of one node."""
+
+    _pointers: Indices
+    _senders: Indices
+    _degree: NDArray[np.float32]
+    _own: int
+    most: int
+
+    @property
+    def edges(self) -> Indices:
+        """int64 [2, edges], those among own nodes, to each from its neighbours."""
+        receivers = np.repeat(np.arange(self._own), np.diff(self._pointers[: self._own + 1]))
+        senders = self._senders[: len(receivers)]
+        among = senders < self._own
+        return np.stack([senders[among], receivers[among]])
+
+    def thinned(self, share: float, g: np.random.Generator) -> Self:
+        """Return the graph without a share of its edges, each end drawn by itself; own nodes lose their degrees."""
+        made, own = copy.copy(self), len(self._pointers) - 1
+        receivers, kept = np.repeat(np.arange(own), np.diff(self._pointers)), g.random(len(self._senders)) >= share
+        counts = np.bincount(receivers[kept], minlength=own)
+        made._pointers, made._senders = np.concatenate([[0], np.cumsum(counts)]), self._senders[kept]
+        made._degree = np.concatenate([counts, self._degree[own:]]).astype(np.float32)
+        made.most = int(counts.max(initial=0))
+        return made
+
+
+class Neighbourhoods(OwnEdges):
     """A client's graph, ready to be drawn from.
 
     `halo_degree`, int64 [halo], says how many neighbours the nodes of others have; 0 = unknown.
@@ -89,21 +117,6 @@ class Neighbourhoods:
         self._degree = np.concatenate([shard.degree, elsewhere]).astype(np.float32)
         self._number = np.full(shard.own + shard.halo, -1)
         self.most = int(shard.degree.max(initial=0))
-
-    @property
-    def edges(self) -> Indices:
-        """int64 [2, edges], those among own nodes, to each from its neighbours."""
-        return edges_among(self._pointers, self._senders, self._own)
-
-    def thinned(self, share: float, g: np.random.Generator) -> Self:
-        """Return the graph without a share of its edges, each end drawn by itself; own nodes lose their degrees."""
-        made, own = copy.copy(self), len(self._pointers) - 1
-        receivers, kept = np.repeat(np.arange(own), np.diff(self._pointers)), g.random(len(self._senders)) >= share
-        counts = np.bincount(receivers[kept], minlength=own)
-        made._pointers, made._senders = np.concatenate([[0], np.cumsum(counts)]), self._senders[kept]
-        made._degree = np.concatenate([counts, self._degree[own:]]).astype(np.float32)
-        made.most = int(counts.max(initial=0))
-        return made
 
     def around(self, targets: Indices, layers: int, reach: Reach) -> list[Hop]:
         """The layers that end at some own nodes, each once, first layer first; `reach` says what may take part."""
@@ -147,14 +160,6 @@ class Neighbourhoods:
             matrix = Sparse(row, self._number[sender], each, (len(receivers), len(senders)), small=SMALL)
             place, degree_from = self._number[receivers], self._degree[senders]
         return Block(matrix, torch.from_numpy(place), torch.from_numpy(degree), torch.from_numpy(degree_from))
-
-
-def edges_among(pointers: Indices, senders: Indices, nodes: int) -> Indices:
-    """Return those among the first so many nodes, int64 [2, edges], of edges by receiver, as `drawn_edges` has them."""
-    receivers = np.repeat(np.arange(nodes), np.diff(pointers[: nodes + 1]))
-    senders = senders[: len(receivers)]
-    among = senders < nodes
-    return np.stack([senders[among], receivers[among]])
 
 
 def drawn_edges(pointers: Indices, receivers: Indices, most: int, seed: int) -> tuple[Indices, Indices]:

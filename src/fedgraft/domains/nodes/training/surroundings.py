@@ -4,8 +4,7 @@ Where `neighbour_sampling` has a layer of edges for each convolution, this has o
 own nodes and neighbours elsewhere go both ways; of edges between neighbours elsewhere a client knows nothing.
 """
 
-import copy
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,12 +12,12 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Known, Reach, drawn_edges, edges_among
+from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Known, OwnEdges, Reach, drawn_edges
 from fedgraft.nn.propagate import Sparse
 from fedgraft.nn.whole_networks import Subgraph
 
 
-class Surroundings:
+class Surroundings(OwnEdges):
     """A client's graph, ready for a whole network, which looks `reach` edges far, >= 0, to be called on parts of it.
 
     `known`, bool [own + halo], says whose features are known; the others are left out, with their edges.
@@ -38,21 +37,6 @@ class Surroundings:
         self._pointers = np.concatenate([[0], np.cumsum(degree)])
         self._degree = degree.astype(np.float32)
         self.most = int(degree.max(initial=0))
-
-    @property
-    def edges(self) -> Indices:
-        """int64 [2, edges], those among own nodes, to each from its neighbours."""
-        return edges_among(self._pointers, self._senders, self._own)
-
-    def thinned(self, share: float, g: np.random.Generator) -> Self:
-        """Return the graph without a share of its edges, each end drawn by itself; own nodes lose their degrees."""
-        made, own = copy.copy(self), len(self._pointers) - 1
-        receivers, kept = np.repeat(np.arange(own), np.diff(self._pointers)), g.random(len(self._senders)) >= share
-        counts = np.bincount(receivers[kept], minlength=own)
-        made._pointers, made._senders = np.concatenate([[0], np.cumsum(counts)]), self._senders[kept]
-        made._degree = np.concatenate([counts, self._degree[own:]]).astype(np.float32)
-        made.most = int(counts.max(initial=0))
-        return made
 
     def around(self, targets: Indices, layers: int, reach: Reach) -> list[Hop]:
         """The one graph that some own nodes are computed from, as a list of one.
