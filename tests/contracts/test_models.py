@@ -15,8 +15,6 @@ from helpers.laws import held
 
 NAMES = discovery.names("models")
 LAYERED = [name for name in NAMES if issubclass(discovery.find("models", name), LayeredEncoder)]
-ALONE = {"mlp"}
-"""Those that look at no neighbours."""
 OPTIONS = {"network": {"module": "torch_geometric.nn:GraphSAGE", "options": {"hidden_channels": 8, "num_layers": 2}}}
 """Of those that need some."""
 MOST_PARAMETERS = 16_000
@@ -25,12 +23,7 @@ MOST_PARAMETERS = 16_000
 
 @pytest.mark.parametrize(
     "law",
-    held(
-        {
-            name: encoders.laws(discovery.find("models", name), alone=name in ALONE, **OPTIONS.get(name, {}))
-            for name in NAMES
-        }
-    ),
+    held({name: encoders.laws(discovery.find("models", name), **OPTIONS.get(name, {})) for name in NAMES}),
 )
 def test_keeps_the_law(law: Law[Any]) -> None:
     law()

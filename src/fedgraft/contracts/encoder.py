@@ -16,6 +16,9 @@ from fedgraft.nn.whole_networks import WholeNetwork
 class Encoder:
     """Turn a graph into an embedding per node; a task builds its model around one."""
 
+    reads_neighbours: ClassVar[bool] = True
+    """Whether a node's embedding depends on its neighbours; a perceptron's does not."""
+
 
 class SizedEncoder(Encoder, ABC):
     """Know the width of its embeddings before it is built."""

@@ -285,7 +285,7 @@ class Stacked:
     @property
     def dense(self) -> Tensor:
         """Both in one table, float32 [rows, width]."""
-        return torch.cat([self.upper, self.lower])
+        return torch.cat([self.upper, self.lower]) if len(self.lower) else self.upper
 
     def to(self, device: str | torch.device) -> "Stacked":
         """Return the tables on another device; moved there once."""

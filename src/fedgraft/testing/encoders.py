@@ -30,25 +30,23 @@ LOOKING: Laws[EdgeEncoder] = Laws()
 """Those of encoders that look at neighbours."""
 
 
-def check_encoder(cls: type[Encoder], /, *, alone: bool = False, **options: Any) -> None:
+def check_encoder(cls: type[Encoder], /, **options: Any) -> None:
     """Hold an encoder with these options to the laws of its abilities: `EdgeEncoder`, `LayeredEncoder` and others.
-
-    One that is `alone` looks at a node and at none of its neighbours, as a perceptron does.
 
     Raises `AssertionError` with the class, the law and what was seen.
     """
-    check(laws(cls, alone=alone, **options))
+    check(laws(cls, **options))
 
 
-def laws(cls: type[Encoder], /, *, alone: bool = False, **options: Any) -> list[Law[Any]]:
+def laws(cls: type[Encoder], /, **options: Any) -> list[Law[Any]]:
     """Return the laws of an encoder, to be called one by one; arguments as `check_encoder`."""
     require_class(cls)
     encoder: Any = cls(**options)
     all_laws: list[Law[Any]] = []
     for family in (FORM, LAWS, metapath_encoders.LAWS, network_encoders.LAWS):
         all_laws += family.held(cls, lambda: encoder)
-    all_laws += [] if alone else LOOKING.held(cls, lambda: encoder)
-    return all_laws + layered_encoders.LAWS.held(cls, lambda: layered_encoders.LayeredCase(encoder, alone))
+    all_laws += LOOKING.held(cls, lambda: encoder) if cls.reads_neighbours else []
+    return all_laws + layered_encoders.LAWS.held(cls, lambda: encoder)
 
 
 @FORM.every

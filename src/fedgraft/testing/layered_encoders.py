@@ -1,8 +1,7 @@
 """Laws of encoders that are a stack of convolutions, on a small undirected graph."""
 
 import dataclasses
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,73 +20,64 @@ NEAR = [0, 1, 2]
 """Node 0 and its neighbours."""
 
 
-@dataclass(frozen=True)
-class LayeredCase:
-    """An encoder, and whether it looks at a node and at none of its neighbours."""
-
-    encoder: LayeredEncoder
-    alone: bool = False
-
-
-LAWS: Laws[LayeredCase] = Laws()
+LAWS: Laws[LayeredEncoder] = Laws()
 
 
 @LAWS.having(LayeredEncoder)
-def has_a_depth_and_a_width(case: LayeredCase) -> None:
+def has_a_depth_and_a_width(encoder: LayeredEncoder) -> None:
     """Tell how many convolutions there are, and their widths."""
-    encoder: Any = case.encoder
     expect(encoder.depth >= 1 and encoder.width >= 1, "depth and width must be >= 1", encoder.depth, encoder.width)
     expect(encoder.depth == len(encoder.widths), "there must be a width for each convolution", encoder.widths)
-    if "layers" in type(encoder).__dataclass_fields__:
-        deeper = dataclasses.replace(encoder, layers=3)
+    if "layers" in {each.name for each in dataclasses.fields(cast(Any, encoder))}:
+        deeper = dataclasses.replace(cast(Any, encoder), layers=3)
         expect(deeper.depth == 3, "three layers must be three convolutions", deeper.depth)
 
 
 @LAWS.having(LayeredEncoder)
-def one_that_is_not_stochastic_leaves_torchs_generators_alone(case: LayeredCase) -> None:
+def one_that_is_not_stochastic_leaves_torchs_generators_alone(encoder: LayeredEncoder) -> None:
     """Draw from no generator in training, or say `stochastic`."""
-    if case.encoder.stochastic:
+    if encoder.stochastic:
         return
     before = torch.get_rng_state()
-    _drawn(case).train()(_features(), graph_of(EDGES)).sum().backward()
+    _drawn(encoder).train()(_features(), graph_of(EDGES)).sum().backward()
     untouched = torch.equal(torch.get_rng_state(), before)
     expect(untouched, "with stochastic = False nothing may be drawn", "a change of torch's own generator")
 
 
 @LAWS.having(LayeredEncoder)
-def gives_every_node_a_finite_state(case: LayeredCase) -> None:
+def gives_every_node_a_finite_state(encoder: LayeredEncoder) -> None:
     """Return [receivers, outputs]."""
-    states = _drawn(case)(_features(), graph_of(EDGES))
+    states = _drawn(encoder)(_features(), graph_of(EDGES))
     expect(states.shape == (NODES, OUTPUTS), f"states must be [{NODES}, {OUTPUTS}]", states.shape)
     expect(torch.isfinite(states).all(), "states must be finite", states)
 
 
 @LAWS.having(LayeredEncoder)
-def relabelling_nodes_relabels_states(case: LayeredCase) -> None:
+def relabelling_nodes_relabels_states(encoder: LayeredEncoder) -> None:
     """Depend on no node's number."""
-    module, order = _drawn(case), torch.randperm(NODES, generator=torch.Generator().manual_seed(1))
+    module, order = _drawn(encoder), torch.randperm(NODES, generator=torch.Generator().manual_seed(1))
     moved = graph_of(torch.argsort(order).numpy()[EDGES])
     expected = module(_features(), graph_of(EDGES))[order]
     torch.testing.assert_close(module(_features()[order], moved), expected, rtol=1e-4, atol=1e-5)
 
 
 @LAWS.having(LayeredEncoder)
-def neighbours_matter_and_nobody_else(case: LayeredCase) -> None:
+def neighbours_matter_and_nobody_else(encoder: LayeredEncoder) -> None:
     """Let a node move itself and its neighbours; itself alone, if it is said to look at nobody."""
-    module, states = _drawn(case), _features()
+    module, states = _drawn(encoder), _features()
     changed = states.clone()
     changed[0] += 1
     moved = (module(changed, graph_of(EDGES)) - module(states, graph_of(EDGES))).abs().amax(1)
-    near = [0] if case.alone else NEAR
+    near = NEAR if encoder.reads_neighbours else [0]
     far = [node for node in range(NODES) if node not in near]
     expect((moved[near] > 1e-6).all(), f"node 0 must matter to {near}", moved)
     expect((moved[far] == 0).all(), f"node 0 must not matter to {far}", moved)
 
 
 @LAWS.having(LayeredEncoder)
-def a_node_without_neighbours_keeps_a_state_of_its_own(case: LayeredCase) -> None:
+def a_node_without_neighbours_keeps_a_state_of_its_own(encoder: LayeredEncoder) -> None:
     """Tell nodes without edges apart by their features."""
-    module, nothing = _drawn(case), graph_of(np.zeros((0, 2), np.int64))
+    module, nothing = _drawn(encoder), graph_of(np.zeros((0, 2), np.int64))
     states = module(_features(), nothing)
     expect(torch.isfinite(states).all(), "states must be finite", states)
     different = len(torch.unique(states, dim=0))
@@ -95,9 +85,9 @@ def a_node_without_neighbours_keeps_a_state_of_its_own(case: LayeredCase) -> Non
 
 
 @LAWS.having(LayeredEncoder)
-def gradients_reach_every_parameter_and_are_those_of_finite_differences(case: LayeredCase) -> None:
+def gradients_reach_every_parameter_and_are_those_of_finite_differences(encoder: LayeredEncoder) -> None:
     """Let every parameter learn; have the gradients that small steps show."""
-    module, states = _drawn(case), _features().requires_grad_()
+    module, states = _drawn(encoder), _features().requires_grad_()
     weights = torch.randn(NODES, OUTPUTS, generator=torch.Generator().manual_seed(2))
     (module(states, graph_of(EDGES)) * weights).sum().backward()
     for name, parameter in module.named_parameters():
@@ -115,10 +105,10 @@ def gradients_reach_every_parameter_and_are_those_of_finite_differences(case: La
 
 
 @LAWS.having(LayeredEncoder)
-def equal_generators_draw_equal_convolutions_and_touch_no_global_one(case: LayeredCase) -> None:
+def equal_generators_draw_equal_convolutions_and_touch_no_global_one(encoder: LayeredEncoder) -> None:
     """Draw a convolution from the given generator and from nothing else."""
     before = torch.get_rng_state()
-    one, again, other = (_drawn(case, seed).state_dict() for seed in (1, 1, 2))
+    one, again, other = (_drawn(encoder, seed).state_dict() for seed in (1, 1, 2))
     untouched = torch.equal(before, torch.get_rng_state())
     expect(untouched, "only the given generator may be drawn from", "a change of torch's own")
     expect(all(torch.equal(one[name], again[name]) for name in one), "equal seeds must draw equal modules", again)
@@ -126,9 +116,9 @@ def equal_generators_draw_equal_convolutions_and_touch_no_global_one(case: Layer
 
 
 @LAWS.having(LayeredEncoder)
-def sparse_and_stacked_states_give_what_dense_ones_give(case: LayeredCase) -> None:
+def sparse_and_stacked_states_give_what_dense_ones_give(encoder: LayeredEncoder) -> None:
     """Take the senders' states in every form that tasks have them in."""
-    module = case.encoder.convolution(300, OUTPUTS, torch.Generator().manual_seed(0), row_linear)
+    module = encoder.convolution(300, OUTPUTS, torch.Generator().manual_seed(0), row_linear)
     dense = torch.zeros(200, 300)
     dense[torch.arange(200), torch.arange(200) + 50] = 2.0  # beyond what is stored with its zeros
     rows, columns = dense.nonzero().T.numpy()
@@ -159,5 +149,5 @@ def _features(nodes: int = NODES, seed: int = 0) -> Tensor:
     return torch.randn(nodes, INPUTS, generator=torch.Generator().manual_seed(seed))
 
 
-def _drawn(case: LayeredCase, seed: int = 0) -> torch.nn.Module:
-    return case.encoder.convolution(INPUTS, OUTPUTS, torch.Generator().manual_seed(seed))
+def _drawn(encoder: LayeredEncoder, seed: int = 0) -> torch.nn.Module:
+    return encoder.convolution(INPUTS, OUTPUTS, torch.Generator().manual_seed(seed))

@@ -44,6 +44,7 @@ class MLP(EdgeEncoder, StackEncoder, PlainEncoder, PlainEdgeEncoder):
         layers: >= 1 (2, as they have); not used where `hidden` is a list.
     """
 
+    reads_neighbours: ClassVar[bool] = False
     stochastic: ClassVar[bool] = False
     layer: ClassVar[str] = ""
     call: ClassVar[str] = "conv(x)"

@@ -205,3 +205,10 @@ def test_the_first_layer_can_be_over_all_nodes_by_number(deep):
     stacked = Stacked(states[:4], states[4:])
     for how in ("sums", "own", "means", "smoothed"):
         assert torch.equal(getattr(block, how)(stacked), getattr(block, how)(states)), how
+
+
+def test_of_nodes_that_are_alone_no_neighbour_takes_part():
+    for hop in Neighbourhoods(PATH).around(np.array([3, 1]), 2, replace(reach(2, 5), alone=True)):
+        assert hop.receivers.tolist() == hop.fresh.tolist() == [3, 1]
+        assert not len(hop.stored)
+        assert not matrix_of(hop).any()

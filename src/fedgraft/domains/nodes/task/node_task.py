@@ -184,6 +184,7 @@ class NodeTask(
             degree=full.astype(np.float32),
             layers=self.layers,
             exchanges=self.share_states,
+            alone=not isinstance(self.encoder, NetworkEncoder) and not self.encoder.reads_neighbours,
         )
 
     def examples(self, data: NodeData) -> int:
@@ -275,7 +276,7 @@ class NodeTask(
         """Return halo nodes that are stored senders of each hidden layer, int64 [nodes] each."""
         nodes = data.rows["train"][draw.examples if draw.ahead is None else draw.ahead]
         all_known = [np.ones(data.own + data.halo, bool)] * self.layers
-        reach = Reach(all_known, self._most(draw), self._deep, draw.seed)
+        reach = Reach(all_known, self._most(draw), self._deep, draw.seed, alone=data.alone)
         hops = data.around.around(nodes, self.layers, reach)
         return [np.sort(hop.stored[hop.stored >= data.own]) - data.own for hop in hops[1:]]
 

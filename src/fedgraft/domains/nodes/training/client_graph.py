@@ -51,6 +51,7 @@ class NodeData:
         degree: float32 [own], how many neighbours own nodes have, those elsewhere included.
         layers: how many convolutions.
         exchanges: whether hidden states are exchanged and remembered.
+        alone: whether nodes are computed from their own features alone.
         relayed: states of own nodes under a model that is being scored, one hidden layer after another, float32
             [own, width] each.
         neighbours: all edges, where answers are smoothed over them; else None.
@@ -74,6 +75,7 @@ class NodeData:
     degree: NDArray[np.float32]
     layers: int
     exchanges: bool
+    alone: bool = False
     neighbours: Neighbours | None = None
     view: View | None = None
     part: Part | None = None
@@ -116,8 +118,11 @@ class NodeData:
         if sure and keep in self.kept and self.kept[keep][0] == key:
             return self.kept[keep][1]
         known = [self.known, *(states or [np.zeros_like(self.known)] * (self.layers - 1))]
-        dense = self.features.dense if self.sums is None and self.around.by_number else None
-        hops = self.around.around(nodes, self.layers, Reach(known, most, deep, seed, whole=dense is not None))
+        by_number = self.sums is None and self.around.by_number
+        few = self.alone and len(nodes) < self.own  # picked once here, not in every step
+        dense = self.features.dense if by_number and not few else None
+        reach = Reach(known, most, deep, seed, whole=dense is not None, alone=self.alone)
+        hops = self.around.around(nodes, self.layers, reach)
         if self.sums is not None:
             hops[0] = _given(hops[0], self.sums, self.degree)
         first = hops[0]

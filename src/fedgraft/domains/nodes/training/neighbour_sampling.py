@@ -64,6 +64,7 @@ class Reach:
         seed: where the draws come from; equal seeds draw equal neighbours of a node, whatever the batch.
         whole: whether the first layer's block is over all nodes there are, own ones and the halo, by number, so that
             nobody has to pick rows for it; else over the hop's senders.
+        alone: whether nobody's neighbours take part, in any layer.
     """
 
     known: Sequence[Known]
@@ -71,6 +72,7 @@ class Reach:
     deep: bool
     seed: int = 0
     whole: bool = False
+    alone: bool = False
 
 
 class OwnEdges:
@@ -123,7 +125,8 @@ class Neighbourhoods(OwnEdges):
         hops: list[Hop] = []
         receivers = targets
         for layer in range(layers - 1, -1, -1):
-            row, edge = drawn_edges(self._pointers, receivers, reach.most[layer], reach.seed + layer)
+            reached = receivers[:0] if reach.alone else receivers
+            row, edge = drawn_edges(self._pointers, reached, reach.most[layer], reach.seed + layer)
             sender = self._senders[edge]
             readable = reach.known[layer][sender]
             if layer > 0:
