@@ -15,12 +15,14 @@ from helpers.site_tables import nodes as tables_of_nodes
 
 DATA = {key: value for key, value in SMALL.items() if key.startswith("data.")}
 ONCE = {**DATA, "codec": "identity", "runtime.workers": 0, "yardsticks": [], "checkpoint.every_seconds": 0}
+PLAIN = {**ONCE, "task.propagate": 0, "task.class_prior": False, "task.local_fit": False}
+"""The model alone, of features as they are."""
 SEVERAL = {**ONCE, "rounds": 4, "selector": {"name": "random", "clients": 2}}
 FORMS = ["class_sums", "gram", "random_features"]
 
 
 def test_its_model_is_ridge_regression_on_all_nodes_in_one_place(tmp_path):
-    changes = {**ONCE, "sharing.form": "gram", "sharing.sharpness": 1.0, "sharing.least": 1, "task.scale": 0.0}
+    changes = {**PLAIN, "sharing.form": "gram", "sharing.sharpness": 1.0, "sharing.least": 1, "task.scale": 0.0}
     run = fedgraft.run("graft_once", out=tmp_path / "run", overrides=changes, progress=False)
     x, y = (
         np.concatenate([getattr(shard, name)[shard.rows("train")] for shard in run._finished.shards])
@@ -46,7 +48,7 @@ def test_two_workers_end_alike(whole_run, form):
 
 
 def test_it_sends_what_it_says_and_no_model_before_there_is_one():
-    found = execute(load("graft_once", {**ONCE, "task.smoothing": 0, "sharing.form": "class_sums"}))
+    found = execute(load("graft_once", {**PLAIN, "task.smoothing": 0, "sharing.form": "class_sums"}))
     assert found["bytes"]["up"] - 4 * 3 * 9 * 4 < 4 * 60, "three classes of eight features and a count; and heads"
     assert found["bytes"]["down"] < 4 * 60
 

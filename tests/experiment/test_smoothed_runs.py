@@ -23,6 +23,7 @@ from helpers.toy_runs import charged, looped
 SMOOTHED = {**SMALL, "task.smoothing": 2, "checkpoint.every_seconds": 0}
 LABELS = {"task.share_labels": True}
 HIDDEN = {"task.refit": "hidden", "task.class_prior": True}
+LOCAL = {"task.refit": "answers", "task.local_fit": True}
 RECIPES = ["graft_node", "fedlocal", "fedais", "fedgcn", "fedsage_plus"]
 SHARING = ["local", "fedper", "cefgl", "gcfl"]
 SHORT = {**SMOOTHED, **LABELS, **HIDDEN, "rounds": 2}
@@ -46,7 +47,7 @@ def ran(experiment, shards, tamper=None):
     return state, loop, runtime, memories
 
 
-@pytest.mark.parametrize("labels", [{}, LABELS, HIDDEN], ids=["plain", "labels", "refitted"])
+@pytest.mark.parametrize("labels", [{}, LABELS, HIDDEN, LOCAL], ids=["plain", "labels", "refitted", "fitted"])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_answers_are_no_worse_on_validation_and_predict_gives_those_that_were_scored(whole_run, recipe, labels):
     whole = whole_run(load(recipe, {**SMOOTHED, **labels}))
@@ -173,7 +174,7 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
     [
         ("smooth", {"rows": np.zeros((1, 2), np.int8)}),
         ("hop", {"rows": np.zeros((9999, 2), np.int8)}),
-        ("tally", {"tallies": np.full((24, 2), 10**6, np.uint32)}),
+        ("tally", {"tallies": np.full((33, 2), 10**6, np.uint32)}),
         ("border", {"border": np.zeros(5, np.uint8)}),
         ("sums", {name: np.full(*of) for name, of in SUMS.items()}),
     ],
@@ -272,7 +273,8 @@ def test_edges_between_clients_that_do_not_fit_are_damage(whole_run, name, chang
 
 
 def test_edges_between_clients_belong_to_a_task_that_smooths(whole_run):
-    experiment = load("graft_node", {**SMOOTHED, "task.smoothing": 0, "task.refit": "", "task.class_prior": False})
+    nothing = {"task.smoothing": 0, "task.refit": "", "task.class_prior": False, "task.local_fit": False}
+    experiment = load("graft_node", {**SMOOTHED, **nothing})
     state, _ = RunFolder.open(whole_run(experiment).folder).load()
     assert (state.borders, state.smoothed) == ({}, {})
     state.borders = {"own": np.zeros(4, np.int64)}

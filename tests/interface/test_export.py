@@ -48,11 +48,13 @@ def whole(run):
         {"model": {"name": "gcn", "hidden": 4}, "data.sparse": True, "task.propagate": 1},
         {"model": {"name": "helpers.networks:Two"}, "task.propagate": 1, "task.joined": "attention"},
         {"model": {"name": "mlp", "hidden": []}, "task.propagate": 2, "task.joined": "last"},
+        {"model": {"name": "mlp", "hidden": []}, "task.propagate": 2, "task.joined": "mean"},
         {"model": {"name": "mlp", "hidden": [4]}, "task.propagate": 2, "task.joined": "attention"},
     ],
     ids=[
         *("sage", "gcn", "gin-scaled", "mlp", "linear", "convolution", "sparse", "network", "network-scaled"),
-        *("averaged-scaled", "averaged-sparse", "averaged-network", "averaged-last", "averaged-attention"),
+        *("averaged-scaled", "averaged-sparse", "averaged-network", "averaged-last", "averaged-mean"),
+        "averaged-attention",
     ],
 )
 def test_a_node_model_says_of_the_whole_graph_what_the_runs_does(tmp_path, options):

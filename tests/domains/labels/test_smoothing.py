@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts.smoothing import Means, coded, decoded
+from fedgraft.domains.labels.local_fit import LocalFit
 from fedgraft.domains.labels.smoothing import Apart, Choice, Smoothing
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
 from fedgraft.domains.nodes.training.neighbours import Neighbours
@@ -151,6 +152,30 @@ def test_few_ways_with_a_prior_and_their_words():
     assert Smoothing(0, 3, class_prior=True).choices == tuple(Choice(1.0, prior_weight=w) for w in (0.0, 0.5, 1.0))
     assert few[0].text == ""
     assert Choice(0.5, 0.5, 2.0, 0.5).text == "50% by neighbours, errors on training examples 2 times, class prior 0.5"
+
+
+def test_few_ways_with_a_fit_to_own_labels():
+    for options, count in (({}, 6), ({"refit": True}, 9)):
+        every = Smoothing(2, 3, class_prior=True, **options).choices
+        with_fit = Smoothing(2, 3, class_prior=True, local_fit=True, **options).choices
+        assert with_fit[: len(every)] == every
+        assert len(with_fit) == len(set(with_fit)) == len(every) + count
+        assert all(choice.penalty for choice in with_fit[len(every) :])
+    assert with_fit[-1].text == "a linear layer behind all hops, a fit to the client's own labels, penalty 0.03"
+
+
+def test_a_fit_to_own_labels_reads_answers_after_all_hops_and_inputs():
+    shard = shard_of(edges=PATH, label=(0, 1, 0), split=(0, 0, 2))
+    answers, inputs = np.array([[0.6, 0.4], [0.5, 0.5], [0.2, 0.8]], np.float32), np.eye(3, dtype=np.float32)
+    graph, smoothing = Neighbours(shard, inputs), Smoothing(hops=1, classes=2, local_fit=True)
+    after = graph.mean(answers, None, 2)
+    known = [np.stack([answers[:, 0], after[:, 0]], axis=1), inputs]
+    expected = np.maximum(LocalFit(known, np.array([0, 1]), shard.label).fitted((answers + after) / 2, 0.3), 1e-6)
+    found = smoothing.smoothed(graph, answers, [], {}, Choice(0.5, penalty=0.3))
+    assert np.allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=1e-6)
+    label, every = smoothing.validated(graph, answers, [], {})
+    assert len(label) == 0
+    assert all(shares.shape == (0, 2) for shares in every)
 
 
 def test_the_way_with_the_largest_gain_less_half_its_error_is_chosen():

@@ -44,6 +44,7 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
     smoothing: int = 0
     share_labels: bool = False
     refit: str = ""
+    local_fit: bool = False
     classes: int = 0
 
     @property
@@ -53,8 +54,8 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
 
     @property
     def hops(self) -> int:
-        """`smoothing`; one, over no edge, where without it a class prior or a layer is chosen."""
-        return max(self.smoothing, int(self.class_prior or bool(self.refit)))
+        """`smoothing`; one, over no edge, where without it another change of answers is chosen."""
+        return max(self.smoothing, int(self.class_prior or bool(self.refit) or self.local_fit))
 
     @property
     def row_width(self) -> int:
@@ -170,8 +171,8 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
     @cached_property
     def _smoothing(self) -> Smoothing:
         hidden = self.refit_width if self.refit == HIDDEN else 0
-        refit = bool(self.refit)
-        return Smoothing(self.smoothing, self.classes or 2, self.share_labels, self.class_prior, refit, hidden)
+        ways = {"class_prior": self.class_prior, "refit": bool(self.refit), "local_fit": self.local_fit}
+        return Smoothing(self.smoothing, self.classes or 2, self.share_labels, **ways, hidden=hidden)
 
     @property
     def refit_width(self) -> int:

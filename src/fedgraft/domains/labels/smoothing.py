@@ -8,7 +8,9 @@ answers become
 or those of a linear layer that is fitted to what is known after all hops (`refit`). Then, with s the client's
 shares of the classes and m the mean of P over its examples outside training,
 
-    S (s / m)^w    for each class, 1 in sum.
+    S (s / m)^w    for each class, 1 in sum;
+
+or what they lack of the client's own labels is fitted there (`local_fit`).
 """
 
 from abc import ABC, abstractmethod
@@ -23,6 +25,9 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.smoothing import Border, Means
 from fedgraft.contracts.values import SCORED_SPLITS, Indices
+from fedgraft.domains.examples import Features
+from fedgraft.domains.labels import local_fit
+from fedgraft.domains.labels.local_fit import LocalFit
 from fedgraft.domains.labels.refit import Refit
 from fedgraft.wire.layouts import Arrays
 
@@ -52,6 +57,7 @@ class Choice(NamedTuple):
         error_weight: g, >= 0; 0 leaves errors out.
         prior_weight: w, >= 0; 0 leaves the class prior out.
         fitted: whether it is the fitted layer that answers; errors are its own then, and known inside the client alone.
+        penalty: of the client's own fit, >= 0; 0 leaves it out.
     """
 
     own_share: float
@@ -59,6 +65,7 @@ class Choice(NamedTuple):
     error_weight: float = 0.0
     prior_weight: float = 0.0
     fitted: bool = False
+    penalty: float = 0.0
 
     @property
     def text(self) -> str:
@@ -68,6 +75,7 @@ class Choice(NamedTuple):
             f"{1 - self.own_share:.0%} by neighbours" if self.own_share < 1 else "",
             f"errors on training examples {self.error_weight:g} times" if self.error_weight else "",
             f"class prior {self.prior_weight:g}" if self.prior_weight else "",
+            f"a fit to the client's own labels, penalty {self.penalty:g}" if self.penalty else "",
         ]
         return ", ".join(part for part in parts if part)
 
@@ -91,6 +99,11 @@ class Answered(ABC):
     @abstractmethod
     def rows(self, split: str) -> Indices:
         """Return the examples of a split."""
+
+    @property
+    def inputs(self) -> "Features | None":
+        """What the model reads of own examples, [own, columns]; None where nobody asks for it."""
+        return None
 
     @property
     def border(self) -> Border:
@@ -149,7 +162,8 @@ class Smoothing:
 
     `share_labels` says whether errors on training examples leave their client; its own learn of each other's anyway.
     With `class_prior` the client's own shares of the classes count, too, which never leave it. With `refit` a layer is
-    fitted to what is known after all hops. Answers come with so many `hidden` numbers of each example behind them.
+    fitted to what is known after all hops; with `local_fit` each client may fit what answers lack of its own labels.
+    Answers come with so many `hidden` numbers of each example behind them.
     """
 
     hops: int
@@ -157,6 +171,7 @@ class Smoothing:
     share_labels: bool = False
     class_prior: bool = False
     refit: bool = False
+    local_fit: bool = False
     hidden: int = 0
 
     @property
@@ -176,11 +191,19 @@ class Smoothing:
             shares, errors = (FEW_SHARES, FEW_ERRORS) if self.hops else (FEW_SHARES[:1], FEW_ERRORS[:1])
             plain = [Choice(a, b, g, w) for w, a, (b, g) in product(PRIOR_WEIGHTS, shares, errors)]
             fitted = [Choice(1.0, b, g, w, True) for w, (b, g) in product(PRIOR_WEIGHTS, errors)]
-            return (*plain, *(fitted if self.refit else ()))
-        of_errors = ERROR_SHARES if self.hops > 1 else ERROR_SHARES[:1]
-        plain = [Choice(share) for share in OWN_SHARES]
-        corrected = [Choice(*each) for each in product(OWN_SHARES, of_errors, ERROR_WEIGHTS)]
-        return (*plain, *corrected, *(Choice(1.0, *each, fitted=True) for each in FEW_ERRORS if self.refit))
+        else:
+            of_errors = ERROR_SHARES if self.hops > 1 else ERROR_SHARES[:1]
+            plain = [Choice(share) for share in OWN_SHARES]
+            plain += [Choice(*each) for each in product(OWN_SHARES, of_errors, ERROR_WEIGHTS)]
+            fitted = [Choice(1.0, *each, fitted=True) for each in FEW_ERRORS]
+        return (*plain, *(fitted if self.refit else ()), *(self._local_choices if self.local_fit else ()))
+
+    @property
+    def _local_choices(self) -> list[Choice]:
+        """Those with the client's own fit, of which there are few: it makes up for errors and the class prior, too."""
+        bases = [Choice(share) for share in (FEW_SHARES[:2] if self.hops else FEW_SHARES[:1])]
+        bases += [Choice(1.0, fitted=True)] if self.refit else []
+        return [base._replace(penalty=penalty) for penalty, base in product(local_fit.PENALTIES, bases)]
 
     def rows(self, around: Answered, answers: Singles, means: Sequence[Means]) -> Singles:
         """Return the rows of the border after so many hops as there are means, [b, row_width]."""
@@ -204,6 +227,8 @@ class Smoothing:
         """
         hops = self._after(around, answers, self._all(means))
         fitted = self._fitted(around, hops, layer) if choice.fitted else hops
+        if choice.penalty:
+            return _locally_fitted(self._own_fit(around, hops), fitted, choice)
         return _answered(fitted, choice, self._prior(around, answers))
 
     def validated(
@@ -214,7 +239,18 @@ class Smoothing:
         hops = self._after(around, answers, self._all(means))
         by_kind = {False: hops, True: self._fitted(around, hops, layer) if layer else hops}
         seen = {kind: [Hop(*(each[rows] for each in hop)) for hop in some] for kind, some in by_kind.items()}
-        return around.label[rows], (_answered(seen[choice.fitted], choice, prior) for choice in self.choices)
+        own = self._own_fit(around, hops) if self.local_fit else None
+        return around.label[rows], (
+            _locally_fitted(own, by_kind[choice.fitted], choice)[rows]
+            if own and choice.penalty
+            else _answered(seen[choice.fitted], choice, prior)
+            for choice in self.choices
+        )
+
+    def _own_fit(self, around: Answered, hops: Sequence[Hop]) -> LocalFit:
+        """The client's own fit, to what is known after all hops and what the model reads."""
+        known = [_side_by_side(hops), *([] if around.inputs is None else [around.inputs])]
+        return LocalFit(known, around.rows("train"), around.label)
 
     def _fitted(self, around: Answered, hops: Sequence[Hop], layer: Arrays) -> list[Hop]:
         """The answers of the fitted layer, with its own errors after so many hops inside the client."""
@@ -270,6 +306,11 @@ def _answered(hops: Sequence[Hop], choice: Choice, prior: Singles | None) -> Sin
     if prior is not None and choice.prior_weight:
         positive = positive * prior ** np.float32(choice.prior_weight)
     return np.asarray(positive / positive.sum(axis=1, keepdims=True))
+
+
+def _locally_fitted(own: LocalFit, hops: Sequence[Hop], choice: Choice) -> Singles:
+    changed = np.maximum(own.fitted(_answered(hops, choice, None), choice.penalty), _TINY)
+    return np.asarray(changed / changed.sum(axis=1, keepdims=True))
 
 
 def _weighted(parts: Sequence[Singles], share: float) -> Singles:

@@ -84,7 +84,7 @@ class Link(
         sparse: whether features are sparse; taken from the data where `features` is 0.
         propagate: hops over which features are averaged over training edges before training, >= 0, as of the task
             `node`; 0 = features as they are.
-        joined: how the model reads features after these hops: "concatenate", "last" or "attention".
+        joined: how the model reads features after these hops: "concatenate", "last", "mean" or "attention".
         judged: what a model is chosen by and told as, "auc" (default), "average_precision" or "hits_at_k" with the
             number k in place of "k"; taken from evaluation.metric.
     """

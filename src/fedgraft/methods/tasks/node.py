@@ -134,8 +134,8 @@ class Node(
             R X .. R^hops X, R the mean over a node and its neighbours (SGC, Wu et al., ICML 2019; SIGN, Frasca et
             al., 2020); 0 = features as they are.
         joined: how the model reads features after these hops: "concatenate", side by side (SIGN); "last", those of the
-            last hop alone (SGC); or "attention", each node's weighted by a learnt vector (as GAMLP, Zhang et al., KDD
-            2022).
+            last hop alone (SGC); "mean", their mean (SSGC, Zhu and Koniusz, ICLR 2021); or "attention", each node's
+            weighted by a learnt vector (as GAMLP, Zhang et al., KDD 2022).
         share_sums: whether these means are over neighbours elsewhere, too: clients publish sums of their nodes'
             features for nodes of others, once a hop, and the server adds them up.
         least: the fewest nodes elsewhere behind such a sum, >= 1; what would be a sum of fewer stays home.
@@ -144,6 +144,8 @@ class Node(
             gains by it; with `smoothing`, fewer ways of that are then chosen from.
         refit: what a linear layer is fitted to after that, in closed form, behind all hops: "" for none, "answers", or
             "hidden", for which the last hidden layer is smoothed beside them; validation chooses whether it answers.
+        local_fit: whether what answers then lack of a client's own labels may be fitted there, by ridge regression on
+            inputs and on what is smoothed; nothing is sent for it, and validation chooses whether it counts.
         share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """
 
@@ -168,6 +170,7 @@ class Node(
     smoothing: int = 0
     class_prior: bool = False
     refit: str = ""
+    local_fit: bool = False
     share_labels: bool = False
 
     def __post_init__(self) -> None:
@@ -256,7 +259,7 @@ class Node(
         data = super().prepare(shard, {name: array for name, array in shared.items() if name != WEIGHTS})
         data.weights = self.weights_of(shard, shared)
         if self.hops:
-            data.neighbours = Neighbours(shard)
+            data.neighbours = Neighbours(shard, data.features.first(data.own) if self.local_fit else None)
         if self.refinement:
             data.view = View(Within.of(shard).edges)
         if self._mending is not None:

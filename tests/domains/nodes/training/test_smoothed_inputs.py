@@ -131,6 +131,14 @@ def test_the_last_hop_alone_is_as_wide_as_features() -> None:
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
+def test_the_mean_of_hops_is_as_wide_as_features(is_sparse: bool) -> None:
+    mean = SmoothedInputs(2, "mean")
+    assert mean.width(7) == 7
+    hops = dense(SmoothedInputs(2).of(four(is_sparse)).features).reshape(4, 3, 2)
+    np.testing.assert_allclose(dense(mean.of(four(is_sparse)).features), hops.mean(1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
 def test_attention_weighs_each_nodes_hops(is_sparse: bool) -> None:
     inputs, attention = SmoothedInputs(2, "attention"), HopAttention(2, 2)
     wide = inputs.of(four(is_sparse)).features
@@ -147,7 +155,7 @@ def test_attention_weighs_each_nodes_hops(is_sparse: bool) -> None:
 
 
 @pytest.mark.parametrize("recipe", ["fedais", "fedlocal"])
-@pytest.mark.parametrize("joined", ["concatenate", "last", "attention"])
+@pytest.mark.parametrize("joined", ["concatenate", "last", "mean", "attention"])
 def test_a_graph_in_parts_is_scored_layer_by_layer_as_at_once(recipe: str, joined: str) -> None:
     experiment, shards = small(recipe, task__propagate=2, task__joined=joined)
     task = experiment.plan.task

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedgraft.contracts.smoothing import Border, Means
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.smoothing import Answered, Singles
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
@@ -14,9 +15,15 @@ from fedgraft.domains.nodes.training.smoothed_inputs import Within
 
 @dataclass(frozen=True, eq=False)
 class Neighbours(Answered):
-    """A client's nodes and all their neighbours, whatever the model sees of them."""
+    """A client's nodes and all their neighbours, whatever the model sees of them.
+
+    Args:
+        shard: the client's part of the graph.
+        inputs: what the model reads of own nodes, [own, columns]; None where nobody asks for it.
+    """
 
     shard: NodeShard
+    inputs: "Features | None" = None
 
     @property
     def label(self) -> Indices:

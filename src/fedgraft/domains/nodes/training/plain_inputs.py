@@ -12,6 +12,7 @@ from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
 _JOINED: Final = {
     "concatenate": ["{x} = torch.cat(hops, 1)"],
     "last": ["{x} = hops[-1]"],
+    "mean": ["{x} = sum(hops) / len(hops)"],
     "attention": [
         "hops = torch.stack(hops, 1)",
         "{x} = (torch.softmax(hops @ self.score, 1).unsqueeze(2) * hops).sum(1)",

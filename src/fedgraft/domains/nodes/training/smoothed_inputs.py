@@ -1,8 +1,9 @@
 """Features averaged over neighbours before training: the model reads X, R X, R^2 X ... in place of X.
 
 R is the mean over a node and its neighbours, (D + I)^-1 (A + I). Sources: Wu et al., "Simplifying Graph Convolutional
-Networks", ICML 2019 (SGC), for averages in place of layers; Frasca et al., "SIGN", 2020, for all hops side by side.
-Differs: both have the symmetric D^-1/2 (A + I) D^-1/2 first; a mean keeps the scale of features at nodes of any degree.
+Networks", ICML 2019 (SGC), for averages in place of layers; Frasca et al., "SIGN", 2020, for all hops side by side; Zhu
+and Koniusz, "Simple Spectral Graph Convolution", ICLR 2021 (SSGC), for their mean.
+Differs: they have the symmetric D^-1/2 (A + I) D^-1/2; a mean keeps the scale of features at nodes of any degree.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.input_sums import HopSums
 from fedgraft.errors import require
 
-Joined = Literal["concatenate", "last", "attention"]
+Joined = Literal["concatenate", "last", "mean", "attention"]
 
 
 def check_hops(task: Any, name: str) -> None:
@@ -31,8 +32,8 @@ def check_hops(task: Any, name: str) -> None:
 class SmoothedInputs:
     """The inputs of a model that reads features after 0, 1 .. `hops` averages over neighbours.
 
-    `joined` says how: "concatenate", side by side; "last", those of the last hop alone; "attention", weighted by what
-    the model learns, of rows that are kept side by side.
+    `joined` says how: "concatenate", side by side; "last", those of the last hop alone; "mean", the mean of all hops;
+    "attention", weighted by what the model learns, of rows that are kept side by side.
     """
 
     hops: int
@@ -41,7 +42,7 @@ class SmoothedInputs:
     @property
     def blocks(self) -> int:
         """How many times as wide as features prepared rows are."""
-        return 1 if self.joined == "last" else self.hops + 1
+        return 1 if self.joined in ("last", "mean") else self.hops + 1
 
     @property
     def attends(self) -> bool:
@@ -60,7 +61,8 @@ class SmoothedInputs:
         if not self.hops:
             return shard
         made = averages(shard.features, Within.of(shard), sums or [None] * self.hops)
-        return replace(shard, features=side_by_side(made[-self.blocks :]))
+        joined = mean_of(made) if self.joined == "mean" else side_by_side(made[-self.blocks :])
+        return replace(shard, features=joined)
 
     def rows(self, own: Features, halo: Features) -> FeatureRows:
         """Return prepared rows of own nodes and of the halo, to be multiplied.
@@ -117,6 +119,14 @@ def divided(total: Features, by: NDArray[np.float32]) -> Features:
     rows.sort_indices()
     rows.data = rows.data / np.repeat(by, np.diff(rows.indptr))
     return rows
+
+
+def mean_of(blocks: Sequence[Features]) -> Features:
+    """Return the mean of blocks [nodes, f] of one kind."""
+    total = blocks[0]
+    for block in blocks[1:]:
+        total = total + block
+    return divided(total, np.full(total.shape[0], len(blocks), np.float32))
 
 
 def side_by_side(blocks: Sequence[Features]) -> Features:
