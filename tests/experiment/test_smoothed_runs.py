@@ -249,6 +249,8 @@ def test_what_does_not_fit_is_refused():
         load("graft_node", {**SMALL, "task.smoothing": -1})
     with pytest.raises(InputError, match=r"task\.refit must be one of '', 'answers', 'hidden'; got 'answer'"):
         load("graft_node", {**SMALL, "task.refit": "answer"})
+    with pytest.raises(InputError, match=r"task\.refit must be '' or 'answers' with a linear model, .* got 'hidden'"):
+        load("graft_node", {**SMALL, "model.hidden": []})
     with pytest.raises(InputError, match=r"task\.share_labels must be false where task\.smoothing is 0"):
         load("fedlocal", {**SMALL, "task.share_labels": True})
 

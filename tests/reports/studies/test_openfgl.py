@@ -38,7 +38,7 @@ def settings(partition, data="cora", method="fedavg", seed=1):
 
 
 def test_all_methods_and_sets_are_there():
-    ours = {"graft_node", "graft_node_alone", "graft_once"}
+    ours = {"graft_node", "graft_node_alone", "graft_once", "graft_once_alone"}
     assert methods("louvain_cut") == methods("metis_cut") == (PEERS | ours, NODES)
     assert methods("louvain_whole") == methods("metis_whole") == (OF_BORDERS, NODES)
     assert methods("dirichlet") == (OF_GRAPHS, {"mutag", "enzymes", "proteins", "dd", "nci1"})

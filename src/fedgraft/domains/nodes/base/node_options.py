@@ -22,6 +22,8 @@ def check_options(node: Any) -> None:
     require_one_of("Node.refit", node.refit, ("", "answers", "hidden"))
     fits = not node.refit or isinstance(node.encoder, LayeredEncoder)
     require(fits, "Node.refit", "'' with a whole network, whose hidden layers nobody else sees", node.refit)
+    fits = node.refit != "hidden" or not isinstance(node.encoder, LayeredEncoder) or node.encoder.depth > 0
+    require(fits, "Node.refit", "'' or 'answers' with a linear model, which has no hidden layer", node.refit)
     fits = node.smoothing > 0 or not node.share_labels
     require(fits, "Node.share_labels", "false where Node.smoothing is 0", node.share_labels)
     require(0 < node.hidden < 1, "Node.hidden", "in (0, 1)", node.hidden)

@@ -29,8 +29,8 @@ class AnsweredNodes(
     @property
     def refit_width(self) -> int:
         """Width of the last hidden layer."""
-        encoder = self.encoder
-        return encoder.widths[-1] if isinstance(encoder, LayeredEncoder) and encoder.depth else self.input_width
+        assert isinstance(self.encoder, LayeredEncoder), "whole networks are refused"
+        return self.encoder.width
 
     def hidden_states(self, model: torch.nn.Module, data: NodeData) -> Array:
         """Return the last hidden layer."""
