@@ -75,7 +75,7 @@ def test_who_is_heard_later_is_added(tmp_path):
 def test_rounds_of_gradients_go_on_from_it(tmp_path):
     once = fedgraft.run("graft_once", out=tmp_path / "once", overrides=ONCE, progress=False)
     more = {**ONCE, "model": {"name": "mlp", "hidden": []}, "rounds": 2, "selector": {"name": "all"}}
-    more |= {"evaluation.averaging": 0.0, "task.propagate": 0}
+    more |= {"evaluation.averaging": 0.0, "task.joined": "mean", "task.refit": "answers"}
     on, anew = (
         fedgraft.run("graft_node", out=tmp_path / name, overrides=more, start=start, progress=False)
         for name, start in {"on": once, "anew": None}.items()
