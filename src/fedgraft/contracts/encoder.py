@@ -89,6 +89,20 @@ class LayeredEncoder(SizedEncoder):
         """
 
 
+class EdgeLayeredEncoder(LayeredEncoder):
+    """Ability: read in each convolution what edges carry, and which way they go."""
+
+    @abstractmethod
+    def edge_convolution(
+        self, inputs: int, outputs: int, edge_width: int, g: torch.Generator, make: MakeLinear = linear
+    ) -> torch.nn.Module:
+        """Draw a convolution as `convolution` does, which reads `Block.edges`, so many numbers an edge; 0 = none."""
+
+    def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> torch.nn.Module:
+        """Draw a convolution for edges that carry no numbers."""
+        return self.edge_convolution(inputs, outputs, 0, g, make)
+
+
 @dataclass(frozen=True)
 class StackEncoder(LayeredEncoder):
     """A stack of convolutions of one width, or of a list of widths.

@@ -26,6 +26,7 @@ from fedgraft.nn.sparse import SMALL, Csr, Sparse, Stacked, int32
 __all__ = [
     "SMALL",
     "Block",
+    "EdgeValues",
     "Given",
     "Graph",
     "GraphView",
@@ -154,6 +155,23 @@ States: TypeAlias = Tensor | Sparse | Stacked
 
 
 @dataclass(frozen=True, eq=False)
+class EdgeValues:
+    """What the edges of a layer carry, in the order in which its matrix lists them.
+
+    Args:
+        values: float32 [edges, width], features of edges.
+        along: bool [edges], whether the edge goes from the sender to the receiver; else it goes the other way.
+    """
+
+    values: Tensor
+    along: Tensor
+
+    def to(self, device: str | torch.device) -> "EdgeValues":
+        """Return the same on another device."""
+        return EdgeValues(self.values.to(device), self.along.to(device))
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """The edges of one layer, from senders to receivers, which may be other nodes.
 
@@ -161,16 +179,20 @@ class Block:
         matrix: [receivers, senders], how many times a sender is a receiver's neighbour.
         place: int64 [receivers], which sender a receiver is itself.
         degree: float32 [receivers], how many neighbours each has; degree_from: float32 [senders].
+        edges: what the edges carry, of which two nodes may then have many; None where they carry nothing.
     """
 
     matrix: Sparse
     place: Tensor
     degree: Tensor
     degree_from: Tensor
+    edges: EdgeValues | None = None
 
     def to(self, device: str | torch.device) -> "Block":
         """Return the block on another device."""
-        return type(self)(**{name: getattr(self, name).to(device) for name in self.__dataclass_fields__})
+        held = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        moved: dict[str, Any] = {name: None if each is None else each.to(device) for name, each in held.items()}
+        return type(self)(**moved)
 
     def sums(
         self, dense: Float[Tensor, "senders width"] | Stacked, map: "Callable[[Any], Tensor] | None" = None

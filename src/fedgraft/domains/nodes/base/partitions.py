@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
+from fedgraft.domains.nodes.base.edge_rows import taken
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, cut, undirected
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError, require
@@ -59,8 +60,7 @@ class NodeDealing(Dealing[WholeGraph, NodeShard]):
 
     def cut(self, graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str], seed: int) -> list[NodeShard]:
         """Return the clients' own nodes, with the edges that are kept."""
-        pointers, senders = thin(graph, self.edges, generator(seed, "edges"))
-        kept = replace(graph, pointers=pointers, senders=senders)
+        kept = thin(graph, self.edges, generator(seed, "edges"))
         return cut(kept if self.between else apart(kept, owner), owner, names)
 
 
@@ -150,19 +150,28 @@ def _communities(graph: WholeGraph, g: np.random.Generator, least: int = 1) -> l
 def apart(graph: WholeGraph, owner: NDArray[np.integer]) -> WholeGraph:
     """The graph without the edges between clients; `owner`, whole numbers [nodes], is the number of a node's client."""
     receiver = np.repeat(np.arange(graph.nodes), graph.degree)
-    inside = owner[receiver] == owner[graph.senders]
-    pointers = np.concatenate([[0], np.cumsum(np.bincount(receiver[inside], minlength=graph.nodes))])
-    return replace(graph, pointers=pointers, senders=graph.senders[inside])
+    return _without(graph, owner[receiver] == owner[graph.senders])
 
 
-def thin(graph: WholeGraph, share: float, g: np.random.Generator) -> tuple[Indices, Numbers]:
-    """(pointers, senders) of a random share of the undirected edges, rounded to whole ones."""
+def thin(graph: WholeGraph, share: float, g: np.random.Generator) -> WholeGraph:
+    """The graph with a random share of its edges, rounded to whole ones."""
     if share == 1:
-        return graph.pointers, graph.senders
+        return graph
+    if graph.edge_rows is not None:
+        numbers = np.unique(graph.edge_rows.number)
+        left = g.choice(numbers, round(share * len(numbers)), replace=False, shuffle=False)
+        return _without(graph, np.isin(graph.edge_rows.number, left))
     low, high = _once(graph)
     kept = g.choice(len(low), round(share * len(low)), replace=False, shuffle=False)
     pointers, senders, _ = undirected(np.stack([low[kept], high[kept]]), graph.nodes, "edge")
-    return pointers, senders
+    return replace(graph, pointers=pointers, senders=senders)
+
+
+def _without(graph: WholeGraph, kept: NDArray[np.bool_]) -> WholeGraph:
+    """The graph with some of its stored edges, bool [stored]."""
+    receiver = np.repeat(np.arange(graph.nodes), graph.degree)[kept]
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=graph.nodes))])
+    return replace(graph, pointers=pointers, senders=graph.senders[kept], edge_rows=taken(graph.edge_rows, kept))
 
 
 def _once(graph: WholeGraph) -> tuple[Numbers, Numbers]:

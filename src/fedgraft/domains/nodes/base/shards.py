@@ -1,7 +1,8 @@
 """One graph cut over clients: the values every node data set hands over, and the rules they share.
 
 Rules, the same for every source:
-    Edges     undirected: each is stored both ways; loops and repeats go, with a note. A node may have no edge.
+    Edges     undirected: each is stored both ways; loops and repeats go, with a note. A node may have no edge. Where
+              edges carry something (`EdgeRows`) they have directions, if the data say so, and repeats stay.
     Cut       a node is one client's own. An edge between two clients is kept, by both: each stores it at its own end,
               and of the other end it has an address, that client and a place among its nodes, and nothing else.
     Features  of one width for all clients, finite; sparse ones stay sparse.
@@ -35,6 +36,7 @@ from fedgraft.domains.examples import (
 )
 from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.domains.labels.known import is_known
+from fedgraft.domains.nodes.base.edge_rows import EdgeRows, stacked_edges, taken
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError, literal, require
 from fedgraft.nn.sparse import ranges
@@ -56,6 +58,7 @@ class LabelledNodes(Examples):
         split: int8 [nodes], index into `SPLITS`; -1 = in none.
         pointers: int64 [nodes + 1]: node v hears from senders[pointers[v]] .. senders[pointers[v + 1] - 1].
         senders: int32 [edges], ascending for each receiver.
+        edge_rows: what these edges carry; None where they carry nothing, and none is there twice.
         scale_rows: whether a row of features may be brought to one length, as that of a bag of words; not where columns
             were brought to one size.
     """
@@ -68,12 +71,18 @@ class LabelledNodes(Examples):
     split: NDArray[np.int8]
     pointers: Indices
     senders: Numbers
+    edge_rows: EdgeRows | None = field(default=None, kw_only=True, metadata=LATER)
     scale_rows: bool = field(default=True, kw_only=True, metadata=LATER)
 
     @property
     def width(self) -> int:
         """int, the number of features."""
         return int(self.features.shape[1])
+
+    @property
+    def edge_width(self) -> int:
+        """int, the number of columns of edges."""
+        return 0 if self.edge_rows is None else self.edge_rows.width
 
     @property
     def degree(self) -> Indices:
@@ -164,6 +173,9 @@ def _check(graph: LabelledNodes, what: str, senders: int) -> None:
     ):
         require(shape == wanted, what.format(key), f"of shape {wanted}", shape)
     check_features(graph.features, what.format("features"))
+    if graph.edge_rows is not None:
+        rows = len(graph.edge_rows)
+        require(rows == len(graph.senders), what.format("edge_rows"), f"of {len(graph.senders)} edges", rows)
     falling = np.flatnonzero(np.diff(graph.pointers, prepend=0) < 0)
     if len(falling) or graph.pointers[0] != 0:
         place = int(falling[0]) if len(falling) else 0
@@ -239,7 +251,8 @@ def cut(graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str]) -> 
     for k, name in enumerate(names):
         rows = order[starts[k] : starts[k + 1]]
         pointers = np.concatenate([[0], np.cumsum(degree[rows])])
-        sending = rank[graph.senders[ranges(graph.pointers[rows], degree[rows])]]
+        stored = ranges(graph.pointers[rows], degree[rows])
+        sending = rank[graph.senders[stored]]
         elsewhere = np.zeros(graph.nodes, bool)
         elsewhere[sending] = True
         elsewhere[starts[k] : starts[k + 1]] = False
@@ -247,6 +260,8 @@ def cut(graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str]) -> 
         local[starts[k] : starts[k + 1]] = np.arange(len(rows))
         local[halo] = len(rows) + np.arange(len(halo))
         halo_owner = np.searchsorted(starts, halo, side="right") - 1
+        carried = taken(graph.edge_rows, stored)
+        senders, carried = _ascending(pointers, local[sending], len(rows) + len(halo), carried)
         shards.append(
             NodeShard(
                 name=name,
@@ -256,7 +271,8 @@ def cut(graph: WholeGraph, owner: NDArray[np.integer], names: Sequence[str]) -> 
                 classes=graph.classes,
                 split=graph.split[rows],
                 pointers=pointers,
-                senders=_ascending(pointers, local[sending], len(rows) + len(halo)),
+                senders=senders,
+                edge_rows=carried,
                 halo_owner=halo_owner.astype(np.int32),
                 halo_place=(halo - starts[halo_owner]).astype(np.int32),
                 scale_rows=graph.scale_rows,
@@ -284,6 +300,8 @@ def merge_shards(shards: Sequence[NodeShard]) -> NodeShard:
         at = np.concatenate([start + np.arange(shard.own), starts[shard.halo_owner] + shard.halo_place])
         parts.append(at.astype(np.int32)[shard.senders])
     pointers = np.concatenate([[0], np.cumsum(np.concatenate([shard.degree for shard in shards]))])
+    carried = stacked_edges([shard.edge_rows for shard in shards])
+    senders, carried = _ascending(pointers, np.concatenate(parts), int(counts.sum()), carried)
     return NodeShard(
         name="all clients",
         ids=np.concatenate([shard.ids for shard in shards]),
@@ -292,18 +310,25 @@ def merge_shards(shards: Sequence[NodeShard]) -> NodeShard:
         classes=shards[0].classes,
         split=np.concatenate([shard.split for shard in shards]),
         pointers=pointers,
-        senders=_ascending(pointers, np.concatenate(parts), int(counts.sum())),
+        senders=senders,
+        edge_rows=carried,
         halo_owner=np.zeros(0, np.int32),
         halo_place=np.zeros(0, np.int32),
         scale_rows=shards[0].scale_rows,
     )
 
 
-def _ascending(pointers: Indices, senders: Numbers, width: int) -> Numbers:
-    """The senders, ascending for each receiver."""
+def _ascending(
+    pointers: Indices, senders: Numbers, width: int, carried: EdgeRows | None
+) -> tuple[Numbers, EdgeRows | None]:
+    """The senders, ascending for each receiver, and what their edges carry; repeats by the edge's number."""
+    if carried is not None:
+        receiver = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
+        order = np.lexsort((carried.number, senders, receiver))
+        return senders[order].astype(np.int32, copy=False), carried.take(order)
     matrix = sparse.csr_matrix((np.ones(len(senders), bool), senders, pointers), shape=(len(pointers) - 1, width))
     matrix.sort_indices()
-    return np.asarray(matrix.indices.astype(np.int32, copy=False))
+    return matrix.indices.astype(np.int32, copy=False), None
 
 
 def pooled(shards: Sequence[NodeShard]) -> NodeShard:

@@ -65,6 +65,7 @@ class NodeTask(
     dropout: float = 0.0
     scale: float = 0.0
     features: int = 0
+    edge_features: int = 0
     sparse: bool = False
     propagate: int = 0
     joined: Joined = "concatenate"
@@ -73,7 +74,7 @@ class NodeTask(
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        for option in ("neighbours", "halo", "features"):
+        for option in ("neighbours", "halo", "features", "edge_features"):
             require(getattr(self, option) >= 0, f"{name}.{option}", ">= 0", getattr(self, option))
         require(0 <= self.dropout < 1, f"{name}.dropout", "in [0, 1)", self.dropout)
         require(self.scale >= 0, f"{name}.scale", ">= 0 (0 = as they are)", self.scale)
@@ -112,7 +113,7 @@ class NodeTask(
 
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
         """Return {option: value} of what the model must know of the data; a client's tell."""
-        return {"features": shard.width}
+        return {"features": shard.width, **({"edge_features": shard.edge_width} if shard.edge_width else {})}
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
         """With what the model must know of the data; raises for halos that no memory of this machine holds."""
@@ -203,7 +204,8 @@ class NodeTask(
         """Return a model, the same for all clients."""
         attention = attention_of(self.inputs, self.features)
         width = self.input_width or 1
-        return NodeModel(self.encoder, width, self.labels.width, self.head, self.dropout, g, attention)
+        classes, edges = self.labels.width, self.edge_features
+        return NodeModel(self.encoder, width, classes, self.head, self.dropout, g, attention, edges)
 
     @cached_property
     def linear(self) -> Linear | None:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Halo, Indices
 from fedgraft.domains.examples import Features, stacked
+from fedgraft.domains.nodes.base.edge_rows import taken
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import WireError
@@ -214,6 +215,7 @@ def without_edges(shard: NodeShard, kept: Array) -> NodeShard:
         shard,
         pointers=np.concatenate([[0], np.cumsum(np.bincount(row, minlength=shard.own))]),
         senders=number[senders].astype(np.int32),
+        edge_rows=taken(shard.edge_rows, kept),
         halo_owner=shard.halo_owner[sending - shard.own],
         halo_place=shard.halo_place[sending - shard.own],
     )

@@ -10,10 +10,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
 from fedgraft.domains.nodes.training.neighbour_sampling import Hop
 from fedgraft.errors import InputError
-from fedgraft.nn.layers import linear, mask, row_linear
+from fedgraft.nn.layers import MakeLinear, linear, mask, row_linear
 from fedgraft.nn.manual_gradients import Back, WithBack, relu_back
 from fedgraft.nn.propagate import States
 from fedgraft.nn.whole_networks import WholeNetwork
@@ -30,7 +30,8 @@ class NodeModel(nn.Module):
     The encoder gives the convolutions, or the network in their place. `head` is "linear" for a linear layer behind the
     encoder's convolutions, "convolution" for one more of them; of an encoder without any this is the only layer.
     `dropout` is the share of each hidden layer dropped in training; the weights are drawn from `g`. `attention` makes
-    of the inputs what the first convolution reads, if it is given.
+    of the inputs what the first convolution reads, if it is given. Edges carry so many numbers, `edge_width`, which
+    encoders that can read.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class NodeModel(nn.Module):
         dropout: float,
         g: torch.Generator,
         attention: nn.Module | None = None,
+        edge_width: int = 0,
     ) -> None:
         super().__init__()
         self._whole = isinstance(encoder, NetworkEncoder)
@@ -51,7 +53,7 @@ class NodeModel(nn.Module):
         else:
             convolves = head == "convolution" or not encoder.depth
             widths = [features, *encoder.widths, *([classes] if convolves else [])]
-            self.convolutions, width = stack_of(encoder, widths, g), widths[-1]
+            self.convolutions, width = stack_of(encoder, widths, g, edge_width), widths[-1]
         self.head = None if convolves else linear(width, classes, g)
         self.dropout = dropout
         self.attention = attention
@@ -160,12 +162,21 @@ class NodeModel(nn.Module):
         return nn.functional.dropout(state, self.dropout, self.training) if self.dropout else state
 
 
-def stack_of(encoder: LayeredEncoder, widths: Sequence[int], g: torch.Generator) -> nn.ModuleList:
-    """Return a stack of convolutions with these widths, the inputs' first."""
+def stack_of(encoder: LayeredEncoder, widths: Sequence[int], g: torch.Generator, edge_width: int = 0) -> nn.ModuleList:
+    """Return a stack of convolutions with these widths, the inputs' first; edges carry so many numbers."""
+    drawn = encoder.convolution
+    if isinstance(encoder, EdgeLayeredEncoder):
+        drawn = partial(_of_edges, encoder, edge_width)
     return nn.ModuleList(
-        encoder.convolution(before, after, g, linear if number else row_linear)
+        drawn(before, after, g, linear if number else row_linear)
         for number, (before, after) in enumerate(itertools.pairwise(widths))
     )
+
+
+def _of_edges(
+    encoder: EdgeLayeredEncoder, edge_width: int, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear
+) -> nn.Module:
+    return encoder.edge_convolution(inputs, outputs, edge_width, g, make)
 
 
 def network_of_nodes(encoder: NetworkEncoder, features: int, g: torch.Generator) -> WholeNetwork:

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.nodes.base.edge_rows import EdgeRows, taken
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.nn.propagate import Block, Sparse
+from fedgraft.nn.propagate import Block, EdgeValues, Sparse
 from fedgraft.nn.sparse import ranges
 
 Known = NDArray[np.bool_]
@@ -82,6 +83,7 @@ class OwnEdges:
     _senders: Indices
     _degree: NDArray[np.float32]
     _own: int
+    _carried: EdgeRows | None = None
     most: int
 
     @property
@@ -98,6 +100,7 @@ class OwnEdges:
         receivers, kept = np.repeat(np.arange(own), np.diff(self._pointers)), g.random(len(self._senders)) >= share
         counts = np.bincount(receivers[kept], minlength=own)
         made._pointers, made._senders = np.concatenate([[0], np.cumsum(counts)]), self._senders[kept]
+        made._carried = taken(self._carried, kept)
         made._degree = np.concatenate([counts, self._degree[own:]]).astype(np.float32)
         made.most = int(counts.max(initial=0))
         return made
@@ -114,7 +117,7 @@ class Neighbourhoods(OwnEdges):
 
     def __init__(self, shard: NodeShard, halo_degree: Indices | None = None) -> None:
         self._pointers, self._senders = shard.pointers, shard.senders.astype(np.int64)
-        self._own = shard.own
+        self._own, self._carried = shard.own, shard.edge_rows
         elsewhere = np.zeros(shard.halo, np.int64) if halo_degree is None else halo_degree
         self._degree = np.concatenate([shard.degree, elsewhere]).astype(np.float32)
         self._number = np.full(shard.own + shard.halo, -1)
@@ -136,7 +139,7 @@ class Neighbourhoods(OwnEdges):
                     among = np.zeros(len(self._number), bool)
                     among[targets] = True
                     readable = readable | among[sender]
-            row, sender = row[readable], sender[readable]
+            row, sender, edge = row[readable], sender[readable], edge[readable]
             others = np.zeros(len(self._number), bool)
             others[sender] = True
             others[receivers] = False
@@ -146,13 +149,13 @@ class Neighbourhoods(OwnEdges):
                 others[: self._own] = False
             stored = np.flatnonzero(others)
             senders = None if reach.whole and layer == 0 else np.concatenate([fresh, stored])
-            hops.append(Hop(receivers, fresh, stored, self._block(receivers, senders, row, sender)))
+            hops.append(Hop(receivers, fresh, stored, self._block(receivers, senders, row, edge)))
             receivers = fresh
         return hops[::-1]
 
-    def _block(self, receivers: Indices, senders: Indices | None, row: Indices, sender: Indices) -> Block:
-        """From senders, or from all nodes by number where these are None."""
-        degree = self._degree[receivers]
+    def _block(self, receivers: Indices, senders: Indices | None, row: Indices, edge: Indices) -> Block:
+        """From senders, or from all nodes by number where these are None; `edge` says which edge each of its own is."""
+        degree, sender = self._degree[receivers], self._senders[edge]
         drawn = np.bincount(row, minlength=len(receivers)).astype(np.float32)
         each = (degree / np.maximum(drawn, 1))[row]
         if senders is None:
@@ -160,9 +163,18 @@ class Neighbourhoods(OwnEdges):
             place, degree_from = receivers, self._degree
         else:
             self._number[senders] = np.arange(len(senders))
-            matrix = Sparse(row, self._number[sender], each, (len(receivers), len(senders)), small=SMALL)
+            small = SMALL if self._carried is None else 0  # a table of zeros holds an edge of two nodes once
+            matrix = Sparse(row, self._number[sender], each, (len(receivers), len(senders)), small=small)
             place, degree_from = self._number[receivers], self._degree[senders]
-        return Block(matrix, torch.from_numpy(place), torch.from_numpy(degree), torch.from_numpy(degree_from))
+        ends = torch.from_numpy(place), torch.from_numpy(degree), torch.from_numpy(degree_from)
+        return Block(matrix, *ends, edges=values_of(self._carried, edge))
+
+
+def values_of(carried: EdgeRows | None, edge: Indices) -> EdgeValues | None:
+    """Return what some stored edges carry, as a layer reads it; None of a graph whose edges carry nothing."""
+    if carried is None:
+        return None
+    return EdgeValues(torch.from_numpy(carried.values[edge]), torch.from_numpy(carried.along[edge]))
 
 
 def drawn_edges(pointers: Indices, receivers: Indices, most: int, seed: int) -> tuple[Indices, Indices]:

@@ -1,0 +1,88 @@
+"""What the edges of a graph carry: columns, a direction, and their place in the table that they come from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import Indices
+from fedgraft.errors import require
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeRows:
+    """A row for each stored edge of a graph, in the order of its `senders`.
+
+    An edge is stored at both of its ends that a client has: at the target it goes along, from the sender to the
+    receiver, and at the source it goes back. Of an undirected graph both go along.
+
+    Args:
+        values: float32 [stored, width], columns of edges, as a model reads them.
+        along: bool [stored], whether the edge goes from the sender to the receiver.
+        number: int64 [stored], the edge's row in its table; both ends of an edge have the same.
+    """
+
+    values: NDArray[np.float32]
+    along: NDArray[np.bool_]
+    number: Indices
+
+    def __post_init__(self) -> None:
+        stored = len(self.along)
+        for key, shape, wanted in (
+            ("values", self.values.shape, (stored, self.values.shape[-1])),
+            ("number", self.number.shape, (stored,)),
+        ):
+            require(shape == wanted, f"EdgeRows.{key}", f"of shape {wanted}", shape)
+        require(self.values.dtype == np.float32, "EdgeRows.values", "of float32", self.values.dtype)
+
+    @property
+    def width(self) -> int:
+        """int, the number of columns."""
+        return int(self.values.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.along)
+
+    def take(self, places: NDArray[np.integer] | NDArray[np.bool_]) -> "EdgeRows":
+        """Return some rows, by their places or by a mask."""
+        return EdgeRows(self.values[places], self.along[places], self.number[places])
+
+
+def taken(rows: EdgeRows | None, places: NDArray[np.integer] | NDArray[np.bool_]) -> EdgeRows | None:
+    """Return some rows; None of a graph whose edges carry nothing."""
+    return None if rows is None else rows.take(places)
+
+
+def stacked_edges(parts: Sequence[EdgeRows | None]) -> EdgeRows | None:
+    """Return the rows of several graphs one after another; None where their edges carry nothing."""
+    there = [part for part in parts if part is not None]
+    if not there:
+        return None
+    require(len(there) == len(parts), "Edges of clients", "with columns at all of them, or at none", len(there))
+    first = there[0].width
+    odd = next((part.width for part in there if part.width != first), first)
+    require(odd == first, "Columns of edges", f"as many at all clients: {first}", odd)
+    return EdgeRows(*(np.concatenate([getattr(part, key) for part in there]) for key in ("values", "along", "number")))
+
+
+def both_ways(
+    ends: NDArray[np.integer], values: NDArray[np.float32], nodes: int, directed: bool
+) -> tuple[Indices, NDArray[np.int32], EdgeRows]:
+    """(pointers, senders, rows) of edges as a graph stores them: each at both ends, repeats kept, by number.
+
+    Args:
+        ends: whole numbers [2, edges], source and target; no edge joins a node to itself.
+        values: float32 [edges, width].
+        nodes: how many there are.
+        directed: whether an edge goes back at its source; else it goes along there, too.
+    """
+    count = ends.shape[1]
+    receiver = np.concatenate([ends[1], ends[0]]).astype(np.int64)
+    sender = np.concatenate([ends[0], ends[1]]).astype(np.int32)
+    number = np.tile(np.arange(count), 2)
+    order = np.lexsort((number, sender, receiver))
+    along = np.ones(2 * count, bool)
+    along[count:] = not directed
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=nodes))])
+    return pointers, sender[order], EdgeRows(values[number[order]], along[order], number[order])
