@@ -75,11 +75,11 @@ def _rarer(label: str, decision: Mapping[str, Any]) -> str:
 
 
 def _smoothed(summary: Mapping[str, Any]) -> list[str]:
-    """Return the line about answers smoothed after training, if they were."""
+    """Return the line about answers corrected after training, if they were."""
     if (smoothing := summary.get("smoothing")) is None:
         return []
     if failed := len(smoothing["failed"]):
         return [f"  answers are smoothed, but not at {failed} clients, which failed: scores are those of before"]
     way = smoothing.get("way", "")
     told = f" (chosen on validation: {way})" if way else ""
-    return [f"  before answers were smoothed: {shown_score(smoothing['before']['test'])}{told}"]
+    return [f"  before answers were corrected: {shown_score(smoothing['before']['test'])}{told}"]
