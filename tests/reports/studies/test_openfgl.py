@@ -56,7 +56,7 @@ def test_cuts_are_openfgl_s():
 
 
 def test_peers_differ_in_what_they_are_alone():
-    own = {"fedpub": {"model", "task"}, "adafgl": {"rounds"}}
+    own = {"fedpub": {"model", "task"}, "adafgl": {"rounds"}, "feddc": {"training"}}
     plain = settings("louvain_cut")
     for method in PEERS:
         found = settings("louvain_cut", method=method)
