@@ -123,7 +123,8 @@ class Neighbours:
 
     Args:
         clients: names of all, in the order of their numbers.
-        addresses: where the other ends of the edges are that it claims, arrays of `tokens.ADDRESSES`; None = not known.
+        addresses: where the other ends of the edges are that it claims, arrays of `tokens.ADDRESSES`; {} where none was
+            joined, None = not known.
     """
 
     clients: tuple[str, ...]

@@ -19,7 +19,7 @@ from fedgraft.domains.tables.rows import Rows, arranged
 from fedgraft.domains.tables.schema import Names, check_one_client
 from fedgraft.errors import InputError, WireError, nearest
 from fedgraft.wire.layouts import Array
-from fedgraft.wire.tokens import ANYBODY, check_addresses
+from fedgraft.wire.tokens import ALONE, ANYBODY, check_addresses
 
 
 def _site_rows(nodes: Given, names: Names, by_ids: bool) -> Rows:
@@ -61,6 +61,9 @@ def _with_border(
     assert purpose.neighbours is not None, "as it divided"
     if (addresses := purpose.neighbours.addresses) is None:
         return shard
+    if not addresses:  # it was not there when others claimed theirs
+        nothing = np.full(len(part.border.place), ALONE, np.int32)
+        addresses = {"owner": nothing, "place": np.zeros(len(nothing), np.uint32)}
     try:
         check_addresses(addresses, len(part.border.place), len(purpose.neighbours.clients))
     except WireError as error:
