@@ -1,7 +1,7 @@
 """What two parties name alike, found by keyed hashes: a server without their secret learns what is equal, nothing else.
 
-Who has both can try ids. Each claims edges between its own things and others', as tokens; the server joins what exactly two sides claim and
-routes the place of one to the other.
+Who has both tokens and secret can try ids. Each claims edges between its own things and others', as tokens; the server
+joins what exactly two sides claim and routes the place of one to the other.
 """
 
 import hmac
