@@ -160,6 +160,11 @@ def test_an_end_of_which_nothing_is_said_is_the_clients_whose_table_it_is(caplog
     [
         ({"source_client": "auto", "target_client": "to_bank"}, {}, "Nodes.target_client must be left out, or 'auto'"),
         ({"target_client": "source"}, {}, "target_client must be another column than Nodes.source"),
+        (
+            {"target_client": "target_client"},
+            {},
+            "no column 'target_client' .data.target_client.. Did you mean 'target'",
+        ),
         ({"target_client": "to"}, {}, "no column 'to' .data.target_client"),
         (COLUMNS, {"to_bank": "sooth"}, r"row 1: 'to_bank' must be the name of a client; got 'sooth'"),
     ],

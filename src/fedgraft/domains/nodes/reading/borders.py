@@ -139,19 +139,23 @@ def _border(
 def said(links: Rows, clients: Sequence[str]) -> tuple[Indices, tuple[str, ...]]:
     """Return whose the ends are as columns say it, int64 [2, rows], and notes; `UNSAID` where they say nothing.
 
-    Raises `InputError` for a column that names no client at all.
+    Raises `InputError` for a column that is not there, or names no client at all.
     """
     whose = np.full((2, len(links)), UNSAID, np.int64)
     notes = []
     for end, role in enumerate(SIDES):
-        if role not in links or not len(filled := links[role].filled):
+        if not (column := links.names[role]):
+            continue
+        if role not in links:
+            raise InputError(f"{links.where}: no column {column!r} (data.{role}).{nearest(column, links)}")
+        if not len(filled := links[role].filled):
             continue
         code, names = links[role].take(filled).codes()
         number = places_of(np.array(clients), names)
         if strangers := names[number < 0].tolist():
             if len(strangers) == len(names):
                 raise links[role].error(filled[:1], "the name of a client", hint=nearest(strangers[0], clients))
-            shown, column = ", ".join(map(repr, strangers[:SHOWN])), links.names[role]
+            shown = ", ".join(map(repr, strangers[:SHOWN]))
             count, like = np.count_nonzero(number[code] < 0), nearest(strangers[0], clients)
             notes.append(f"{count:,} rows of column {column!r} name no client, such as {shown}.{like}")
         whose[end, filled] = np.where(number < 0, NOBODY, number)[code]
