@@ -133,6 +133,29 @@ def test_wrong_borders_are_counted_by_client_and_the_rest_goes_on(tmp_path, capl
     assert "1 rows of column 'to_bank' name no client, such as 'sooth'. Did you mean 'north'?" in caplog.text
 
 
+@pytest.mark.parametrize("options", [COLUMNS, {"source_client": "auto"}])
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_sites_list_one_place_joins_what_they_would(tmp_path, seed: int, options: dict[str, str]) -> None:
+    nodes, edges = graph(alike=seed % 2 == 1)
+    g = np.random.default_rng(seed)
+    (tmp_path / "edges").mkdir()
+    parts = {}
+    for bank in BANKS:
+        own = edges[(edges["from_bank"] == bank) | (edges["to_bank"] == bank)]
+        false = edges.sample(9, random_state=seed).assign(target=g.permutation(nodes["node"])[:9])
+        parts[bank] = pd.concat([own.sample(frac=0.8, random_state=seed), false])
+        parts[bank].to_csv(tmp_path / "edges" / f"{bank}.csv", index=False)
+    nodes["split"] = (["train"] * 3 + ["validation", "test"]) * 8
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    found, _ = at_sites(nodes, parts, **options)
+    check_same(found, here(tmp_path / "nodes.csv", tmp_path / "edges", **options))
+    for client, shard in enumerate(found):  # what one side lists alone is no edge
+        for owner, place in zip(shard.halo_owner, shard.halo_place, strict=True):
+            other = found[owner]
+            senders = other.senders[other.pointers[place] : other.pointers[place + 1]]
+            assert client in other.halo_owner[senders[senders >= other.own] - other.own]
+
+
 def test_an_id_that_two_clients_have_is_joined_with_neither_unless_a_column_says_whose(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
