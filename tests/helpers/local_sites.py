@@ -37,7 +37,7 @@ class LocalSites:
         self.sites = []
         nodes = {}
         for client, (name, given) in enumerate(zip(names, data, strict=True)):
-            site = Site(experiment, given, client, name)
+            site = Site(experiment, given, client, name, clients=tuple(names), secret=bytes(range(32)))
             site.check()
             self.sites.append(site)
             keep, memories = self._keep(client, given, site), root / name / "memories"
@@ -50,7 +50,7 @@ class LocalSites:
     def _keep(self, client, given, site):
         def take_model(run, *left):
             name = self.names[client]
-            write_site_run(self.root / name / "runs" / run, left, client, name, given, site.digest)
+            write_site_run(self.root / name / "runs" / run, left, client, name, given, site.digest, site.neighbours)
 
         return take_model
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.labels import ClassCounts
 from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm
 from fedgraft.contracts.task import Shard
-from fedgraft.wire.layouts import Tree
+from fedgraft.wire.layouts import Arrays, Tree
 
 
 class Data(ABC, Generic[Shard]):
@@ -117,6 +117,20 @@ class QueriedData(Data[Shard]):
         """
 
 
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """What a site knows of the other clients.
+
+    Args:
+        clients: names of all, in the order of their numbers.
+        addresses: where the other ends of the edges are that it claims, arrays of `tokens.ADDRESSES`; {} where none was
+            joined, None = not known.
+    """
+
+    clients: tuple[str, ...]
+    addresses: Arrays | None = None
+
+
 @dataclass(frozen=True)
 class Purpose:
     """What one client's own tables are read for.
@@ -127,6 +141,7 @@ class Purpose:
         seed: the experiment's, by which data are split that do not say how.
         split_seed: of the key by whose hash their rows are split; None = the split is drawn.
         trains: whether they are to train on; else a trained model answers by them, and all of them are known.
+        neighbours: what is known of the others; None = nothing.
     """
 
     name: str = "own"
@@ -134,6 +149,7 @@ class Purpose:
     seed: int = 0
     trains: bool = False
     split_seed: int | None = None
+    neighbours: Neighbours | None = None
 
 
 ANSWER: Final = Purpose()

@@ -76,8 +76,9 @@ class Experiment:
 
     `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
     with of their own, {} for nothing. `agreement` is what it took to agree on how data are read, {client: (bytes down,
-    bytes up)}. `seen` are hashes of rows that its first model was trained on: no score is of them; None = none. `asked`
-    are options that a user set beside the recipe, such as "selector.clients".
+    bytes up)}, and `matching` to join edges between them. `seen` are hashes of rows that its first model was trained
+    on: no score is of them; None = none. `asked` are options that a user set beside the recipe, such as
+    "selector.clients".
     """
 
     recipe: str
@@ -97,6 +98,7 @@ class Experiment:
     server_optimizer: ServerOptimizer[Any] | None = None
     own: Own = field(default_factory=dict)
     agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    matching: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     seen: NDArray[np.uint64] | None = None
     asked: frozenset[str] = field(default_factory=frozenset, compare=False)
 

@@ -23,6 +23,7 @@ from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.predicting.site_run import pack_site_run
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.running import runner
+from fedgraft.experiment.storage.matching import CLAIMED, matched_at_sites, read_told, write_told
 from fedgraft.experiment.storage.sites import PUBLISHED
 from fedgraft.interface import federated
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
@@ -31,6 +32,8 @@ from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
 from fedgraft.runtimes.flower_federation.server_app import server_app
 from fedgraft.runtimes.workers.signals import Terminated
 
+MATCHES: Final = "matches"
+"""Folder of the server with what nodes of each run were told of their edges to others."""
 HAND_OVER_SECONDS: Final = 60.0
 """How long nodes are waited for that are to be given the trained model."""
 
@@ -67,16 +70,23 @@ class _Listener:
 def joined_alike(experiment: Experiment, runtime: NodesRuntime) -> Experiment:
     """Wait until the nodes have joined; return the experiment with data read by what they agree on.
 
-    Where they must agree first, from what each publishes, they join again with what came of it.
+    Where they must agree first, from what each publishes, or edges between them are to be joined, by what each claims,
+    they join again with what came of it.
     """
     seconds, members = getattr(experiment.runtime, "join_seconds", 0.0), runtime.members
     runtime.wait_for_all(seconds)
-    published = {k: each[PUBLISHED] for k, each in sorted(members.about.items()) if PUBLISHED in each}
-    for client, each in published.items():
-        if not isinstance(each, bytes):
-            raise InputError(f"Client {client} has published something that is no statistics of its columns.")
+    published, claimed = (
+        {k: each[name] for k, each in sorted(members.about.items()) if name in each} for name in (PUBLISHED, CLAIMED)
+    )
+    for what, told in (("statistics of its columns", published), ("edges to others", claimed)):
+        for client, each in told.items():
+            if not isinstance(each, bytes):
+                raise InputError(f"Client {client} has published something that is no {what}.")
     if published:
         experiment = experiment.agreed_from(published, at_sites=True)
+    if claimed:
+        experiment, members.told = matched_at_sites(experiment, claimed, len(runtime.clients()))
+    if published or claimed:
         members.begin_again(experiment.to_toml().encode())
         runtime.wait_for_all(seconds)
     return experiment
@@ -100,8 +110,11 @@ class _Nodes:
             self._link, run, len(names), recipe, known, lambda text: self._listener.tell("note", text)
         )
         self._runtime = runtime
+        kept = folder.server / MATCHES / f"{run}.bin"
         try:
+            runtime.members.told = read_told(kept)
             experiment = joined_alike(experiment, runtime)
+            write_told(kept, runtime.members.told)
             about = runtime.members.about
             clients = [RemoteClient(name, str(about.get(k, {}).get("data"))) for k, name in enumerate(names)]
             yield experiment, runtime, clients

@@ -40,26 +40,24 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
     folder = NodeFolder.read(path)
     own = load(str(folder.recipe))
     portable.begin_again(own.runtime)
-    site = Site(own, list(data), folder.client, folder.name)
+    site = Site(own, list(data), folder.client, folder.name, clients=folder.clients, secret=folder.secret())
     site.check()
     node = Node(
         folder.client,
         None,
         folder.path / MEMORIES,
         lambda recipe: plan_of(recipe, own),
-        take_model=lambda run, *left: _keep(folder, run, left, data, site.digest, say),
+        take_model=lambda run, *left: _keep(folder, run, left, site, say),
         read_data=site.read,
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
     _answer(node, folder, stop)
 
 
-def _keep(
-    node: NodeFolder, run: str, left: Sequence[bytes], data: Sequence[str], digest: str, say: Callable[[str], None]
-) -> None:
+def _keep(node: NodeFolder, run: str, left: Sequence[bytes], site: Site, say: Callable[[str], None]) -> None:
     """Keep what a run leaves this site, to predict with."""
     folder = node.path / RUNS / run
-    write_site_run(folder, left, node.client, node.name, data, digest)
+    write_site_run(folder, left, node.client, node.name, site.data, site.digest, site.neighbours)
     say(f"A run has ended; what it leaves is in {folder}. Use it: fedgraft predict {folder} -o answers.csv ...")
 
 

@@ -32,14 +32,33 @@ def test_every_file_is_where_it_belongs(tmp_path):
     assert FederationFolder.read(tmp_path / "new") == folder
     of_node = {
         "node.toml", "recipe.toml", "ca.crt", "node.key", "node.pub", "start.sh", "fedgraft-node.service",
+        "matching.secret",
     }  # fmt: skip
     assert files(folder.node("south")) == of_node
     assert NodeFolder.read(folder.node("south")).client == 1
-    for private in (folder.server / "ca.key", folder.key, folder.node("south") / "node.key"):
+    for private in (
+        folder.server / "ca.key",
+        folder.key,
+        *map(folder.node("south").joinpath, ("node.key", "matching.secret")),
+    ):
         assert stat.S_IMODE(private.stat().st_mode) == 0o600
     assert folder.recipe.read_text() == (folder.node("south") / "recipe.toml").read_text() == RECIPE
     config = tomllib.loads((folder.home / "config.toml").read_text())["superlink"]["fedgraft"]
     assert config == {"address": "127.0.0.1:8443", "root-certificates": str(folder.authority)}
+
+
+def test_sites_have_one_secret_and_know_each_other_by_name_and_the_server_has_no_part_in_it(tmp_path):
+    folder, other = make(tmp_path / "new", ["north", "south"], RECIPE), make(tmp_path / "other", ["north"], RECIPE)
+    north, south = (NodeFolder.read(folder.node(name)) for name in folder.clients)
+    assert north.clients == south.clients == ("north", "south")
+    assert north.secret() == south.secret() != NodeFolder.read(other.node("north")).secret()
+    for path in (*folder.server.rglob("*"), *folder.path.glob("*")):
+        assert not path.is_file() or north.secret().hex().encode() not in path.read_bytes()
+    north.common.write_text("abc")
+    with pytest.raises(InputError, match=r"matching\.secret must hold 64 hexadecimal digits"):
+        north.secret()
+    north.common.unlink()
+    assert north.secret() == b""
 
 
 def test_a_nodes_folder_names_no_path_of_the_server(tmp_path):

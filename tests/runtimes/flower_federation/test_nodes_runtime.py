@@ -215,6 +215,35 @@ def test_only_nodes_that_are_known_take_part(tmp_path):
     assert any("it says that it is client 3, which it is not" in note for note in notes)
 
 
+@pytest.mark.parametrize("known", [{100 + client: client for client in range(5)}, None])
+def test_nodes_are_told_what_their_client_is_to_know_also_when_they_begin_anew(tmp_path, known):
+    experiment = toy()
+    shards = shards_of(experiment)
+    nodes = nodes_of(experiment.plan, shards, tmp_path)
+    heard = {client: [] for client in nodes}
+    for client, node in nodes.items():
+
+        def read(recipe, told, client=client):
+            heard[client].append(told)
+            return shards[client] if told else None, {"name": client}
+
+        node.read_data = read
+    with closing(NodesRuntime(LocalLink(nodes), RUN, 5, b"", known)) as runtime:
+        runtime.wait_for_all()
+        assert heard == {client: [b""] for client in nodes}
+        runtime.members.told = {client: b"for %d" % client for client in nodes}
+        runtime.members.begin_again(b"agreed")
+        runtime.wait_for_all()
+        assert {client: each[1:] for client, each in heard.items()} == {k: [b"for %d" % k] for k in nodes}
+        nodes[2]._runs.clear()
+        runtime.members.ask(102)
+        assert isinstance(runtime.exchange({2: HELLO}, {2: ENOUGH}, 5.0)[2], bytes)
+        assert heard[2][-1] == b"for 2"
+        runtime.members.ask(103)  # as after a silence
+        assert isinstance(runtime.exchange({3: HELLO}, {3: ENOUGH}, 5.0)[3], bytes)
+        assert heard[3] == [b"", b"for 3"]
+
+
 def test_a_node_that_refuses_the_recipe_ends_the_run_with_its_reason(tmp_path):
     def refuse(recipe):
         raise InputError("rounds must be >= 1; got 0.")

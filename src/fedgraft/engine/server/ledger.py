@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 DIRECTIONS = ("down", "up")
 LOCAL, TRAINING = "local", "training"
 """Direction and purpose of what a client computed, which moved no bytes."""
-PURPOSES = ("model", "probe", "halo", "statistics", "evaluation", "smoothing", "header")
-LATER = ("smoothing",)
+PURPOSES = ("model", "probe", "halo", "statistics", "evaluation", "smoothing", "matching", "header")
+LATER = ("smoothing", "matching")
 """Purposes that earlier versions did not have."""
 
 

@@ -7,7 +7,7 @@ It knows the contracts and names no method. It alone writes the states of method
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,7 +67,7 @@ class Loop:
         merging: what counts of what arrives.
         dropout: who loses the connection.
         deadline_seconds: how long to wait for a client; None = for ever.
-        agreement: what it took to agree on how data are read, {client: (bytes down, bytes up)}.
+        before: what it took before that clients read their data, (purpose, client, (bytes down, bytes up)).
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class Loop:
         merging: Merging | None = None,
         dropout: Dropout | None = None,
         deadline_seconds: float | None = None,
-        agreement: Mapping[int, tuple[int, int]] | None = None,
+        before: Sequence[tuple[str, int, tuple[int, int]]] = (),
     ) -> None:
-        self._agreement = agreement or {}
+        self._before = before
         self._plan, self._selector, self._stopping, self._evaluation = plan, selector, stopping, evaluation
         self._merging, self._dropout = merging or Merging(plan.sharing), dropout or Dropout()
         self._clients = tuple(runtime.clients())
@@ -97,9 +97,9 @@ class Loop:
 
     def start(self) -> RunState:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
-        for client, sent in self._agreement.items():
+        for purpose, client, sent in self._before:
             for direction, size in zip(DIRECTIONS, sent, strict=True):
-                self.ledger.charge(0, client, direction, "statistics", size)
+                self.ledger.charge(0, client, direction, purpose, size)
         set_up = self._messenger.set_up.run(self._clients)
         state = RunState(set_up.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
         state.halos, state.sampler_shared = set_up.halos, dict(self._plan.first_sampler)

@@ -4,6 +4,7 @@ experiment.toml, origin.json, summary.json     as of a run, but of other clients
 model.safetensors                              the shared parameters that this client answers with
 memory.bin                                     what the client remembered at the end
 site.toml                                      which client it is, and where its data are: to be changed by hand
+neighbours.bin                                 where the other ends of its edges to other clients are, if it has any
 """
 
 import json
@@ -16,6 +17,7 @@ from typing import Any, Final
 import tomli_w
 
 from fedgraft import wire
+from fedgraft.contracts.data import Neighbours
 from fedgraft.contracts.table_files import Given
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError
@@ -32,6 +34,7 @@ from fedgraft.wire.layouts import Arrays
 
 SITE: Final = "site.toml"
 MEMORY: Final = "memory.bin"
+NEIGHBOURS: Final = "neighbours.bin"
 _DATA: Final = "data"
 
 
@@ -43,7 +46,13 @@ def pack_site_run(experiment: Experiment, state: RunState, summary: Mapping[str,
 
 
 def write_site_run(
-    folder: Path, left: Sequence[bytes], client: int, name: str, data: Sequence[str], digest: str
+    folder: Path,
+    left: Sequence[bytes],
+    client: int,
+    name: str,
+    data: Sequence[str],
+    digest: str,
+    neighbours: Neighbours | None = None,
 ) -> None:
     """Store what a run leaves a client, where only the owner can read it; what was there of the same run is replaced.
 
@@ -55,6 +64,7 @@ def write_site_run(
         name: of the client.
         data: where its data are, as `client_files.client_at` takes it.
         digest: fingerprint of its data.
+        neighbours: what the site knows of the other clients.
 
     Raises `InputError` for content that is none.
     """
@@ -76,6 +86,9 @@ def write_site_run(
         SITE: tomli_w.dumps({"client": client, "name": name, _DATA: [_absolute(each) for each in data]}).encode(),
         EXPERIMENT: recipe,
     }
+    if neighbours is not None and neighbours.addresses is not None:
+        known: Any = {"clients": list(neighbours.clients), "addresses": {**neighbours.addresses}}
+        contents[NEIGHBOURS] = disk.sealed(wire.pack(known))
     disk.replace(folder, contents, disk.PRIVATE)
     note_made(experiment.sections)
 
@@ -129,7 +142,7 @@ class SiteRun(FinishedRun):
         """The client's data alone. Raises `InputError` where they have changed."""
         where = str(self.run_folder.folder / SITE)
         try:
-            shard = client_at(self.experiment, self._data, self._client, self._name)[0]
+            shard = client_at(self.experiment, self._data, self._client, self._name, self._neighbours)[0]
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
         check_clients(self.run_folder.origin(), [shard], where)
@@ -153,12 +166,22 @@ class SiteRun(FinishedRun):
 
     @cached_property
     def _kept(self) -> dict[str, bytes]:
-        path = self.run_folder.folder / MEMORY
+        tree = self._unsealed(MEMORY)
+        return {name: bytes(tree[name]) for name in ("memory", "set_up")}
+
+    @property
+    def _neighbours(self) -> Neighbours | None:
+        if not (self.run_folder.folder / NEIGHBOURS).is_file():
+            return None
+        tree = self._unsealed(NEIGHBOURS)
+        return Neighbours(tuple(tree["clients"]), tree["addresses"])
+
+    def _unsealed(self, name: str) -> Any:
+        path = self.run_folder.folder / name
         try:
-            tree: Any = wire.unpack(disk.unsealed(disk.read_bytes(path)))
+            return wire.unpack(disk.unsealed(disk.read_bytes(path)))
         except WireError as error:
             raise InputError(f"{path} is damaged: {error}.") from error
-        return {name: bytes(tree[name]) for name in ("memory", "set_up")}
 
 
 def _absolute(text: str) -> str:

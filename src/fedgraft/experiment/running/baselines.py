@@ -188,6 +188,7 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
         evaluation=Evaluation(averaging=experiment.evaluation.averaging),
         runtime=local_runtime(experiment.runtime),
         agreement={},
+        matching={},
     )
     with running(alone, shards) as (loop, _):
         state = loop.run(loop.start(), lambda state, row: None)

@@ -17,6 +17,8 @@ def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | 
     plan, optimizer = experiment.plan, experiment.server_optimizer
     step = ServerStep(plan, optimizer) if optimizer else None
     refining = Refining(plan) if isinstance(plan.sharing, RefiningSharing) else None
+    begun = {"statistics": experiment.agreement, "matching": experiment.matching}
+    before = [(purpose, client, sent) for purpose, each in begun.items() for client, sent in each.items()]
     return Loop(
         plan=plan,
         selector=experiment.selector,
@@ -27,7 +29,7 @@ def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | 
         merging=Merging(plan.sharing, experiment.aggregation, experiment.safeguards, step, refining),
         dropout=experiment.dropout,
         deadline_seconds=deadline_seconds,
-        agreement=experiment.agreement,
+        before=before,
     )
 
 

@@ -33,6 +33,7 @@ from fedgraft.experiment.running.summary import summarise
 from fedgraft.experiment.running.warm_start import Start
 from fedgraft.experiment.seen_rows import content_of, rows_of
 from fedgraft.experiment.storage.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
+from fedgraft.experiment.storage.matching import matched_here
 from fedgraft.experiment.storage.outside_classes import given_network, note_made, stored_experiment
 from fedgraft.experiment.storage.provenance import Origin, check_clients, check_known, check_options, origin_of
 from fedgraft.experiment.storage.run_folder import RunFolder
@@ -221,7 +222,7 @@ def resume(
 def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
     """The experiment, its task knowing what it must of the data, and the clients' data."""
     STAGE.info("loading data")
-    experiment = experiment.agreed()
+    experiment = matched_here(experiment.agreed())
     shards = experiment.shards()
     if isinstance(shards, Shards) and len(shards) >= VERY_MANY and not experiment.evaluation.sample:
         LOG.warning(

@@ -19,8 +19,9 @@ import numpy as np
 from scipy import sparse
 
 from fedgraft import wire
-from fedgraft.contracts.data import Data, FittedData, Purpose, SiteData
+from fedgraft.contracts.data import Data, FittedData, Neighbours, Purpose, SiteData
 from fedgraft.contracts.labels import JudgedTask
+from fedgraft.contracts.matching import MatchedData
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.table_files import ALLOWED, is_address, is_table
 from fedgraft.contracts.task_abilities import FittedTask, derived_shard
@@ -119,7 +120,9 @@ def packages_of(data: Data[Any]) -> tuple[str, ...]:
 # --- what a site has --------------------------------------------------------------------------------------------------
 
 
-def client_at(experiment: Experiment, data: Sequence[str], number: int, name: str) -> tuple[Any, str]:
+def client_at(
+    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: Neighbours | None = None
+) -> tuple[Any, str]:
     """Return a client's data at its site, and their fingerprint.
 
     Args:
@@ -127,13 +130,14 @@ def client_at(experiment: Experiment, data: Sequence[str], number: int, name: st
         data: a file of `fedgraft shard`; or its tables, NAME=FILE each, where the first may go without a name.
         number: which client it is, 0, 1 ...
         name: of the client.
+        neighbours: what its site knows of the others; None = nothing.
 
     Raises `InputError` for data that are another client's, are wrong, or do not fit the recipe.
     """
     if len(data) == 1 and Path(data[0]).suffix == SUFFIX:
         shard, digest = _of_file(experiment, Path(data[0]), number, name)
     else:
-        shard = client_of_tables(experiment, _tables(experiment.data, data), number, name)
+        shard = client_of_tables(experiment, _tables(experiment.data, data), number, name, neighbours)
         digest = digest_of(shard)
     task = experiment.plan.task
     if isinstance(task, FittedTask):
@@ -147,7 +151,9 @@ def client_at(experiment: Experiment, data: Sequence[str], number: int, name: st
     return shard, digest
 
 
-def published_at(experiment: Experiment, data: Sequence[str], number: int, name: str) -> bytes | None:
+def published_at(
+    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: Neighbours | None = None
+) -> bytes | None:
     """Return what a client at its site publishes, packed, for all to agree on how data are read.
 
     None where that is known, or nothing is to be agreed on, as of a file of `fedgraft shard`. Arguments as `client_at`.
@@ -155,10 +161,31 @@ def published_at(experiment: Experiment, data: Sequence[str], number: int, name:
     site = experiment.data
     if not isinstance(site, FittedData) or experiment.agreement_known or Path(data[0]).suffix == SUFFIX:
         return None
-    purpose = Purpose(name, number, experiment.seed, trains=True)
+    purpose = Purpose(name, number, experiment.seed, trains=True, neighbours=neighbours)
     tables = _site_tables(experiment.data, data, name)
     with without_notes():  # they are told where data are read for training
         return wire.pack(site.published_by(experiment.plan.task, tables, purpose))
+
+
+def claimed_at(
+    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: Neighbours | None, secret: bytes
+) -> bytes | None:
+    """Return what a client at its site tells of its edges to others, packed, by the `secret` of all sites.
+
+    None where there are none to tell of, as of a file of `fedgraft shard`. Arguments as `client_at`.
+    """
+    site = experiment.data
+    if not isinstance(site, MatchedData) or not site.matches or Path(data[0]).suffix == SUFFIX:
+        return None
+    if not secret:
+        raise InputError(
+            "data.source_client and data.target_client need the secret that all sites have in common: this node's "
+            "folder lacks it; make the federation again with 'fedgraft federation init'."
+        )
+    purpose = Purpose(name, number, experiment.seed, trains=True, neighbours=neighbours)
+    with without_notes():  # they are told where data are read for training
+        claims = site.claims_at(experiment.plan.task, _site_tables(site, data, name), purpose, secret)
+    return wire.pack({**claims})
 
 
 def common_tables(experiment: Experiment, data: Sequence[str]) -> dict[str, bytes]:
@@ -169,15 +196,21 @@ def common_tables(experiment: Experiment, data: Sequence[str]) -> dict[str, byte
     return {name: fingerprint(Path(tables[name]).read_bytes()) for name in names if name in tables}
 
 
-def client_of_tables(experiment: Experiment, tables: Mapping[str, str | Path], number: int, name: str) -> Any:
+def client_of_tables(
+    experiment: Experiment,
+    tables: Mapping[str, str | Path],
+    number: int,
+    name: str,
+    neighbours: Neighbours | None = None,
+) -> Any:
     """Return a client's data from its own tables, read as the recipe's data set reads those of all clients.
 
-    `tables` are {name of one of the data set's `site_tables`: file}; `number`, 0, 1 ..., says which client it is.
+    `tables` are {name of one of the data set's `site_tables`: file}; other arguments as `client_at`.
     """
     site = _site_data(experiment.data)
     _check_first(site, tables, name)
     task, seed = experiment.plan.task, experiment.seed
-    shard = site.client_shard(task, tables, Purpose(name, number, seed, trains=True))
+    shard = site.client_shard(task, tables, Purpose(name, number, seed, trains=True, neighbours=neighbours))
     return derived_shard(task, number, shard, seed, experiment.split_seed)
 
 

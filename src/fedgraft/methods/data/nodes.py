@@ -11,13 +11,16 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
+from fedgraft.contracts.matching import MatchedData
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
+from fedgraft.domains.nodes.reading.borders import AUTO, SIDES, Borders, borders_of
 from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
+from fedgraft.domains.nodes.reading.site_tables import site_border, site_part
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.features import check_present
@@ -27,9 +30,9 @@ from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.scaled_tables import ScaledTables
-from fedgraft.domains.tables.schema import Table, check_said
+from fedgraft.domains.tables.schema import Names, Table, check_said
 from fedgraft.errors import InputError, require, require_one_of
-from fedgraft.wire.layouts import Array
+from fedgraft.wire.layouts import Array, Arrays
 
 SHARES = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
@@ -37,7 +40,12 @@ SHARES = 10
 
 @dataclass(frozen=True)
 class Nodes(
-    LabelOptions, SplitOptions[NodeShard], ScaledTables[NodeShard], OwnTables[NodeShard], OwnShardData[NodeShard]
+    LabelOptions,
+    SplitOptions[NodeShard],
+    ScaledTables[NodeShard],
+    OwnTables[NodeShard],
+    OwnShardData[NodeShard],
+    MatchedData[NodeShard],
 ):
     """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
@@ -45,7 +53,8 @@ class Nodes(
         not by class, as published sets are. Of a PyG object the id of a node is its position.
     Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges
     are undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges`
-    of its own, where edges to nodes elsewhere are left out; sites agree on columns of features and on classes.
+    of its own, where edges to nodes elsewhere are left out unless `target_client` or `source_client` is given; sites
+    agree on columns of features and on classes. With either of these several clients may have nodes of one id.
 
     Args:
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
@@ -62,6 +71,11 @@ class Nodes(
         features: numeric columns of `nodes`; None (default) = all others.
         source: column of `edges`, a node's id.
         target: column of `edges`, likewise.
+        source_client: column of `edges`, the name of the client whose node the source is, empty for the one whose table
+            it is; or "auto": whoever has the id. "" (default) = as `target_client` says.
+        target_client: the same of the target. With neither (default) edges at sites are inside clients. With one of
+            them an edge between clients counts where both list it, and is else left out, with a note. At a site ids
+            are matched by keyed hashes, which the server cannot read.
         clients: over how many nodes are dealt that name no client; 0 (default) = as many as the data name, or 10.
         partition: how they are: "iid", "dirichlet" or "louvain", as of the data set `pyg_nodes`.
         alpha: of "dirichlet", > 0.
@@ -86,6 +100,8 @@ class Nodes(
     features: tuple[str, ...] | None = None
     source: str = "source"
     target: str = "target"
+    source_client: str = ""
+    target_client: str = ""
     clients: int = 0
     partition: Literal["iid", "dirichlet", "louvain"] = "iid"
     alpha: float = 0.5
@@ -101,6 +117,10 @@ class Nodes(
         self._dealing()
         for table in self.schemas:
             table.check("Nodes", self.names())
+        if self.matches and (self._is_object() or is_graph_file(self.nodes)):
+            raise InputError(
+                "Nodes.source_client and Nodes.target_client must be left out where edges are in no table."
+            )
         if self._is_object():
             if not isinstance(self.nodes, str | Path | Mapping) and not hasattr(self.nodes, "edge_index"):
                 raise InputError(
@@ -114,6 +134,32 @@ class Nodes(
                 raise InputError(f"Nodes.edges must be left out: {self.nodes} holds nodes and edges.")
         elif self.edges is None:
             raise InputError("Nodes.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
+
+    def names(self, **renamed: Any) -> Names:
+        """Return {role: name} of the columns of all tables; ids that are looked for have no column of clients."""
+        sides = {role: "" if getattr(self, role) == AUTO else getattr(self, role) for role in SIDES}
+        return super().names(**{**sides, **renamed})
+
+    @property
+    def borders(self) -> Borders:
+        """How edges between clients are known."""
+        return borders_of("Nodes", self.source_client, self.target_client)
+
+    @property
+    def matches(self) -> bool:
+        """Whether ids at borders are matched."""
+        return bool(self.borders)
+
+    @property
+    def matching(self) -> Mapping[int, tuple[int, int]]:
+        """What that takes, {client: (bytes down, bytes up)}."""
+        return self.collection.matching
+
+    def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
+        """Return what a site tells of its edges to others."""
+        self._check_edges(tables)
+        given = tables["nodes"], tables["edges"], self.names(), purpose, self.borders, self.by_ids
+        return site_border(*given).claims(secret)
 
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:
@@ -150,7 +196,8 @@ class Nodes(
                 nodes, edges = tables_of_file(Path(str(nodes)), self.names())
             columns = partial(self.read_columns, owner="Nodes")
             names, numbers = self.names(), self._are_numbers
-            return reading.read_nodes(nodes, edges, names, "Nodes", numbers, columns, self.unknowns, self.by_ids)
+            form = numbers, columns, self.unknowns, self.by_ids, self.borders
+            return reading.read_nodes(nodes, edges, names, "Nodes", *form)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):
             data, where = read_object(Path(data), where, "Data"), str(data)
@@ -210,17 +257,21 @@ class Nodes(
     def _at_site(
         self, task: Any, tables: Mapping[str, Given], purpose: Purpose, features: reading.OwnFeatures
     ) -> NodeShard:
-        """One client's nodes and the edges between them, split."""
+        """One client's nodes and their edges, split."""
+        self._check_edges(tables)
+        classes = () if self._are_numbers or not self.label else task.class_names
+        form = purpose, self._are_numbers, self.unknowns, self.by_ids, self.borders
+        shard, is_split = site_part(tables["nodes"], tables["edges"], self.names(), classes, features, *form)
+        if not self.label:
+            return shard
+        return self._dealing().split_site(shard, is_split, self.splitting(purpose), str(tables["nodes"]))
+
+    @staticmethod
+    def _check_edges(tables: Mapping[str, Given]) -> None:
         if "edges" not in tables:
             raise InputError(
                 "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )
-        classes = () if self._are_numbers or not self.label else task.class_names
-        form = purpose.name, self._are_numbers, self.unknowns, self.by_ids
-        shard, is_split = reading.site_part(tables["nodes"], tables["edges"], self.names(), classes, features, *form)
-        if not self.label:
-            return shard
-        return self._dealing().split_site(shard, is_split, self.splitting(purpose), str(tables["nodes"]))
 
     @property
     def _are_numbers(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, get_type_hints
 from fedgraft import wire
 from fedgraft.errors import WireError
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the envelopes; both ends must have the same."""
 MOST_ENVELOPE_BYTES: Final = 1 << 12
 """Most bytes that an envelope adds to its message."""
@@ -37,6 +37,7 @@ class Order:
         keep: fingerprints of memories of the run's checkpoints, which the node keeps beside the newest.
         request: a message of the protocol, or what "join" and "model" bring.
         scored: with "measure" a message with the model to score.
+        told: with "join" what the server has made of what the client has claimed; b"" for nothing yet.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Order:
     keep: bytes = b""
     request: bytes = b""
     scored: bytes = b""
+    told: bytes = b""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import tomli_w
 
 from fedgraft.errors import InputError
+from fedgraft.wire.tokens import SECRET_BYTES
 
 _LONGEST: Final = 80
 """Most characters of a file's name before its suffix."""
@@ -125,7 +127,10 @@ class FederationFolder:
 
 @dataclass(frozen=True)
 class NodeFolder:
-    """A site's folder, which may be moved and copied: the client's number and name, and where the server is."""
+    """A site's folder, which may be moved and copied: the client's number and name, and where the server is.
+
+    `clients` are the names of all; none in a folder of an earlier version.
+    """
 
     path: Path
     client: int
@@ -133,9 +138,12 @@ class NodeFolder:
     host: str
     port: int
     insecure: bool = False
+    clients: tuple[str, ...] = ()
 
     recipe = _Below(RECIPE)
     """File of the recipe with the federation's data and task."""
+    common = _Below("matching.secret")
+    """File of the secret that all sites have in common, by which they match ids; the server has no part in it."""
     certificate = _Below("ca.crt")
     """File of the certificate by which the server is known."""
     key = _Below("node.key")
@@ -146,7 +154,8 @@ class NodeFolder:
         """Return what is in a folder. Raises `InputError` where it is none of a site."""
         hint = "it is one of the folders nodes/NAME that 'fedgraft federation init' makes"
         fields = {"client": int, "name": str, "host": str, "port": int, "insecure": bool}
-        folder = cls(path.resolve(), **_table(path / NODE, fields, hint))
+        table = _table(path / NODE, fields, hint, {"clients": list})
+        folder = cls(path.resolve(), **{**table, "clients": tuple(map(str, table.get("clients", ())))})
         for needed in [] if folder.insecure else [folder.certificate, folder.key]:
             if not needed.is_file():
                 raise InputError(f"{needed} is missing; without it this node cannot join the federation.")
@@ -159,8 +168,20 @@ class NodeFolder:
 
     def write(self) -> None:
         """Write the folder's own file."""
-        names = ("client", "name", "host", "port", "insecure")
+        names = ("client", "name", "host", "port", "insecure", "clients")
         _write(self.path / NODE, {name: getattr(self, name) for name in names})
+
+    def secret(self) -> bytes:
+        """Return the secret of all sites; b"" where there is none. Raises `InputError` for a file that is none."""
+        if not self.common.is_file():
+            return b""
+        try:
+            secret = bytes.fromhex(self.common.read_text())
+        except ValueError:
+            secret = b""
+        if len(secret) != SECRET_BYTES:
+            raise InputError(f"{self.common} must hold {2 * SECRET_BYTES} hexadecimal digits, as another site's does.")
+        return secret
 
     def trust(self) -> Sequence[str]:
         """Return Flower's options for TLS and authentication."""
@@ -191,15 +212,18 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(tomli_w.dumps(content))
 
 
-def _table(path: Path, fields: Mapping[str, type], hint: str) -> dict[str, Any]:
-    """Read a TOML file with these fields. Raises `InputError` for anything else."""
+def _table(
+    path: Path, fields: Mapping[str, type], hint: str, later: Mapping[str, type] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Read a TOML file with these fields, and perhaps `later` ones. Raises `InputError` for anything else."""
     try:
         table = tomllib.loads(path.read_text())
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{path.parent} has no {path.name}: {hint}.") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}.") from error
-    for name, kind in fields.items():
+    wanted = {**fields, **{name: kind for name, kind in later.items() if name in table}}
+    for name, kind in wanted.items():
         if type(table.get(name)) is not kind:
             raise InputError(f"{path}: {name} must be of type {kind.__name__}; got {table.get(name)!r}.")
-    return {name: table[name] for name in fields}
+    return {name: table[name] for name in wanted}

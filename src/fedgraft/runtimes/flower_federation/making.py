@@ -1,6 +1,7 @@
 """Makes the folders of a federation: keys, certificates, Flower's app and configuration, scripts, systemd units."""
 
 import re
+import secrets
 import shlex
 import shutil
 import sys
@@ -21,6 +22,7 @@ from fedgraft.runtimes.flower_federation.folders import (
     NodeFolder,
     file_name,
 )
+from fedgraft.wire.tokens import SECRET_BYTES
 
 if TYPE_CHECKING:
     from fedgraft.runtimes.flower_federation.certificates import Pair
@@ -100,8 +102,9 @@ def make(
         _private(folder.authority_key, own.private)
         folder.authority.write_bytes(own.public)
         _write_pair(folder, signer.server(host))
+    secret = secrets.token_bytes(SECRET_BYTES)
     for number, name in enumerate(folder.clients):
-        _make_node(folder, number, name, None if insecure else node_key(name))
+        _make_node(folder, number, name, None if insecure else node_key(name), secret)
     _make_app(folder.app)
     _make_server(folder)
     folder.write()
@@ -165,12 +168,16 @@ def check_names(names: Sequence[str]) -> None:
         raise InputError(f"Names of clients must differ as names of folders, also in lower case; got {twice!r} twice.")
 
 
-def _make_node(federation: FederationFolder, number: int, name: str, key: tuple[bytes, bytes] | None) -> None:
-    """Make the folder that is handed to a site; it knows nothing of where it lies."""
+def _make_node(
+    federation: FederationFolder, number: int, name: str, key: tuple[bytes, bytes] | None, secret: bytes
+) -> None:
+    """Make the folder that is handed to a site; it knows nothing of where it lies. `secret` is that of all sites."""
     path = federation.node(name)
     path.mkdir(parents=True, exist_ok=True)
-    node = NodeFolder(path, number, name, federation.host, federation.port, federation.insecure)
+    at_server = federation.host, federation.port, federation.insecure
+    node = NodeFolder(path, number, name, *at_server, tuple(federation.clients))
     node.write()
+    _private(node.common, secret.hex().encode())
     shutil.copyfile(federation.recipe, node.recipe)
     if key is not None:
         private, public = key

@@ -35,6 +35,9 @@ class Members:
         self._strangers: set[int] = set()
         self.about: dict[int, Mapping[str, Any]] = {}
         self.refusals: dict[int, str] = {}
+        self.told: Mapping[int, bytes] = {}
+        """{client: what its node is told when it joins}; {} where there is nothing to tell."""
+        self._telling: set[str] = set()  # ids of messages that tell it
 
     @property
     def here(self) -> Mapping[int, int]:
@@ -66,16 +69,19 @@ class Members:
                 self._strangers.add(node)
                 self._note("A node that is not of this federation is connected; it is left out.")
 
-    def ask(self, node: int) -> None:
-        """Tell a node what is run and ask who it is."""
-        message = self._link.send(node, packed(Order("join", self._run, bytes(16), request=self._recipe)))
+    def ask(self, node: int, client: int | None = None) -> None:
+        """Tell a node what is run and ask who it is; it is told what its client is to know where that is known."""
+        told = self.told.get((self._known or {}).get(node, -1) if client is None else client, b"")
+        message = self._link.send(node, packed(Order("join", self._run, bytes(16), request=self._recipe, told=told)))
         if message is not None:
             self._joining[message], self._asked[node] = node, time.monotonic()
+            self._telling |= {message} if told else set()
 
     def rejoin(self, node: int) -> None:
         """Ask a node to join again that has joined before, and has lost it."""
+        client = next((client for client, other in self._nodes.items() if other == node), None)
         self._nodes = {client: other for client, other in self._nodes.items() if other != node}
-        self.ask(node)
+        self.ask(node, client)
 
     def begin_again(self, recipe: bytes) -> None:
         """Forget what nodes said, and ask all to join another recipe."""
@@ -92,6 +98,9 @@ class Members:
         if answer is None:
             return None
         client = answer.client
+        if client in self.told and message not in self._telling and self._known is None and answer.status == SERVED:
+            self.ask(node, client)  # who it is was not known before
+            return None
         about, why = self._checked(node, answer)
         if why:
             self._strangers.add(node)

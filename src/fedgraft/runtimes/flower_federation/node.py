@@ -36,6 +36,7 @@ class _Joined:
         about: what the node says of itself.
         served: requests of the round that waits in `client`; none where none waits.
         scored: the last model to score; the client knows it again by its identity.
+        told: what the server had made of what the client claimed.
     """
 
     recipe: bytes
@@ -44,6 +45,7 @@ class _Joined:
     about: Mapping[str, Tree]
     served: list[bytes] = field(default_factory=list)
     scored: bytes = b""
+    told: bytes = b""
 
 
 def _client_of(joined: _Joined) -> Client:
@@ -66,8 +68,8 @@ class Node:
         about: what the node says of itself when it joins.
         take_model: keeps what a run leaves the client: (run, what was run, what the server sent, what the client
             remembers, the set-up message).
-        read_data: returns the shard for what is run, and what the node says of itself; no shard until clients have
-            agreed on how data are read. None = `shard` and `about`, whatever is run.
+        read_data: returns the shard for what is run, by what the server has told, and what the node says of itself; no
+            shard until clients have agreed on how data are read. None = `shard` and `about`, whatever is run.
     """
 
     number: int
@@ -76,7 +78,7 @@ class Node:
     plan_of: Callable[[bytes], Plan]
     about: Mapping[str, Tree] = field(default_factory=dict)
     take_model: Callable[[str, bytes, bytes, bytes, bytes], None] | None = None
-    read_data: Callable[[bytes], tuple[Any, Mapping[str, Tree]]] | None = None
+    read_data: Callable[[bytes, bytes], tuple[Any, Mapping[str, Tree]]] | None = None
     _runs: dict[str, _Joined] = field(default_factory=dict, init=False)
 
     def answer(self, data: bytes) -> bytes:
@@ -113,12 +115,13 @@ class Node:
 
     def _joined(self, order: envelope.Order) -> _Joined:
         """Return a run to take part in: the one that is known, or with nothing but what is on disk."""
-        if (known := self._runs.get(order.run)) and known.recipe == order.request:
+        known = self._runs.get(order.run)
+        if known and known.recipe == order.request and order.told in (b"", known.told):
             return known
         plan = self.plan_of(order.request)
-        shard, about = self.read_data(order.request) if self.read_data else (self.shard, self.about)
+        shard, about = self.read_data(order.request, order.told) if self.read_data else (self.shard, self.about)
         client = None if shard is None else Client(plan, {self.number: shard})
-        return _Joined(order.request, client, store_of(self.folder, order.run), about)
+        return _Joined(order.request, client, store_of(self.folder, order.run), about, told=order.told)
 
     def _taken(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:
         """Keep the model that a run leaves, with what the client remembers."""

@@ -15,26 +15,26 @@ import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
-from fedgraft.contracts.values import SPLITS
+from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
+from fedgraft.domains.nodes.reading.borders import AUTO, ENDS, SIDES, Borders, joined
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.features import known_features
 from fedgraft.domains.tables.labels import (
     names_of_classes,
     read_classes,
-    read_classes_among,
     read_numbers,
     read_split,
 )
 from fedgraft.domains.tables.reader import named_once, read
-from fedgraft.domains.tables.rows import Rows, arranged
-from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, check_one_client, form_of
-from fedgraft.errors import InputError, nearest
+from fedgraft.domains.tables.rows import Rows, ascending
+from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, form_of
+from fedgraft.errors import InputError
 from fedgraft.errors import unknown as unlike
 from fedgraft.wire.layouts import Array
 
@@ -50,11 +50,20 @@ NODES = Table(
     folder="parts",
 )
 """One row per node: its id, its class or number, who holds it, its split, and its features."""
-EDGES = Table("edges", (Column("source"), Column("target")), may_be_empty=True, folder="parts")
-"""One row per edge, listed one way or both, by the ids of its ends."""
+EDGES = Table(
+    "edges",
+    (
+        Column("source"),
+        Column("target"),
+        *(Column(side, needed=False, silent=True, option=f"data.{side}") for side in SIDES),
+    ),
+    may_be_empty=True,
+    folder="parts",
+)
+"""One row per edge, listed one way or both, by the ids of its ends; perhaps with whose these are."""
 ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)), rest=True)
 ASKED_PAIRS = Table("pairs", (Column("source"), Column("target"), Column("client", needed=False)))
-ASKED_EDGES = replace(EDGES, folder="")
+ASKED_EDGES = replace(EDGES, columns=EDGES.columns[:2], folder="")
 ASKED = (ASKED_NODES, ASKED_EDGES, ASKED_PAIRS)
 """Tables of questions."""
 
@@ -76,12 +85,14 @@ def read_nodes(
     read_features: ColumnReader = read_columns,
     unknown: Sequence[str] = (),
     by_ids: bool = True,
+    borders: Borders = "",
 ) -> Collection[WholeGraph]:
     """Return two tables as one graph, its nodes in the order of their ids, or of rows unless `by_ids`.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
-    ... Labels are numbers or classes, those `unknown` as empty. `read_features` reads columns of features.
+    ... Labels are numbers or classes, those `unknown` as empty. `read_features` reads columns of features. With
+    `borders` clients may have ids alike, and what two of them would not join at their sites is not joined.
     """
     rows = read(nodes, NODES, names, owner)
     if rows.files and "client" in rows:
@@ -89,22 +100,30 @@ def read_nodes(
             f"{rows.where}: column {names['client']!r} names clients, but each file of the folder {nodes} is one."
         )
     code, ids = rows["node"].codes()
-    rows.check_once(code, ids, "node", f" of column {names['node']!r}")
     client, clients = rows.clients() or (np.zeros(len(rows), np.int64), np.array([], str))
-    order, place = arranged(code, ids, by_ids)
+    if borders and not len(clients):
+        option = f"{owner}.client), which {owner}.source_client and {owner}.target_client need"
+        raise InputError(f"{rows.where} names no clients ({option}.")
+    rows.check_once(code + client * len(ids) * bool(borders), ids, "node", f" of column {names['node']!r}")
+    order = _arranged(client, code, ids) if by_ids else np.arange(len(rows))
     label, classes = _labels(rows, are_numbers, unknown)
     split = read_split(rows, label) if names["label"] else np.full(len(rows), -1, np.int8)
     is_split = bool(names["label"]) and "split" in rows
     if is_split and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
         raise InputError(f"{rows.where}: column {names['split']!r} leaves no node for {missing[0]}; one is needed.")
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
-    links = read(edges, EDGES, names, owner)
-    ends = np.stack([links[role].among(ids, f"a node of {where}") for role in ("source", "target")])
-    pointers, senders, notes = undirected(place[ends], len(ids), f"{owner}.edges, row")
+    links, between = read(edges, EDGES, names, owner), None
+    if borders:
+        between = joined(links, borders == AUTO, client[order], code[order], ids, clients.tolist())
+        ends = between.ends
+    else:
+        ends = np.stack([links[role].among(ids, f"a node of {where}") for role in ENDS])
+        ends = np.argsort(code[order])[ends]
+    pointers, senders, notes = undirected(ends, len(rows), f"{owner}.edges, row")
     whole = WholeGraph(
         name=where,
         ids=ids[code[order]].astype(object),
-        features=np.zeros((len(ids), 0), np.float32),
+        features=np.zeros((len(rows), 0), np.float32),
         label=label[order],
         classes=classes,
         split=split[order],
@@ -113,7 +132,16 @@ def read_nodes(
     )
     columns = read_features(rows, feature_names(rows, owner)).take(order)
     told = (*rows.notes, *notes, *links.notes, *class_notes(label, classes, where, unknown))
-    return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, columns=columns)
+    matching = between.matching if between else {}
+    told += tuple(between.notes) if between else ()
+    return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, columns=columns, matching=matching)
+
+
+def _arranged(client: Indices, code: Indices, ids: Array) -> Indices:
+    """The order of nodes by their ids, those of one id by client."""
+    rank = np.empty(len(ids), np.int64)
+    rank[ascending(ids)] = np.arange(len(ids))
+    return np.lexsort((client, rank[code]))
 
 
 def _labels(rows: Rows, are_numbers: bool, unknown: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
@@ -162,69 +190,39 @@ def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], features: OwnFe
     It has no halo: edges to nodes that are not in the table of nodes are left out, with a note, for nobody here knows
     whose they are.
     """
-    code, ids = rows["node"].codes()
-    rows.check_once(code, ids, "node", noun="")
     links = read(edges, ASKED_EDGES, rows.names, "data", "--data-edges")
-    ends = np.stack([links[role].among(ids) for role in ("source", "target")])
+    ends = np.stack([links[role].among(ids_of(rows)) for role in ENDS])
     inside = (ends >= 0).all(axis=0)
     if left_out := int((~inside).sum()):
         LOG.warning(f"{links.where}: {left_out:,} edges to nodes that are not in {rows.where} left out.")
-    pointers, senders, notes = undirected(np.argsort(code)[ends[:, inside]], len(code), f"{links.where}, row")
+    return inner_part(rows, links, ends[:, inside], classes, features)
+
+
+def ids_of(rows: Rows) -> Array:
+    """Return the ids of a client's own nodes, text, in the order of rows."""
+    code, ids = rows["node"].codes()
+    rows.check_once(code, ids, "node", noun="")
+    return ids[code]
+
+
+def inner_part(rows: Rows, links: Rows, ends: Indices, classes: tuple[str, ...], features: OwnFeatures) -> NodeShard:
+    """Return a client's own nodes and the edges between them, whose ends are places of nodes, int64 [2, edges]."""
+    pointers, senders, notes = undirected(ends, len(rows), f"{links.where}, row")
     tell(rows.notes)
     tell(links.notes)
     tell(notes, f"{links.where}: ")
     return NodeShard(
         name="own",
-        ids=ids[code].astype(object),
+        ids=ids_of(rows).astype(object),
         features=features(rows, no_features(rows.names)),
-        label=np.full(len(code), -1 if classes else np.nan),
+        label=np.full(len(rows), -1 if classes else np.nan),
         classes=classes,
-        split=np.full(len(code), -1, np.int8),
+        split=np.full(len(rows), -1, np.int8),
         pointers=pointers,
         senders=senders,
         halo_owner=np.zeros(0, np.int32),
         halo_place=np.zeros(0, np.int32),
     )
-
-
-def site_part(
-    nodes: Given,
-    edges: Given,
-    names: Names,
-    classes: tuple[str, ...],
-    features: OwnFeatures,
-    name: str,
-    are_numbers: bool,
-    unknown: Sequence[str] = (),
-    by_ids: bool = True,
-) -> tuple[NodeShard, bool]:
-    """Return the own part, with its labels, of a client of that name, and whether the table names a split.
-
-    Nodes are in the order of their ids, or of rows unless `by_ids`. `classes` are those of the recipe's task, which all
-    sites have in common, or () for those that occur; labels `unknown` are as empty.
-    """
-    rows = own_rows(nodes, names, "--data nodes")
-    code, ids = rows["node"].codes()
-    rows.check_once(code, ids, "node", noun="")
-    rows = rows.take(arranged(code, ids, by_ids)[0])
-    shard = own_part(rows, edges, classes, features)
-    if "client" in rows:
-        check_one_client(rows["client"].codes()[1].tolist(), f"column {names['client']!r} of {rows.where}", name)
-    shard = replace(shard, name=name)
-    if not names["label"]:
-        return shard, False
-    if "label" not in rows:
-        raise InputError(f"{rows.where}: no column {names['label']!r} (data.label).{nearest(names['label'], rows)}")
-    cells = rows["label"]
-    if are_numbers:
-        label: Array = read_numbers(cells, unknown)
-    elif classes:
-        label = read_classes_among(cells, classes, unknown)
-    else:
-        label, classes = read_classes(cells, numbers_hint("node"), unknown, needed=False)
-    if classes:
-        tell(class_notes(label, classes, rows.where, unknown))
-    return replace(shard, label=label, classes=classes, split=read_split(rows, label)), "split" in rows
 
 
 # --- a part to answer by ----------------------------------------------------------------------------------------------

@@ -1,0 +1,114 @@
+"""Reads a site's own tables of nodes and edges: its part of a graph, and its edges to nodes of others."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fedgraft.contracts.data import Purpose
+from fedgraft.contracts.table_files import Given
+from fedgraft.domains.labels.class_notes import class_notes
+from fedgraft.domains.labels.known import numbers_hint
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.reading.borders import AUTO, Border, Borders, Divided, divided, said, with_halo
+from fedgraft.domains.nodes.reading.tables import EDGES, OwnFeatures, ids_of, inner_part, own_part, own_rows
+from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split
+from fedgraft.domains.tables.reader import read
+from fedgraft.domains.tables.rows import Rows, arranged
+from fedgraft.domains.tables.schema import Names, check_one_client
+from fedgraft.errors import InputError, WireError, nearest
+from fedgraft.wire.layouts import Array
+from fedgraft.wire.tokens import ALONE, ANYBODY, check_addresses
+
+
+def _site_rows(nodes: Given, names: Names, by_ids: bool) -> Rows:
+    """A site's own nodes, in the order of their ids, or of rows unless `by_ids`."""
+    rows = own_rows(nodes, names, "--data nodes")
+    code, ids = rows["node"].codes()
+    rows.check_once(code, ids, "node", noun="")
+    return rows.take(arranged(code, ids, by_ids)[0])
+
+
+def site_border(
+    nodes: Given, edges: Given, names: Names, purpose: Purpose, borders: Borders, by_ids: bool = True
+) -> Border:
+    """Return the edges of a site's nodes to nodes of others; arguments as of `site_part`."""
+    return _divided(_site_rows(nodes, names, by_ids), edges, purpose, borders)[1].border
+
+
+def _divided(rows: Rows, edges: Given, purpose: Purpose, borders: Borders) -> tuple[Rows, Divided]:
+    """(the edges of a site's table, these divided)."""
+    links = read(edges, replace(EDGES, folder=""), rows.names, "data", "--data edges")
+    if purpose.neighbours is None:
+        raise InputError(
+            "data.source_client and data.target_client say whose the ends of edges are, which is known at a site of a "
+            "federation alone: its folder names all clients and has their common secret."
+        )
+    clients, client = purpose.neighbours.clients, purpose.client
+    whose, notes = (np.full((2, len(links)), ANYBODY), ()) if borders == AUTO else said(links, clients)
+    part = divided(links, whose, ids_of(rows), client, clients, rows.where)
+    return links, replace(part, notes=(*notes, *part.notes))
+
+
+def _with_border(
+    rows: Rows, edges: Given, purpose: Purpose, borders: Borders, classes: tuple[str, ...], features: OwnFeatures
+) -> NodeShard:
+    """A site's own part with its edges to others, as far as it is known where their other ends are."""
+    links, part = _divided(rows, edges, purpose, borders)
+    shard = inner_part(rows, links, part.inside, classes, features)
+    tell(part.notes, f"{links.where}: ")
+    assert purpose.neighbours is not None, "as it divided"
+    if (addresses := purpose.neighbours.addresses) is None:
+        return shard
+    if not addresses:  # it was not there when others claimed theirs
+        nothing = np.full(len(part.border.place), ALONE, np.int32)
+        addresses = {"owner": nothing, "place": np.zeros(len(nothing), np.uint32)}
+    try:
+        check_addresses(addresses, len(part.border.place), len(purpose.neighbours.clients))
+    except WireError as error:
+        raise InputError(f"The server has sent what is no answer to the edges of {links.where}: {error}.") from error
+    tell(part.border.notes(addresses["owner"], purpose.neighbours.clients), f"{links.where}: ")
+    return with_halo(shard, part.border, addresses)
+
+
+def site_part(
+    nodes: Given,
+    edges: Given,
+    names: Names,
+    classes: tuple[str, ...],
+    features: OwnFeatures,
+    purpose: Purpose,
+    are_numbers: bool,
+    unknown: Sequence[str] = (),
+    by_ids: bool = True,
+    borders: Borders = "",
+) -> tuple[NodeShard, bool]:
+    """Return the own part, with its labels, of the client of a purpose, and whether the table names a split.
+
+    Nodes are in the order of their ids, or of rows unless `by_ids`. `classes` are those of the recipe's task, which all
+    sites have in common, or () for those that occur; labels `unknown` are as empty. With `borders` edges to nodes of
+    others are in its halo, as far as the purpose knows where these are.
+    """
+    rows, name = _site_rows(nodes, names, by_ids), purpose.name
+    if borders:
+        shard = _with_border(rows, edges, purpose, borders, classes, features)
+    else:
+        shard = own_part(rows, edges, classes, features)
+    if "client" in rows:
+        check_one_client(rows["client"].codes()[1].tolist(), f"column {names['client']!r} of {rows.where}", name)
+    shard = replace(shard, name=name)
+    if not names["label"]:
+        return shard, False
+    if "label" not in rows:
+        raise InputError(f"{rows.where}: no column {names['label']!r} (data.label).{nearest(names['label'], rows)}")
+    cells = rows["label"]
+    if are_numbers:
+        label: Array = read_numbers(cells, unknown)
+    elif classes:
+        label = read_classes_among(cells, classes, unknown)
+    else:
+        label, classes = read_classes(cells, numbers_hint("node"), unknown, needed=False)
+    if classes:
+        tell(class_notes(label, classes, rows.where, unknown))
+    return replace(shard, label=label, classes=classes, split=read_split(rows, label)), "split" in rows

@@ -1,0 +1,88 @@
+"""Matching of edges between clients: what it takes where all data are here, and the server's part of it at sites."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from fedgraft import wire
+from fedgraft.contracts.data import Neighbours
+from fedgraft.contracts.matching import MatchedData
+from fedgraft.errors import InputError, WireError
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.recipes.option_names import named_as_in_recipes
+from fedgraft.experiment.storage import disk
+from fedgraft.wire.layouts import Arrays
+from fedgraft.wire.tokens import check_claims, matched
+
+CLAIMED: Final = "claimed"
+"""What a site calls, of what it says of itself, its edges to others."""
+
+
+def matched_here(experiment: Experiment) -> Experiment:
+    """Return the experiment with what it takes to match ids where the data of all are here."""
+    data = experiment.data
+    if not isinstance(data, MatchedData) or not data.matches:
+        return experiment
+    with named_as_in_recipes({"data": type(data)}):
+        return replace(experiment, matching=data.matching)
+
+
+def matched_at_sites(
+    experiment: Experiment, claimed: Mapping[int, bytes], clients: int
+) -> tuple[Experiment, dict[int, bytes]]:
+    """Return the experiment with what matching took, and what each of so many clients is told, packed.
+
+    `claimed` is what clients have told of their edges, packed. Who has told nothing is told that nothing was joined.
+    Raises `InputError` for what no client can have claimed.
+    """
+    claims: dict[int, Arrays] = {}
+    for client, each in claimed.items():
+        try:
+            claims[client] = _arrays(each)
+            check_claims(claims[client], client, clients)
+        except WireError as error:
+            raise InputError(f"Client {client} has told what are no edges to others: {error}.") from error
+    told = {client: wire.pack({**addresses}) for client, addresses in matched(claims).items()}
+    sizes = {client: (len(told[client]), len(each)) for client, each in claimed.items()}
+    nothing = dict.fromkeys(range(clients), wire.pack({}))
+    return replace(experiment, matching=sizes), {**nothing, **told}
+
+
+def neighbours_of(clients: tuple[str, ...], told: bytes) -> Neighbours:
+    """Return what a site knows of the others; `told` is what the server made of its claims, b"" for nothing yet.
+
+    Raises `InputError` for what no server can have made.
+    """
+    try:
+        return Neighbours(clients, _arrays(told) if told else None)
+    except WireError as error:
+        raise InputError(f"The server has sent something that is no answer to edges to others: {error}.") from error
+
+
+def write_told(path: Path, told: Mapping[int, bytes]) -> None:
+    """Keep what clients of a run are told of their edges to others, for who takes the run up; {} leaves no file."""
+    if told:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        content = wire.pack({str(client): each for client, each in told.items()})
+        disk.replace(path.parent, {path.name: disk.sealed(content)}, disk.PRIVATE)
+
+
+def read_told(path: Path) -> dict[int, bytes]:
+    """Return what `write_told` has kept; {} where it has nothing. Raises `InputError` for a file that is damaged."""
+    if not path.is_file():
+        return {}
+    try:
+        tree: Any = wire.unpack(disk.unsealed(disk.read_bytes(path)))
+    except WireError as error:
+        raise InputError(f"{path} is damaged: {error}.") from error
+    return {int(client): bytes(each) for client, each in tree.items()}
+
+
+def _arrays(packed: bytes) -> Arrays:
+    tree: Any = wire.unpack(packed)
+    if not isinstance(tree, dict) or not all(isinstance(each, np.ndarray) for each in tree.values()):
+        raise WireError("it holds no arrays")
+    return tree

@@ -1,0 +1,209 @@
+"""Edges between clients: what two sites claim alike is the cut of the whole, and whatever else is there is counted."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedgraft.contracts.data import Neighbours, Purpose
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.errors import InputError
+from fedgraft.methods.data.nodes import Nodes
+from fedgraft.wire.tokens import matched
+
+SECRET = bytes(range(32))
+BANKS = ("east", "north", "west")
+TASK = SimpleNamespace(class_names=("bad", "good"), sparse=False)
+COLUMNS = {"source_client": "from_bank", "target_client": "to_bank"}
+FEATURES = ("size",)
+Frames = tuple[pd.DataFrame, pd.DataFrame]
+
+
+def graph(alike: bool = False) -> Frames:
+    """Accounts of three banks, in no order, and their transfers; banks have ids `alike`, from 0 on, or their own."""
+    g = np.random.default_rng(5)
+    bank = g.integers(0, 3, 40)
+    number = np.array([np.count_nonzero(bank[:k] == bank[k]) for k in range(40)])
+    ids = [str(n) if alike else f"{BANKS[b][0]}{n}" for b, n in zip(bank, number, strict=True)]
+    label = np.array(["bad", "good"])[g.integers(0, 2, 40)]
+    nodes = pd.DataFrame({"node": ids, "label": label, "client": np.array(BANKS)[bank], "size": g.normal(size=40)})
+    source, target = g.integers(0, 40, (2, 90))
+    sides = {"from_bank": nodes["client"].to_numpy()[source], "to_bank": nodes["client"].to_numpy()[target]}
+    edges = pd.DataFrame({"source": np.array(ids)[source], "target": np.array(ids)[target], **sides})
+    return nodes, edges
+
+
+def at_sites(
+    nodes: pd.DataFrame, edges: pd.DataFrame | dict[str, pd.DataFrame], **options: Any
+) -> tuple[list[NodeShard], dict[int, Any]]:
+    """What sites make of their own tables, by way of a server; and what they claim."""
+    data = Nodes("nowhere.csv", "nowhere.csv", features=FEATURES, transforms={}, **options)
+    tables = [
+        {
+            "nodes": nodes[nodes["client"] == bank],
+            "edges": edges[bank]
+            if isinstance(edges, dict)
+            else edges[(edges["from_bank"] == bank) | (edges["to_bank"] == bank)],
+        }
+        for bank in BANKS
+    ]
+    purposes = [Purpose(bank, k, 3, trains=True, neighbours=Neighbours(BANKS)) for k, bank in enumerate(BANKS)]
+    claims = {k: data.claims_at(TASK, tables[k], purposes[k], SECRET) for k in range(3)}
+    addresses = matched(claims)
+    there = [Neighbours(BANKS, addresses[k]) for k in range(3)]
+    return [
+        data.client_shard(TASK, tables[k], Purpose(bank, k, 3, trains=True, neighbours=there[k]))
+        for k, bank in enumerate(BANKS)
+    ], claims
+
+
+def here(nodes: pd.DataFrame, edges: Any, **options: Any) -> list[NodeShard]:
+    """What one place makes of all tables."""
+    return list(Nodes(nodes, edges, features=FEATURES, transforms={}, **options).load(3))
+
+
+def check_same(one: list[NodeShard], two: list[NodeShard]) -> None:
+    """Every bit of both is the same."""
+    for mine, theirs in zip(one, two, strict=True):
+        for name in ("name", "ids", "features", "label", "split", "pointers", "senders", "halo_owner", "halo_place"):
+            left, right = getattr(mine, name), getattr(theirs, name)
+            assert np.array_equal(left, right), name
+            assert not isinstance(left, np.ndarray) or left.dtype == right.dtype, name
+
+
+@pytest.mark.parametrize(("alike", "options"), [(False, COLUMNS), (True, COLUMNS), (False, {"target_client": "auto"})])
+@pytest.mark.parametrize("split_by", ["ids", "rows"])
+def test_sites_have_the_halos_of_the_whole_that_was_cut(alike: bool, options: dict[str, str], split_by: str) -> None:
+    nodes, edges = graph(alike)
+    nodes["split"] = (["train"] * 3 + ["validation", "test"]) * 8
+    found, claims = at_sites(nodes, edges, split_by=split_by, **options)
+    check_same(found, here(nodes, edges, split_by=split_by, **options))
+    assert all(shard.halo > 2 for shard in found)
+    if not alike:  # as a version that knows no borders cuts it
+        check_same(found, here(nodes, edges, split_by=split_by))
+    assert all(len(each["token"]) == len({bytes(token) for token in each["token"]}) for each in claims.values())
+
+
+def test_what_it_takes_is_what_sites_would_send() -> None:
+    nodes, edges = graph()
+    data = Nodes(nodes, edges, features=FEATURES, **COLUMNS)
+    _, claims = at_sites(nodes, edges, **COLUMNS)
+    for client, (down, up) in data.matching.items():
+        count = len(claims[client]["token"])
+        assert 24 * count < up < 25 * count + 300
+        assert 8 * count < down < 8 * count + 200
+    assert not Nodes(nodes, edges, features=FEATURES).matches
+
+
+def test_wrong_borders_are_counted_by_client_and_the_rest_goes_on(tmp_path, caplog: pytest.LogCaptureFixture) -> None:
+    nodes, edges = graph()
+    parts = {bank: edges[(edges["from_bank"] == bank) | (edges["to_bank"] == bank)] for bank in BANKS}
+    across = parts["east"][parts["east"]["from_bank"] != parts["east"]["to_bank"]].drop_duplicates()
+    wrong = [
+        ("e0", "n999", "east", "north"),  # a claim that is false
+        ("e0", "e0", "east", "east"),
+        ("n0", "w0", "north", "west"),  # neither end is its own
+        ("e999", "n0", "east", "north"),  # an end that it has not
+        ("e0", "x1", "east", "sooth"),  # nobody's
+        *across.head(1).itertuples(index=False),  # once more
+    ]
+    parts["north"] = parts["north"].drop(index=across[across["to_bank"] == "north"].index[:1])  # listed at one side
+    parts["east"] = pd.concat([parts["east"], pd.DataFrame(wrong, columns=edges.columns)])
+    for name, table in [("nodes", nodes), *parts.items()]:
+        folder = tmp_path / ("nodes" if name == "nodes" else "edges")
+        folder.mkdir(exist_ok=True)
+        table.to_csv(folder / f"{name}.csv", index=False)
+    whole = here(tmp_path / "nodes" / "nodes.csv", tmp_path / "edges", **COLUMNS)
+    said = caplog.text
+    caplog.clear()
+    found, _ = at_sites(nodes, parts, **COLUMNS)
+    check_same(found, whole)
+    for text in (
+        "2 edges to nodes of 'north', which does not list them, left out",
+        "1 edges between nodes of others left out",
+        "1 edges to who is no client left out",
+        "3 repeated edges to nodes of others left out",
+    ):
+        assert text in caplog.text, text
+        assert text in said, text
+        assert f"Client 'east': {text}" in said
+    assert "1 edges to nodes that are not in the nodes of 'east' left out" in said
+    assert "1 rows of column 'to_bank' name no client, such as 'sooth'. Did you mean 'north'?" in caplog.text
+
+
+@pytest.mark.parametrize("options", [COLUMNS, {"source_client": "auto"}])
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_sites_list_one_place_joins_what_they_would(tmp_path, seed: int, options: dict[str, str]) -> None:
+    nodes, edges = graph(alike=seed % 2 == 1)
+    g = np.random.default_rng(seed)
+    (tmp_path / "edges").mkdir()
+    parts = {}
+    for bank in BANKS:
+        own = edges[(edges["from_bank"] == bank) | (edges["to_bank"] == bank)]
+        false = edges.sample(9, random_state=seed).assign(target=g.permutation(nodes["node"])[:9])
+        parts[bank] = pd.concat([own.sample(frac=0.8, random_state=seed), false])
+        parts[bank].to_csv(tmp_path / "edges" / f"{bank}.csv", index=False)
+    nodes["split"] = (["train"] * 3 + ["validation", "test"]) * 8
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    found, _ = at_sites(nodes, parts, **options)
+    check_same(found, here(tmp_path / "nodes.csv", tmp_path / "edges", **options))
+    for client, shard in enumerate(found):  # what one side lists alone is no edge
+        for owner, place in zip(shard.halo_owner, shard.halo_place, strict=True):
+            other = found[owner]
+            senders = other.senders[other.pointers[place] : other.pointers[place + 1]]
+            assert client in other.halo_owner[senders[senders >= other.own] - other.own]
+
+
+def test_an_id_that_two_clients_have_is_joined_with_neither_unless_a_column_says_whose(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    nodes = pd.DataFrame({"node": list("abcd") * 2 + ["z"], "client": ["east"] * 4 + ["north"] * 4 + ["west"]})
+    nodes = nodes.assign(label="bad", size=1.0, split=["train", "train", "validation", "test"] * 2 + ["train"])
+    edges = pd.DataFrame({"source": ["z"], "target": ["a"], "from_bank": ["west"], "to_bank": ["north"]})
+    assert [shard.halo for shard in here(nodes, edges, source_client="auto")] == [0, 0, 0]
+    assert "an end is the id of nodes of several clients left out" in caplog.text
+    assert [shard.halo for shard in here(nodes, edges, **COLUMNS)] == [0, 1, 1]
+    with pytest.raises(InputError, match="node 'a' of column 'node' is listed twice"):
+        here(nodes, edges)
+
+
+def test_an_end_of_which_nothing_is_said_is_the_clients_whose_table_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    nodes, edges = graph()
+    short = edges.assign(from_bank=edges["from_bank"].where(edges["from_bank"] != "north"))
+    check_same(here(nodes, short, **COLUMNS), here(nodes, edges, **COLUMNS))
+    parts = {bank: edges[(edges["from_bank"] == bank) | (edges["to_bank"] == bank)] for bank in BANKS}
+    blank = {bank: table.replace({"from_bank": {bank: None}, "to_bank": {bank: None}}) for bank, table in parts.items()}
+    check_same(at_sites(nodes, blank, **COLUMNS)[0], at_sites(nodes, parts, **COLUMNS)[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "error"),
+    [
+        ({"source_client": "auto", "target_client": "to_bank"}, {}, "Nodes.target_client must be left out, or 'auto'"),
+        ({"target_client": "source"}, {}, "target_client must be another column than Nodes.source"),
+        (
+            {"target_client": "target_client"},
+            {},
+            "no column 'target_client' .data.target_client.. Did you mean 'target'",
+        ),
+        ({"target_client": "to"}, {}, "no column 'to' .data.target_client"),
+        (COLUMNS, {"to_bank": "sooth"}, r"row 1: 'to_bank' must be the name of a client; got 'sooth'"),
+    ],
+)
+def test_what_is_wrong_is_one_line(options: dict[str, str], change: dict[str, str], error: str) -> None:
+    nodes, edges = graph()
+    with pytest.raises(InputError, match=error):
+        here(nodes, edges.assign(**change), **options)
+    with pytest.raises(InputError, match="names no clients"):
+        here(nodes.drop(columns="client"), edges, **COLUMNS)
+
+
+def test_tables_alone_can_say_it() -> None:
+    with pytest.raises(InputError, match="must be left out where edges are in no table"):
+        Nodes("graph.pt", target_client="auto")
+    nodes, edges = graph()
+    data = Nodes("n.csv", "e.csv", features=FEATURES, transforms={}, **COLUMNS)
+    with pytest.raises(InputError, match="known at a site of a federation alone"):
+        data.client_shard(TASK, {"nodes": nodes, "edges": edges}, Purpose("east", trains=True))
