@@ -357,5 +357,7 @@ def test_a_sharing_method_that_needs_what_a_task_lacks_is_refused():
 def test_a_model_that_does_not_fit_the_task_is_refused():
     with pytest.raises(InputError, match="model 'gin' does not fit task 'rating'; gat, gcn, mlp, network, pyg do"):
         load("fedacs", {"model.name": "gin"})
-    with pytest.raises(InputError, match="model 'gat' does not fit task 'graph'; gcn, gin, mlp, network, pyg, sage do"):
+    with pytest.raises(
+        InputError, match="model 'gat' does not fit task 'graph'; gcn, gin, mlp, multigraph, network, pyg, sage do"
+    ):
         load("cefgl", {"model.name": "gat"})

@@ -11,10 +11,13 @@ from fedgraft.contracts import Codec
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, WireError
 from fedgraft.methods.models.gcn import GCN
+from fedgraft.methods.models.gin import GIN
 from fedgraft.methods.models.han import HAN
 from fedgraft.methods.models.metapath_means import MetapathMeans
+from fedgraft.methods.models.multigraph import Multigraph
 from fedgraft.methods.one_model import OneModel, moved
 from fedgraft.methods.sharing.fedtad import FedTAD
+from fedgraft.nn.layers import linear
 from fedgraft.testing import (
     Bench,
     check_codec,
@@ -127,10 +130,16 @@ class Denying(GCN):
     reads_neighbours = False
 
 
+class Blind(Multigraph):
+    def edge_convolution(self, inputs, outputs, edge_width, g, make=linear):
+        return GIN().convolution(inputs, outputs, g, make)
+
+
 def test_an_encoder_from_outside():
     check_encoder(GCN, hidden=6)
     assert broken(check_encoder, Deaf) == ["neighbours_matter"]
     assert "neighbours_matter_and_nobody_else" in broken(check_encoder, Denying)
+    assert broken(check_encoder, Blind) == ["what_edges_carry_and_their_direction_matter"]
 
 
 class Lonely(MetapathMeans):

@@ -46,7 +46,9 @@ def laws(cls: type[Encoder], /, **options: Any) -> list[Law[Any]]:
     for family in (FORM, LAWS, metapath_encoders.LAWS, network_encoders.LAWS):
         all_laws += family.held(cls, lambda: encoder)
     all_laws += LOOKING.held(cls, lambda: encoder) if cls.reads_neighbours else []
-    return all_laws + layered_encoders.LAWS.held(cls, lambda: encoder)
+    for layered in (layered_encoders.LAWS, layered_encoders.READING_EDGES):
+        all_laws += layered.held(cls, lambda: encoder)
+    return all_laws
 
 
 @FORM.every

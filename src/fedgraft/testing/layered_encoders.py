@@ -1,4 +1,4 @@
-"""Laws of encoders that are a stack of convolutions, on a small undirected graph."""
+"""Laws of encoders that are a stack of convolutions, on a small graph whose nodes hear along edges and back."""
 
 import dataclasses
 from typing import Any, cast
@@ -8,12 +8,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder
 from fedgraft.nn.layers import row_linear
-from fedgraft.nn.propagate import Block, Sparse, Stacked
+from fedgraft.nn.propagate import Block, EdgeValues, Sparse, Stacked
 from fedgraft.testing.laws import Laws, expect
 
-NODES, INPUTS, OUTPUTS = 7, 5, 6
+NODES, INPUTS, OUTPUTS, EDGE_WIDTH = 7, 5, 6, 2
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 4], [4, 5]])
 """Node 6 has none."""
 NEAR = [0, 1, 2]
@@ -21,6 +21,7 @@ NEAR = [0, 1, 2]
 
 
 LAWS: Laws[LayeredEncoder] = Laws()
+READING_EDGES: Laws[EdgeLayeredEncoder] = Laws()
 
 
 @LAWS.having(LayeredEncoder)
@@ -135,14 +136,35 @@ def sparse_and_stacked_states_give_what_dense_ones_give(encoder: LayeredEncoder)
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+@READING_EDGES.having(EdgeLayeredEncoder)
+def what_edges_carry_and_their_direction_matter(encoder: EdgeLayeredEncoder) -> None:
+    """Move every node with edges where these carry other numbers, or go the other way; no other node."""
+    module = encoder.edge_convolution(INPUTS, OUTPUTS, EDGE_WIDTH, torch.Generator().manual_seed(0))
+    graph = graph_of(EDGES)
+    along = cast(EdgeValues, graph.edges).along
+    values = torch.randn(len(along), EDGE_WIDTH, generator=torch.Generator().manual_seed(4))
+    told, others, turned = (
+        module(_features(), dataclasses.replace(graph, edges=EdgeValues(*carried)))
+        for carried in ((values, along), (values + 1, along), (values, ~along))
+    )
+    connected = graph.degree > 0
+    for what, states in (("numbers that edges carry", others), ("the edges' direction", turned)):
+        moved = (states - told).abs().amax(1)
+        expect((moved[connected] > 1e-6).all(), f"{what} must matter to nodes with edges", moved)
+        expect((moved[~connected] == 0).all(), f"{what} must not matter to nodes without edges", moved)
+
+
 def graph_of(edges: NDArray[np.int64], nodes: int = NODES) -> Block:
-    """Return an undirected graph, int64 [edges, 2], in which every node receives and sends."""
+    """Return a graph of edges, int64 [edges, 2], from the first to the second; nodes hear along each and back."""
     adjacency = np.zeros((nodes, nodes))
     adjacency[edges[:, 0], edges[:, 1]] = adjacency[edges[:, 1], edges[:, 0]] = 1
     rows, columns = np.nonzero(adjacency)
+    forwards = np.zeros((nodes, nodes), bool)
+    forwards[edges[:, 1], edges[:, 0]] = True
+    carried = EdgeValues(torch.zeros(len(rows), 0), torch.from_numpy(forwards[rows, columns]))
     matrix = Sparse(rows, columns, adjacency[rows, columns], (nodes, nodes))
     degree = torch.from_numpy(adjacency.sum(1).astype(np.float32))
-    return Block(matrix, torch.arange(nodes), degree, degree)
+    return Block(matrix, torch.arange(nodes), degree, degree, carried)
 
 
 def _features(nodes: int = NODES, seed: int = 0) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.task import Loss
@@ -33,6 +33,7 @@ from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.smoothed_inputs import Joined
+from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 from fedgraft.wire.lazy import Made
@@ -125,6 +126,8 @@ class NodeTask(
         for name, value in known.items():
             if (option := getattr(self, name)) not in (0, (), value):
                 raise InputError(f"task.{name} = {option}, but the data have {value}.")
+        if not self.edge_features:  # what is known already was told when it was found
+            tell(self._unread(first.edge_width))
         return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
 
     @property
@@ -297,6 +300,13 @@ class NodeTask(
             before = remembered_halo(remembered.get("states"), shard.own, data.halo, self.halo_widths)
             data.states.receive(before)
         return data
+
+    def _unread(self, edge_width: int) -> list[str]:
+        """A note on columns of edges, so many, that the encoder does not read; none where there are none."""
+        if not edge_width or isinstance(self.encoder, EdgeLayeredEncoder):
+            return []
+        columns, model = f"{edge_width} column{'s' * (edge_width > 1)}", type(self.encoder).__name__
+        return [f"task: edges carry {columns}, which model {model} does not read; model.name = 'multigraph' does."]
 
     @property
     def _connected(self) -> bool:
