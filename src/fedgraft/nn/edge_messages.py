@@ -22,7 +22,7 @@ from fedgraft.nn import flops
 from fedgraft.nn.sparse import Csr, int32
 
 PIECE = 1 << 12
-"""Edges that are taken at once on a CPU, or those of one node: with 240,000 edges in half of the time of all at once
+"""Edges that are taken at once on a CPU, or those of one node: with 240,000 edges in 0.7 of the time of all at once
 (measured, widths 32 and 64)."""
 
 
