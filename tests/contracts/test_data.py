@@ -22,6 +22,7 @@ from fedgraft.testing.laws import Law
 from helpers.toy_graphs import TRIANGLE, write_tu
 from helpers.toy_movies import write_movies
 from helpers.toy_nodes import write_npz
+from helpers.toy_transfers import write_transfers
 from helpers.toy_typed import own_tables, write_heco
 
 NAMES = [name for name in discovery.names("data") if name not in discovery.presets("data")]
@@ -104,6 +105,11 @@ def _table_of_movies(folder: Path) -> dict[str, object]:
     return {"root": str(folder), "clients": 4, "least": 2}
 
 
+def _transfers(folder: Path) -> dict[str, object]:
+    write_transfers(folder / "20K_cycle200")
+    return {"root": str(folder), "clients": 3}
+
+
 def _interactions(folder: Path) -> dict[str, object]:
     user, place = np.divmod(np.arange(160), 8)
     rows = np.arange(30)
@@ -124,6 +130,7 @@ COPIES: dict[str, Callable[[Path], dict[str, object]]] = {
     "graphs": _graphs,
     "pyg_nodes": _npz,
     "nodes": _nodes,
+    "amlsim": _transfers,
     "movies": _table_of_movies,
     "typed_sets": _heco,
     "typed_graph": _typed,

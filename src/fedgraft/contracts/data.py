@@ -24,6 +24,8 @@ class Data(ABC, Generic[Shard]):
     """Name of the task that understands these shards."""
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """{name of another task: the options that make shards for it}; without these they are for `task`."""
+    judged_by_data: ClassVar[bool] = False
+    """Whether models are judged by what suits the labels, such as a rare class, unless it is said; own tables are."""
 
     @classmethod
     def of_earlier(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -62,6 +64,8 @@ class ClientData(Data[Shard]):
 
 class GivenData(Data[Shard]):
     """Ability: take tables in memory, which a run stores and reads instead."""
+
+    judged_by_data: ClassVar[bool] = True
 
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from fedgraft.contracts.data import ClientData, Data, OwnShardData, Shards, names_of
+from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard, tidy_edges
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards, undirected
@@ -134,13 +135,31 @@ def node_shards_are_sound(data: Data[Any]) -> None:
     whole = merge_shards(shards)
     expect(len(set(whole.ids)) == whole.own, "no node may be at two clients", whole.own - len(set(whole.ids)))
     receiver = np.repeat(np.arange(whole.own), whole.degree)
+    if whole.edge_rows is not None:
+        _check_carrying(np.stack([receiver, whole.senders]), whole.edge_rows.number)
+    else:
+        _check_undirected(whole, receiver)
+    expect({0, 1, 2} <= set(whole.split), "there must be training, validation and test nodes", set(whole.split))
+    labels = set(whole.label[is_known(whole.label)])
+    expect(len(labels) > 1, "there must be more than one class, or number", labels)
+
+
+def _check_undirected(whole: NodeShard, receiver: Indices) -> None:
     pointers, senders, notes = undirected(np.stack([receiver, whole.senders]), whole.own, "edge")
     expect(notes == (), "there must be no loops and no repeats", notes)
     expect(np.array_equal(pointers, whole.pointers), "every edge must be both ways, at both clients", whole.pointers)
     expect(np.array_equal(senders, whole.senders), "every edge must be both ways, at both clients", whole.senders)
-    expect({0, 1, 2} <= set(whole.split), "there must be training, validation and test nodes", set(whole.split))
-    labels = set(whole.label[is_known(whole.label)])
-    expect(len(labels) > 1, "there must be more than one class, or number", labels)
+
+
+def _check_carrying(ends: Indices, number: Indices) -> None:
+    """Raise unless edges, [2, stored], are no loops, and of each number there are two, the one the other's reverse."""
+    expect((ends[0] != ends[1]).all(), "there must be no loops", ends)
+    order = np.argsort(number, kind="stable")
+    twice = len(order) % 2 == 0 and np.array_equal(number[order[::2]], number[order[1::2]])
+    alone = len(np.unique(number)) * 2 == len(number)
+    expect(twice and alone, "of each edge's number there must be two", np.sort(number))
+    reverse = np.array_equal(ends[:, order[::2]], ends[::-1, order[1::2]])
+    expect(reverse, "every edge must be both ways, at both clients", ends)
 
 
 @LAWS.where(lambda cls: bool(cls.task == "typed_node"))

@@ -71,7 +71,7 @@ class Evaluation:
             "balanced_accuracy", "auc", "average_precision", "f1" (of the rarer of two classes, at the threshold that is
             best on validation) or "loss"; of numbers "rmse", "mae" or "r2"; of links "auc", "average_precision" or
             "hits_at_k" with the number of pairs for "k". "" (default) = by the data: average precision of a user's own
-            tables with two classes of which one is rarer than 20 %, else the task's usual one.
+            tables, and of `amlsim`, with two classes of which one is rarer than 20 %, else the task's usual one.
         at: "server": on held-out data that the server has, outside the protocol and free, as the papers assume; or
             "clients": the model is sent to every client, which scores it on its own held-out data; from round 1
             on all of it is charged.

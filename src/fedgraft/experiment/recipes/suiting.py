@@ -26,7 +26,7 @@ from fedgraft.contracts import (
     StructuredSharing,
     Task,
 )
-from fedgraft.contracts.data import Data, GivenData
+from fedgraft.contracts.data import Data
 from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.task_abilities import (
@@ -200,5 +200,5 @@ def judged(task: Task[Any, Any], metric: str, name: str) -> Task[Any, Any]:
 
 
 def judged_by_data(task: Task[Any, Any], data: Data[Any], shards: Sequence[Any]) -> Task[Any, Any]:
-    """Return the task, judged by what suits a user's own tables, unless it is said."""
-    return task.judged_by(shards, isinstance(data, GivenData)) if isinstance(task, JudgedTask) else task
+    """Return the task, judged by what suits a user's own tables, and some published data, unless it is said."""
+    return task.judged_by(shards, data.judged_by_data) if isinstance(task, JudgedTask) else task

@@ -7,9 +7,11 @@ import pytest
 
 from fedgraft.domains.nodes.base.edge_rows import EdgeRows, both_ways
 from fedgraft.domains.nodes.base.partitions import apart, thin
-from fedgraft.domains.nodes.base.shards import WholeGraph, cut, merge_shards
+from fedgraft.domains.nodes.base.shards import WholeGraph, cut, each_once, merge_shards
 from fedgraft.domains.nodes.training.halo_setup import inside
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach
+from fedgraft.domains.nodes.training.neighbours import Neighbours
+from fedgraft.domains.nodes.training.smoothed_inputs import Within
 from fedgraft.errors import InputError
 from helpers.toy_nodes import whole
 
@@ -77,6 +79,21 @@ def test_a_layer_reads_edges_in_the_order_of_its_matrix() -> None:
     ]
     assert found[:4] == [(1, 0, 10.0, True), (1, 0, 20.0, True), (1, 0, 30.0, False), (1, 2, 60.0, False)]
     assert found[4:] == [(0, 1, 10.0, False), (0, 1, 20.0, False), (0, 1, 30.0, True), (0, 3, 50.0, True)]
+
+
+def test_who_is_joined_to_whom_counts_a_neighbour_once() -> None:
+    a, b = cut(transfers(), np.array([0, 1, 0, 0]), ("a", "b"))
+    once = each_once(a)
+    # Of the nodes 0, 2 and 3; node 1, b's, is 3 here.
+    assert once.pointers.tolist() == [0, 2, 4, 6]
+    assert once.senders.tolist() == [2, 3, 2, 3, 0, 1]
+    assert once.edge_rows is None
+    assert each_once(once) is once
+    assert Neighbours(a).border.counts.tolist() == [1, 1]
+    assert Neighbours(b).border.place.tolist() == [0, 1]
+    within = Within.of(merge_shards([a, b]))
+    assert within.edges.data.tolist() == [1] * 8
+    assert within.degree.tolist() == [2, 2, 2, 2]
 
 
 def test_rows_that_do_not_fit() -> None:

@@ -120,7 +120,7 @@ def test_who_holds_a_node_depends_on_the_seed_and_not_on_edges_and_fold() -> Non
     ("options", "message"),
     [
         ({"clients": 0}, "Toy.clients must be at least 1; got 0"),
-        ({"partition": "even"}, "one of 'iid', 'dirichlet', 'louvain', 'louvain_even', 'metis'; got 'even'"),
+        ({"partition": "even"}, "one of 'iid', 'dirichlet', 'louvain', 'louvain_even', 'metis', 'hash'; got 'even'"),
         ({"alpha": 0.0}, "Toy.alpha must be above 0; got 0.0"),
         ({"alpha": float("inf")}, "Toy.alpha must be above 0; got inf"),
         ({"edges": 0.0}, r"Toy.edges must be in \(0, 1\]; got 0.0"),

@@ -16,7 +16,7 @@ from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, c
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError, require
 
-PARTITIONS = ("iid", "dirichlet", "louvain", "louvain_even", "metis")
+PARTITIONS = ("iid", "dirichlet", "louvain", "louvain_even", "metis", "hash")
 ALLOWED = (*SHARES[:2], SHARES[3])
 """Shares of training, validation and test nodes that graphs of one kind of node are split in."""
 SLACK = 20
@@ -54,6 +54,8 @@ class NodeDealing(Dealing[WholeGraph, NodeShard]):
             return dirichlet(graph.label, self.clients, self.alpha, g, graph.name)
         if self.partition == "iid":
             return iid(graph.nodes, self.clients, g)
+        if self.partition == "hash":
+            return by_hash(graph, self.clients)
         return {"louvain": louvain, "louvain_even": louvain_even, "metis": metis}[self.partition](
             graph, self.clients, g
         )
@@ -62,6 +64,11 @@ class NodeDealing(Dealing[WholeGraph, NodeShard]):
         """Return the clients' own nodes, with the edges that are kept."""
         kept = thin(graph, self.edges, generator(seed, "edges"))
         return cut(kept if self.between else apart(kept, owner), owner, names)
+
+
+def by_hash(graph: WholeGraph, clients: int) -> Numbers:
+    """int32 [nodes]: the hash of a node's id modulo the number of clients, the same in every run, whatever the seed."""
+    return (graph.hashes() % np.uint64(clients)).astype(np.int32)
 
 
 def louvain(graph: WholeGraph, clients: int, g: np.random.Generator) -> Numbers:

@@ -16,7 +16,7 @@ Rules, the same for every source:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -316,6 +316,16 @@ def merge_shards(shards: Sequence[NodeShard]) -> NodeShard:
         halo_place=np.zeros(0, np.int32),
         scale_rows=shards[0].scale_rows,
     )
+
+
+def each_once(shard: NodeShard) -> NodeShard:
+    """The shard with each neighbour once, and edges that carry nothing: who is joined to whom."""
+    if shard.edge_rows is None:
+        return shard
+    receiver = np.repeat(np.arange(shard.own), shard.degree)
+    first = (np.diff(receiver, prepend=-1) > 0) | (np.diff(shard.senders, prepend=-1) != 0)
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(receiver[first], minlength=shard.own))])
+    return replace(shard, pointers=pointers, senders=shard.senders[first], edge_rows=None)
 
 
 def _ascending(

@@ -20,7 +20,7 @@ from scipy import sparse
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard, each_once
 from fedgraft.domains.nodes.training.neighbour_sums import added, as_features
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import WireError
@@ -73,7 +73,8 @@ class InputSums:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def statistics(self, shard: NodeShard) -> Arrays:
-        """Return what a client publishes first."""
+        """Return what a client publishes first; of neighbours each counts once, as `least` asks for different ones."""
+        shard = each_once(shard)
         joined = np.bincount(shard.senders[shard.senders >= shard.own] - shard.own, minlength=shard.halo)
         return {
             OWNER: shard.halo_owner.astype(np.uint32),
@@ -86,6 +87,7 @@ class InputSums:
         if len(shared[TOLD]) != -(-shard.halo // 8):
             raise WireError(f"{len(shared[TOLD])} bytes of marks of {shard.halo} nodes elsewhere")
         told = np.flatnonzero(np.unpackbits(shared[TOLD], count=shard.halo))
+        shard = each_once(shard)
         ones = np.ones(len(shard.senders), np.float32)
         edges = sparse.csr_matrix((ones, shard.senders, shard.pointers), shape=(shard.own, shard.own + shard.halo))
         sums = edges[:, shard.own + told].T.tocsr() @ rows

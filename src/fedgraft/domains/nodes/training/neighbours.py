@@ -9,7 +9,7 @@ from fedgraft.contracts.smoothing import Border, Means
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.smoothing import Answered, Singles
-from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard, each_once
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
 
 
@@ -36,8 +36,8 @@ class Neighbours(Answered):
 
     @cached_property
     def border(self) -> Border:
-        """The edges to nodes of others."""
-        shard = self.shard
+        """The edges to nodes of others, each neighbour once."""
+        shard = each_once(self.shard)
         row = np.repeat(np.arange(shard.own), shard.degree)
         out = shard.senders >= shard.own
         nodes, counts = np.unique(row[out], return_counts=True)

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.nodes.base.features import FeatureRows
-from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.base.shards import NodeShard, each_once
 from fedgraft.domains.nodes.training.input_sums import HopSums
 from fedgraft.errors import require
 
@@ -89,7 +89,8 @@ class Within:
 
     @classmethod
     def of(cls, shard: NodeShard) -> "Within":
-        """Return those of a shard."""
+        """Return those of a shard, each neighbour once."""
+        shard = each_once(shard)
         row, kept = np.repeat(np.arange(shard.own), shard.degree), shard.senders < shard.own
         ones = np.ones(int(kept.sum()), np.float32)
         edges = sparse.csr_matrix((ones, (row[kept], shard.senders[kept])), shape=(shard.own, shard.own))

@@ -1,0 +1,62 @@
+"""Accounts of AMLSim and the transfers between them, dealt to banks: which accounts are of fraud?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.reading.tables import OwnNodes
+from fedgraft.domains.nodes.reading.transfers import SETS, read_transfers
+from fedgraft.errors import require_one_of
+
+
+@dataclass(frozen=True)
+class Amlsim(OwnNodes):
+    """Tell accounts of fraud from normal ones by their transfers: a directed graph with repeats, cut over banks.
+
+    An edge is a transfer and carries two columns, log(1 + amount) and time. An account has three features, log(1 +
+    transfers in), log(1 + transfers out) and log(1 + first balance). Each column is brought to mean 0 and variance 1
+    over all transfers, or accounts: a scale of the set, by no label. Transfers between banks are known to both. As
+    fraud is rare, models are judged by average precision unless `evaluation.metric` says otherwise.
+
+    Source: Suzumura and Kanezashi, "AMLSim", https://github.com/IBM/AMLSim, folder sample/ (Apache-2.0), simulated.
+        fedgraft does not ship it.
+    Differs: banks and the split by five folds are ours. Transfers from an account to itself are left out, with a note.
+        `fraudStep` is not read: it tells the class.
+
+    Args:
+        root: the folder above the set's, as of sample/: root/20K_cycle200/nodes.csv and transactions.csv.
+        set: 20K_cycle200, 20K_fanin200 or 20K_fanin200cycle200: 20,000 accounts, and which patterns of fraud there are.
+        clients: banks over which the accounts are dealt, >= 1.
+        partition: "hash", by the hash of an account's id, the same in every run; or one of the data set `pyg_nodes`.
+        alpha: of "dirichlet", > 0.
+        fold: which of five folds is the test set, 0..4.
+        shares: of training, validation and test accounts, as of `pyg_nodes`.
+        between: whether transfers between banks are kept; features count them in any case.
+    """
+
+    task: ClassVar[str] = "node"
+    judged_by_data: ClassVar[bool] = True
+
+    root: Path
+    set: str = "20K_cycle200"
+    clients: int = 5
+    partition: Literal["hash", "iid", "dirichlet", "louvain", "louvain_even", "metis"] = "hash"
+    alpha: float = 0.5
+    fold: int = 0
+    shares: Literal["64:16:20", "80:10:10", "20:40:40"] = "64:16:20"
+    between: bool = True
+
+    def __post_init__(self) -> None:
+        require_one_of("Amlsim.set", self.set, SETS)
+        self._dealing()
+
+    def load(self, seed: int) -> list[NodeShard]:
+        """Load one shard per bank; `seed` splits the accounts, and deals them but by hash."""
+        return self._dealing().deal(read_transfers(Path(self.root), self.set), seed)
+
+    def _dealing(self) -> NodeDealing:
+        return NodeDealing(
+            "Amlsim", self.clients, self.partition, self.alpha, self.fold, self.shares, between=self.between
+        )
