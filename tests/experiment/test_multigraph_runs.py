@@ -1,0 +1,47 @@
+"""Runs on a graph whose edges carry data and cross clients: fraud that edges alone tell of is found."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedgraft.experiment.experiment import load
+from fedgraft.experiment.running.runner import execute, resume
+from helpers.toy_transfers import write_transfers
+
+ROUNDS = 6
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """120 accounts of which each sixth is paid by large sums; all pay and are paid as often as others."""
+    root, g = tmp_path_factory.mktemp("amlsim"), np.random.default_rng(0)
+    fraud = np.arange(120) % 6 == 0
+    ends = [(k, (k + step) % 120) for k in range(120) for step in (1, 7, 31)]
+    amounts = [round(float(g.uniform(900, 999) if fraud[to] else g.uniform(10, 99)), 2) for _, to in ends]
+    accounts = [f"{k},{int(fraud[k])},100,-1" for k in range(120)]
+    transfers = [f"{by},{to},{amount},1" for (by, to), amount in zip(ends, amounts, strict=True)]
+    write_transfers(root / "20K_cycle200", accounts, transfers)
+    return root
+
+
+@pytest.fixture
+def experiment(root: Path):
+    fixed = {"data.root": str(root), "data.clients": 3, "rounds": ROUNDS, "runtime.workers": 0, "yardsticks": []}
+    return lambda **changes: load("graft_multigraph", {**fixed, **changes})
+
+
+def test_what_edges_carry_tells(experiment) -> None:
+    summary = execute(experiment())
+    assert summary["metric"] == "average_precision"
+    assert summary["test"] > 0.95
+    assert summary["bytes"]["halo"] > 0, "states of accounts at other banks"
+    blind = execute(experiment(**{"model": {"name": "sage", "hidden": [32, 32]}}))
+    assert blind["test"] < 0.6, "nothing but amounts tells"
+
+
+def test_processes_and_a_stop_change_no_bit(experiment, tmp_path: Path) -> None:
+    alone = execute(experiment())
+    assert execute(experiment(**{"runtime.workers": 2}))["digest"] == alone["digest"]
+    execute(experiment(rounds=4), tmp_path / "run")
+    assert resume(tmp_path / "run", rounds=ROUNDS)["digest"] == alone["digest"]
