@@ -1,17 +1,19 @@
 """AMLSim's accounts and transfers: a few by hand, damaged tables, and the counts of the real ones."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedgraft.domains.nodes.base.partitions import by_hash
-from fedgraft.domains.nodes.base.shards import merge_shards
+from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.reading.transfers import read_transfers
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.recipes.suiting import judged_by_data
 from fedgraft.methods.data.amlsim import Amlsim
+from fedgraft.testing.data import node_shards_are_sound
 from helpers.toy_transfers import write_transfers
 
 SET = "20K_cycle200"
@@ -105,6 +107,27 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         Amlsim(tmp_path, set="20K_cycle")
     with pytest.raises(InputError, match=r"Amlsim\.partition must be one of .*'hash'; got 'bank'"):
         Amlsim(tmp_path, partition="bank")  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Misnumbered(Amlsim):
+    """AMLSim, where banks number transfers each by itself."""
+
+    def load(self, seed: int) -> list[NodeShard]:
+        shards = super().load(seed)
+        rows = [shard.edge_rows for shard in shards]
+        return [
+            replace(shard, edge_rows=replace(each, number=np.arange(len(each))))
+            for shard, each in zip(shards, rows, strict=True)
+            if each is not None
+        ]
+
+
+def test_both_ends_of_a_transfer_have_one_number(tmp_path: Path) -> None:
+    write_transfers(tmp_path / SET)
+    node_shards_are_sound(Amlsim(tmp_path, clients=3))
+    with pytest.raises(AssertionError, match="of each edge's number there must be two"):
+        node_shards_are_sound(Misnumbered(tmp_path, clients=3))
 
 
 @pytest.mark.data
