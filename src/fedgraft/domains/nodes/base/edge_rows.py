@@ -21,20 +21,25 @@ class EdgeRows:
         values: float32 [stored, width], columns of edges, as a model reads them.
         along: bool [stored], whether the edge goes from the sender to the receiver.
         number: int64 [stored], the edge's row in its table; both ends of an edge have the same.
+        weight: float32 [stored], how many edges each stands for, finite and >= 0; None where each stands for one.
     """
 
     values: NDArray[np.float32]
     along: NDArray[np.bool_]
     number: Indices
+    weight: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         stored = len(self.along)
         for key, shape, wanted in (
             ("values", self.values.shape, (stored, self.values.shape[-1])),
             ("number", self.number.shape, (stored,)),
+            *([] if self.weight is None else [("weight", self.weight.shape, (stored,))]),
         ):
             require(shape == wanted, f"EdgeRows.{key}", f"of shape {wanted}", shape)
         require(self.values.dtype == np.float32, "EdgeRows.values", "of float32", self.values.dtype)
+        if self.weight is not None and len(wrong := np.flatnonzero(~(self.weight >= 0) | ~np.isfinite(self.weight))):
+            require(False, "EdgeRows.weight", "finite and at least 0", float(self.weight[wrong[0]]))
 
     @property
     def width(self) -> int:
@@ -46,7 +51,8 @@ class EdgeRows:
 
     def take(self, places: NDArray[np.integer] | NDArray[np.bool_]) -> "EdgeRows":
         """Return some rows, by their places or by a mask."""
-        return EdgeRows(self.values[places], self.along[places], self.number[places])
+        weight = None if self.weight is None else self.weight[places]
+        return EdgeRows(self.values[places], self.along[places], self.number[places], weight)
 
 
 def taken(rows: EdgeRows | None, places: NDArray[np.integer] | NDArray[np.bool_]) -> EdgeRows | None:
@@ -63,11 +69,18 @@ def stacked_edges(parts: Sequence[EdgeRows | None]) -> EdgeRows | None:
     first = there[0].width
     odd = next((part.width for part in there if part.width != first), first)
     require(odd == first, "Columns of edges", f"as many at all clients: {first}", odd)
-    return EdgeRows(*(np.concatenate([getattr(part, key) for part in there]) for key in ("values", "along", "number")))
+    weighted = [part.weight is not None for part in there]
+    require(len({*weighted}) == 1, "Edges of clients", "weighted at all of them, or at none", sum(weighted))
+    keys = ("values", "along", "number", *(["weight"] if weighted[0] else []))
+    return EdgeRows(**{key: np.concatenate([getattr(part, key) for part in there]) for key in keys})
 
 
 def both_ways(
-    ends: NDArray[np.integer], values: NDArray[np.float32], nodes: int, directed: bool
+    ends: NDArray[np.integer],
+    values: NDArray[np.float32],
+    nodes: int,
+    directed: bool,
+    weight: NDArray[np.float32] | None = None,
 ) -> tuple[Indices, NDArray[np.int32], EdgeRows]:
     """(pointers, senders, rows) of edges as a graph stores them: each at both ends, repeats kept, by number.
 
@@ -76,6 +89,7 @@ def both_ways(
         values: float32 [edges, width].
         nodes: how many there are.
         directed: whether an edge goes back at its source; else it goes along there, too.
+        weight: float32 [edges], how many edges each stands for; None for one.
     """
     count = ends.shape[1]
     receiver = np.concatenate([ends[1], ends[0]]).astype(np.int64)
@@ -85,4 +99,6 @@ def both_ways(
     along = np.ones(2 * count, bool)
     along[count:] = not directed
     pointers = np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=nodes))])
-    return pointers, sender[order], EdgeRows(values[number[order]], along[order], number[order])
+    row = number[order]
+    rows = EdgeRows(values[row], along[order], row, None if weight is None else weight[row])
+    return pointers, sender[order], rows
