@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fedgraft.errors import InputError
 from fedgraft.nn import flops
-from fedgraft.nn.propagate import Block, GraphView, States
+from fedgraft.nn.propagate import Block, GraphView, States, divisor
 
 
 class EdgeModule(nn.Module):
@@ -37,8 +37,8 @@ class EdgeModule(nn.Module):
     def forward(self, states: States, block: Block) -> Tensor:
         """Return float32 [receivers, outputs]."""
         x = states if isinstance(states, Tensor) else states.dense
-        (sender, receiver), times, place = block.edge_index, block.edge_weight, block.place
-        degree = block.degree_from
+        (sender, receiver), place, degree = block.edge_index, block.place, block.degree_from
+        times = block.edge_weight if "edge_weight" in self._takes else block.edge_times
         if len(torch.unique(place)) < len(place):
             # Two colours of nodes may have one colour before: each receiver gets a row of its own, before the senders'.
             x, degree = torch.cat([block.own(x), x]), torch.cat([block.degree, degree])
@@ -133,7 +133,7 @@ def _taken_loop(module: nn.Module) -> float | None:
 
 def _smoothing(edge_index: Tensor, times: Tensor, degree: Tensor, loop: float) -> tuple[Tensor, Tensor]:
     """Return edges with loops, int64 [2, edges + nodes], and each one's weight by the root of both ends' degrees."""
-    root = (degree + loop).clamp(min=1).rsqrt()
+    root = divisor(degree + loop).rsqrt()
     sender, receiver = edge_index
     each = torch.arange(len(degree), device=degree.device)
     weight = torch.cat([times * root[sender] * root[receiver], loop * root.square()])

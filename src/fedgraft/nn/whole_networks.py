@@ -82,7 +82,8 @@ class WholeNetwork(nn.Module):
         """Return float32 [receivers, width]; of a network that pools, float32 [graphs, width]."""
         x = states if isinstance(states, Tensor) else states.dense
         numbers, graph = torch.unique_consecutive(block.graph, return_inverse=True)
-        output = self.called(x, block.edge_index, block.edge_weight, graph)
+        times = block.edge_weight if "edge_weight" in self.takes else block.edge_times
+        output = self.called(x, block.edge_index, times, graph)
         return output[torch.searchsorted(numbers, block.graphs)] if self.pools else block.own(output)
 
     def called(

@@ -75,7 +75,7 @@ class LinkData:
             states=States(graph.own, 0, ()),
             class_counts=np.zeros(0, np.int64),
             sums=None,
-            degree=graph.degree.astype(np.float32),
+            degree=graph.weighted_degree,
             layers=layers,
             exchanges=False,
         )

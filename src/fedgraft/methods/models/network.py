@@ -67,6 +67,10 @@ class Network(NetworkEncoder, GivenEncoder):
         """Return how many edges away a node may be that matters to a node."""
         return self.hops or self._trial(inputs, 0).reach
 
+    def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
+        """Weights where the network uses them."""
+        return frozenset({"weights"} if "edge_weight" in self._trial(inputs, 0).takes else ())
+
     def network(self, inputs: int, g: torch.Generator, edge_width: int = 0) -> WholeNetwork:
         """Make the network: an instance anew with its weights, a class by torch's generator, seeded from `g`."""
         seed = int(torch.randint(2**62, (1,), generator=g))

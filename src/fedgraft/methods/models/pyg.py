@@ -59,6 +59,10 @@ class Pyg(EdgeEncoder, LayeredEncoder, GivenEncoder):
         """Tuple of int, the width of each layer."""
         return widths_of(self.hidden, self.layers)
 
+    def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
+        """Weights where the layer's class takes them."""
+        return frozenset({"weights"} if "edge_weight" in signature(self._class.forward).parameters else ())
+
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """Return one layer, from `inputs` to `outputs`; it has linear layers of its own kind."""
         return self._drawn(inputs, outputs, 0, g)

@@ -128,6 +128,7 @@ class Node(
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         edge_features: numbers that an edge carries; 0 = as the data have.
+        edge_weights: whether edges have weights; taken from the data.
         classes: how many there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
