@@ -100,7 +100,10 @@ class LayeredEncoder(SizedEncoder):
 
 
 class EdgeLayeredEncoder(LayeredEncoder):
-    """Ability: read in each convolution what edges carry, and which way they go."""
+    """Ability: read in each convolution what edges carry, and perhaps which way they go."""
+
+    reads_direction: ClassVar[bool] = True
+    """Whether it matters which way an edge goes; else each counts alike at both of its ends."""
 
     def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
         """Both."""

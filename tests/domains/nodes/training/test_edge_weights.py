@@ -35,6 +35,7 @@ from fedgraft.methods.tasks.node import Node
 from fedgraft.nn.edge_modules import EdgeModule
 from fedgraft.nn.propagate import Block
 from fedgraft.testing.task_cases import in_stages
+from helpers.edge_shards import exported
 from helpers.node_runs import model_of, relayed, set_up
 from helpers.toy_nodes import whole
 
@@ -96,6 +97,22 @@ def test_gcn_is_that_of_pyg_with_weights() -> None:
     ]
     for one, other in zip(*pulled, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_a_trained_gcn_is_exported_with_weights() -> None:
+    shards = shards_of(WEIGHT)
+    task = Node(GCN(embedding=4, layers=2), neighbours=0, share_features=False, share_states=False).fitted(shards)
+    model, block = model_of(task), read(shards[0])
+    (data,) = set_up(task, shards)
+    plain = task.plain(model, None, {})
+    found = exported(plain)(torch.from_numpy(shards[0].features), block.edge_index, block.edge_weight)
+    torch.testing.assert_close(found, data.scored(model))
+    assert "edge_index, edge_weight" in plain.usage
+    for other, message in ((SAGE(), "PyG's SAGEConv takes no weights"), (GCN(), "cannot be exported: it averages")):
+        averaging = {"propagate": 1} if other == GCN() else {}
+        task = Node(other, **averaging).fitted(shards)
+        with pytest.raises(InputError, match=message):
+            task.plain(model_of(task), None, {})
 
 
 def test_gin_adds_up_what_graph_conv_of_pyg_does() -> None:

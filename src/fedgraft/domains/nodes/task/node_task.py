@@ -355,7 +355,7 @@ class NodeTask(
 
 
 _READING: Final = {
-    "columns": "model.name = 'multigraph' does.",
+    "columns": "model.name = 'gine' and 'multigraph' do.",
     "weights": "model.name = 'gcn', 'sage' and 'gin' do.",
 }
 """Who reads what edges carry."""
