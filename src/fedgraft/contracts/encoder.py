@@ -158,8 +158,8 @@ class NetworkEncoder(Encoder, ABC):
         """int, the width of the nodes' states that it takes; 0 where it is made for any."""
 
     @abstractmethod
-    def reach(self, inputs: int) -> int:
-        """Return how many edges away a node may be that matters to a node; `inputs` is the width of nodes' states."""
+    def reach(self, inputs: int, edge_width: int = 0) -> int:
+        """Return how many edges away a node may be that matters to a node; widths are as of `network`."""
 
     @abstractmethod
     def network(self, inputs: int, g: torch.Generator, edge_width: int = 0) -> WholeNetwork:

@@ -350,7 +350,7 @@ class Node(
 
     def on_graph(self, model: nn.Module, features: Tensor, edges: Indices) -> Tensor:
         """All layers on all nodes."""
-        return logits_on(model, self.encoder, self.layers, features, edges)
+        return logits_on(model, self.encoder, self.layers, features, edges, self.edge_features)
 
     def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions and the head."""

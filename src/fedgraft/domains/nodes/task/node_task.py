@@ -177,7 +177,7 @@ class NodeTask(
         all_known = np.concatenate([np.ones(seen.own, bool), known])
         return NodeData(
             features=self.inputs.rows(seen.features, features),
-            around=around_of(seen, degree, all_known, self.encoder, self.input_width),
+            around=around_of(seen, degree, all_known, self.encoder, self.input_width, self.edge_features),
             own=seen.own,
             halo=seen.halo,
             label=seen.label,

@@ -269,15 +269,15 @@ class Computed:
 
 
 def around_of(
-    shard: NodeShard, elsewhere: Array | None, known: NDArray[np.bool_], encoder: Encoder, features: int
+    shard: NodeShard, elsewhere: Array | None, known: NDArray[np.bool_], encoder: Encoder, features: int, columns: int
 ) -> Neighbourhoods | Surroundings:
     """Return what nodes are computed from with an encoder, a stack of convolutions or a whole network.
 
     `elsewhere`, [halo], says how many neighbours, by weight, the nodes of others have; None = nobody knows.
-    `known`, bool [own + halo], says whose features, so many each, are known.
+    `known`, bool [own + halo], says whose features, so many each, are known; `columns` are how many edges are to carry.
     """
     if isinstance(encoder, NetworkEncoder):
-        return Surroundings(shard, known, encoder.reach(features))
+        return Surroundings(shard, known, encoder.reach(features, columns))
     return Neighbourhoods(shard, elsewhere)
 
 
