@@ -190,6 +190,20 @@ def weights_of_edges_count_where_they_are_read(encoder: EdgeLayeredEncoder) -> N
 
 
 @READING_EDGES.having(EdgeLayeredEncoder)
+def a_block_that_was_moved_is_another_one_and_gives_the_same(encoder: EdgeLayeredEncoder) -> None:
+    """Remember nothing of a block that its `to` does not take along."""
+    module = encoder.edge_convolution(INPUTS, OUTPUTS, EDGE_WIDTH, torch.Generator().manual_seed(0))
+    values = torch.randn(len(EDGES), EDGE_WIDTH, generator=torch.Generator().manual_seed(4))
+    block = listed(EDGES, values, 2.0)
+    states = module(_features(), block)
+    moved = module(_features(), block.to("cpu"))
+    expect(torch.equal(moved, states), "a block that was moved must give the same", moved - states)
+    if torch.cuda.is_available():
+        there = module.to("cuda")(_features().to("cuda"), block.to("cuda"))
+        torch.testing.assert_close(there.cpu(), states, rtol=1e-4, atol=1e-5)
+
+
+@READING_EDGES.having(EdgeLayeredEncoder)
 def gradients_reach_what_maps_columns(encoder: EdgeLayeredEncoder) -> None:
     """Let every parameter of a convolution for edges with columns learn."""
     module = encoder.edge_convolution(INPUTS, OUTPUTS, EDGE_WIDTH, torch.Generator().manual_seed(0))

@@ -311,7 +311,7 @@ def test_weights_that_are_not_read_are_told(
 ) -> None:
     with caplog.at_level("WARNING"):
         Node(encoder).fitted(shards_of(WEIGHT))
-    note = f"task: edges have weights, which model {told} does not read; model.name = 'gcn', 'sage' and 'gin' do."
+    note = f"task: edges have weights, which model {told} does not read; all others but some of 'pyg' and 'network' do."
     assert caplog.messages == [note] * bool(told)
 
 

@@ -355,8 +355,8 @@ class NodeTask(
 
 
 _READING: Final = {
-    "columns": "model.name = 'gine' and 'multigraph' do.",
-    "weights": "model.name = 'gcn', 'sage' and 'gin' do.",
+    "columns": "model.name = 'gine', 'gat' and 'multigraph' do.",
+    "weights": "all others but some of 'pyg' and 'network' do.",
 }
 """Who reads what edges carry."""
 
