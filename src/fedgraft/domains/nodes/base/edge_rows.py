@@ -21,7 +21,7 @@ class EdgeRows:
         values: float32 [stored, width], columns of edges, as a model reads them.
         along: bool [stored], whether the edge goes from the sender to the receiver.
         number: int64 [stored], the edge's row in its table; both ends of an edge have the same.
-        weight: float32 [stored], how many edges each stands for, finite and >= 0; None where each stands for one.
+        weight: float32 [stored], how many edges each stands for, finite and > 0; None where each stands for one.
         order: float64 [stored], the share of all edges that come before each, in [0, 1); None where it does not matter.
     """
 
@@ -41,8 +41,9 @@ class EdgeRows:
         ):
             require(shape == wanted, f"EdgeRows.{key}", f"of shape {wanted}", shape)
         require(self.values.dtype == np.float32, "EdgeRows.values", "of float32", self.values.dtype)
-        if self.weight is not None and len(wrong := np.flatnonzero(~(self.weight >= 0) | ~np.isfinite(self.weight))):
-            require(False, "EdgeRows.weight", "finite and at least 0", float(self.weight[wrong[0]]))
+        if self.weight is not None and len(wrong := np.flatnonzero(~(self.weight > 0) | ~np.isfinite(self.weight))):
+            allowed = "finite and above 0, as an edge of weight 0 is none"
+            require(False, "EdgeRows.weight", allowed, float(self.weight[wrong[0]]))
 
     @property
     def width(self) -> int:
@@ -95,13 +96,14 @@ def both_ways(
         values: float32 [edges, width].
         nodes: how many there are.
         directed: whether an edge goes back at its source; else it goes along there, too.
-        weight: float32 [edges], how many edges each stands for; None for one.
+        weight: float32 [edges], how many edges each stands for, >= 0; one of 0 is left out. None for one each.
         order: float64 [edges], as of `EdgeRows`.
     """
-    count = ends.shape[1]
+    kept = np.arange(ends.shape[1]) if weight is None else np.flatnonzero(weight)
+    ends, count = ends[:, kept], len(kept)
     receiver = np.concatenate([ends[1], ends[0]]).astype(np.int64)
     sender = np.concatenate([ends[0], ends[1]]).astype(np.int32)
-    number = np.tile(np.arange(count), 2)
+    number = np.tile(kept, 2)
     sorting = np.lexsort((number, sender, receiver))
     along = np.ones(2 * count, bool)
     along[count:] = not directed
