@@ -1,4 +1,4 @@
-"""Edges between clients whose own tables know one end each: the ability of data sets that match ids by keyed hashes."""
+"""Edges between clients whose own tables know one end each: the ability of data sets that match ids by tokens."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -21,6 +21,11 @@ class MatchedData(SiteData[Shard]):
     @abstractmethod
     def matches(self) -> bool:
         """Whether options ask for it."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether tokens are masked before they leave (`fedgraft.wire.masking`); by default they are sent."""
+        return False
 
     @property
     @abstractmethod

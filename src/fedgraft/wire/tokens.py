@@ -56,7 +56,12 @@ def _framed(text: str) -> bytes:
 def check_claims(claims: Arrays, client: int, clients: int) -> None:
     """Raise `WireError` for what a client, one of so many, cannot have claimed."""
     check_layout(claims, CLAIMS)
-    count, other = len(claims["token"]), claims["other"]
+    check_sides(claims, len(claims["token"]), client, clients)
+
+
+def check_sides(claims: Arrays, count: int, client: int, clients: int) -> None:
+    """Raise `WireError` for what a client cannot have said beside so many tokens; other arguments as `check_claims`."""
+    other = claims["other"]
     if not (len(other) == len(claims["place"]) == count and len(claims["first"]) == -(-count // 8)):
         raise WireError(f"claims of {count} tokens, {len(other)} others and {len(claims['place'])} places")
     if ((other < ANYBODY) | (other >= clients) | (other == client)).any():
