@@ -14,13 +14,15 @@ from fedgraft.wire.masking import (
     Masks,
     check_answer,
     check_masked,
+    check_names_masked,
     hashed,
     is_point,
-    masked_bytes,
     matched_masked,
+    matching_bytes,
+    numbered_masked,
     order_for,
 )
-from fedgraft.wire.tokens import ALONE, ANYBODY, SEVERAL, matched, tokens
+from fedgraft.wire.tokens import ALONE, ANYBODY, SEVERAL, matched, numbered, tokens
 
 pytest.importorskip("cryptography", reason="the extra 'flower' is not installed")
 
@@ -160,7 +162,7 @@ def test_whatever_is_claimed_masks_join_what_tokens_join(rows):
         every[client] = listed([(token[k], *row) for k, *row in sound])
     got, (masked, orders, answers) = exchanged(every, len(rows))
     check_equal(got, matched(every))
-    for client, (down, up) in masked_bytes(every, got, len(rows)).items():
+    for client, (down, up) in matching_bytes(every, got, len(rows), True).items():
         sent = [len(wire.pack({**each[client]})) for each in (got, orders, masked, answers)]
         assert (down, up) == (sum(sent[:2]), sum(sent[2:]))
 
@@ -227,3 +229,32 @@ def test_claims_and_answers_that_cannot_be_are_refused():
         check_masked(claims(Ab=(1, 7)), 0, 3)
     with pytest.raises(WireError, match="0 hashes for 1 points"):
         check_answer({"token": np.zeros((0, 16), np.uint8)}, {"point": masked["point"]})
+
+
+@given(st.lists(st.lists(st.integers(0, 6), max_size=5, unique=True), min_size=1, max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_whatever_things_are_claimed_masks_number_as_tokens_do(rows):
+    every = {k: {"token": tokens(SECRET, "user", [(str(each),) for each in row])} for k, row in enumerate(rows)}
+    masks = {client: Masks(bytes([client]) * 32, RUN) for client in every}
+    masked = {client: masks[client].claims(each) for client, each in every.items()}
+    for each in masked.values():
+        check_names_masked(each)
+    orders = {client: order_for(client, masked, len(rows)) for client in every}
+    answers = {client: masks[client].answer(orders[client], client, len(rows)) for client in every}
+    got = numbered_masked(masked, answers)
+    check_equal(got, numbered(every))
+    for client, (down, up) in matching_bytes(every, got, len(rows), True).items():
+        sent = [len(wire.pack({**each[client]})) for each in (got, orders, masked, answers)]
+        assert (down, up) == (sum(sent[:2]), sum(sent[2:]))
+
+
+def test_who_has_not_answered_has_nothing_in_common_and_nobody_claims_a_thing_twice():
+    every = {k: {"token": tokens(SECRET, "user", [("a",), ("b",)])} for k in range(3)}
+    masks = {client: Masks(bytes([client]) * 32, RUN) for client in every}
+    masked = {client: masks[client].claims(each) for client, each in every.items()}
+    answers = {client: masks[client].answer(order_for(client, masked, 3), client, 3) for client in (0, 2)}
+    found = {client: each["number"].tolist() for client, each in numbered_masked(masked, answers).items()}
+    assert found == {0: [0, 1], 1: [2, 3], 2: [0, 1]}
+    twice = {"point": masked[0]["point"][[0, 0]]}
+    with pytest.raises(WireError, match="1 of 2 things that it claims twice"):
+        check_names_masked(twice)

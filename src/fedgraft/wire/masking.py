@@ -21,13 +21,25 @@ from fedgraft import wire
 from fedgraft.errors import WireError, missing_extra, require
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 from fedgraft.wire.messages import check as check_layout
-from fedgraft.wire.tokens import ALONE, ANYBODY, CLAIMS, SECRET_BYTES, SEVERAL, TOKEN_BYTES, check_sides, matched
+from fedgraft.wire.tokens import (
+    ALONE,
+    ANYBODY,
+    CLAIMS,
+    SECRET_BYTES,
+    SEVERAL,
+    TOKEN_BYTES,
+    check_once,
+    check_sides,
+    matched,
+)
 
 POINT_BYTES: Final = 32
 """Of a point, which is sent as its u-coordinate."""
 _POINT: Final = Spec("point", "uint8", (VARIABLE, POINT_BYTES))
 CLAIMS_MASKED: Final = Layout((_POINT, *(spec for spec in CLAIMS if spec.name != "token")))
 """Of what one side claims: as `tokens.CLAIMS`, a masked point in place of each token."""
+NAMES_MASKED: Final = Layout((_POINT,))
+"""Of things that one side claims: as `tokens.NAMES`."""
 ORDER: Final = Layout((_POINT, Spec("count", "uint32", (VARIABLE,))))
 """Of points of others that a client is to mask: first those with its mask for client 0, then 1 ..., last with its mask
 for `ANYBODY`; and how many of each, [clients + 1]."""
@@ -104,12 +116,15 @@ class Masks:
         require(len(self.secret) == SECRET_BYTES, "The length of a secret", f"{SECRET_BYTES} bytes", len(self.secret))
 
     def claims(self, claims: Arrays) -> Arrays:
-        """Return what the client tells the server, arrays of `CLAIMS_MASKED`, of those of `tokens.CLAIMS`."""
-        points = np.zeros((len(claims["token"]), POINT_BYTES), np.uint8)
-        for other in np.unique(claims["other"]).tolist():
-            rows = np.flatnonzero(claims["other"] == other)
-            points[rows] = self._masked(other, map(hashed, map(bytes, claims["token"][rows])))
-        return {"point": points, **{spec.name: claims[spec.name] for spec in CLAIMS_MASKED.specs[1:]}}
+        """Return what the client tells the server, arrays of `CLAIMS_MASKED`, of those of `tokens.CLAIMS`.
+
+        Or arrays of `NAMES_MASKED`, of those of `tokens.NAMES`.
+        """
+        made, token = _pointless(claims), claims["token"]
+        for other in np.unique(others := _others(claims)).tolist():
+            rows = np.flatnonzero(others == other)
+            made["point"][rows] = self._masked(other, map(hashed, map(bytes, token[rows])))
+        return made
 
     def answer(self, order: Arrays, client: int, clients: int) -> Arrays:
         """Return arrays of `ANSWER` for those of `ORDER`, as client of so many. Raises `WireError` for no order."""
@@ -145,6 +160,13 @@ def check_masked(claims: Arrays, client: int, clients: int) -> None:
     check_layout(claims, CLAIMS_MASKED)
     check_sides(claims, len(claims["point"]), client, clients)
     _check_points(claims["point"])
+
+
+def check_names_masked(names: Arrays) -> None:
+    """Raise `WireError` for what no client can have claimed of things."""
+    check_layout(names, NAMES_MASKED)
+    check_once(names["point"])
+    _check_points(names["point"])
 
 
 def check_answer(answer: Arrays, order: Arrays) -> None:
@@ -185,10 +207,16 @@ def matched_masked(claims: Mapping[int, Arrays], answers: Mapping[int, Arrays]) 
 
 def _asked(client: int, claims: Mapping[int, Arrays]) -> tuple[dict[int, Array], dict[int, Array]]:
     """({other: rows of its claims that name a client}, the same of claims on anybody), in the order of an order."""
-    others = [other for other in sorted(claims) if other != client]
+    others = {other: _others(claims[other]) for other in sorted(claims) if other != client}
     return tuple(  # type: ignore[return-value]
-        {other: np.flatnonzero(claims[other]["other"] == side) for other in others} for side in (client, ANYBODY)
+        {other: np.flatnonzero(each == side) for other, each in others.items()} for side in (client, ANYBODY)
     )
+
+
+def _others(claims: Arrays) -> Array:
+    """Whom each claim takes the other side for; of things anybody."""
+    count = len(next(iter(claims.values())))
+    return claims["other"] if "other" in claims else np.full(count, ANYBODY, np.int32)
 
 
 def _pairs(claims: Arrays, rows: Array, partner: Array, token: Array) -> Arrays:
@@ -208,26 +236,58 @@ def _of_claims(count: int, rows: Array, addresses: Arrays) -> Arrays:
     return {"owner": owner, "place": place}
 
 
-def masked_bytes(
-    claims: Mapping[int, Arrays], addresses: Mapping[int, Arrays], clients: int
-) -> dict[int, tuple[int, int]]:
-    """Return {client: (bytes down, bytes up)} of the messages by which these claims, of `tokens.CLAIMS`, are matched.
+def numbered_masked(names: Mapping[int, Arrays], answers: Mapping[int, Arrays]) -> dict[int, Arrays]:
+    """Return what `tokens.numbered` returns for the names that these were before they were masked.
 
-    Of messages as long as they are: where all claims are in one place, nobody masks them.
+    `answers` are {client: its answer to `order_for`}. Who has not answered has nothing in common with others.
     """
-    masked = {client: _unmasked(each) for client, each in claims.items()}
+    hashes: dict[tuple[int, int], list[bytes]] = {}
+    for partner, answer in answers.items():
+        asked = _asked(partner, names)[1]
+        ends = np.cumsum([len(rows) for rows in asked.values()])[:-1]
+        for client, part in zip(asked, np.split(answer["token"], ends), strict=bool(asked)):
+            hashes[client, partner] = list(map(bytes, part))
+    numbers: dict[int, Arrays] = {}
+    count = 0
+    for client in sorted(names):
+        known: dict[int, int] = {}  # {row: its number}, the same whichever of the clients before has it
+        for before, theirs in numbers.items():
+            number = dict(zip(hashes.get((before, client), ()), theirs["number"].tolist(), strict=False))
+            mine = enumerate(hashes.get((client, before), ()))
+            known |= {row: number[each] for row, each in mine if each in number and row not in known}
+        own = np.zeros(len(names[client]["point"]), np.uint32)
+        new = np.setdiff1d(np.arange(len(own)), [*known])
+        own[[*known]], own[new] = [*known.values()], count + np.arange(len(new))
+        numbers[client], count = {"number": own}, count + len(new)
+    return numbers
+
+
+# --- what it takes ----------------------------------------------------------------------------------------------------
+
+
+def matching_bytes(
+    claims: Mapping[int, Arrays], told: Mapping[int, Arrays], clients: int, is_private: bool
+) -> dict[int, tuple[int, int]]:
+    """Return {client: (bytes down, bytes up)} of the messages by which claims of so many clients are matched.
+
+    `claims` have tokens, and `told` is what comes of them. If `is_private` sites would mask these: where all claims are
+    in one place nobody does, and messages are as long as they would be.
+    """
+    if not is_private:
+        return {client: (_packed_bytes([told[client]]), _packed_bytes([each])) for client, each in claims.items()}
+    masked = {client: _pointless(each) for client, each in claims.items()}
     sizes = {}
     for client, each in masked.items():
         order = order_for(client, masked, clients)
         answer = {"token": np.zeros((len(order["point"]), TOKEN_BYTES), np.uint8)}
-        down, up = (addresses[client], order), (each, answer)
-        sizes[client] = (_packed_bytes(down), _packed_bytes(up))
+        sizes[client] = (_packed_bytes([told[client], order]), _packed_bytes([each, answer]))
     return sizes
 
 
-def _unmasked(claims: Arrays) -> Arrays:
+def _pointless(claims: Arrays) -> Arrays:
+    """Claims with zeros in place of points."""
     points = np.zeros((len(claims["token"]), POINT_BYTES), np.uint8)
-    return {"point": points, **{spec.name: claims[spec.name] for spec in CLAIMS_MASKED.specs[1:]}}
+    return {"point": points, **{name: array for name, array in claims.items() if name != "token"}}
 
 
 def _packed_bytes(messages: Sequence[Arrays]) -> int:

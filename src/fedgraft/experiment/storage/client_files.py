@@ -187,8 +187,8 @@ def claimed_at(
         return None
     if not secret:
         raise InputError(
-            "data.source_client and data.target_client need the secret that all sites have in common: this node's "
-            "folder lacks it; make the federation again with 'fedgraft federation init'."
+            "Sites that match ids need the secret that all sites have in common: this node's folder lacks it; make the "
+            "federation again with 'fedgraft federation init'."
         )
     purpose = Purpose(name, number, experiment.seed, trains=True, neighbours=neighbours)
     with without_notes():  # they are told where data are read for training

@@ -1,9 +1,9 @@
-"""Matching of edges between clients: what it takes where all data are here, and the server's part of it at sites."""
+"""Matching of ids that several clients name: what it takes where all data are here, and the server's part at sites."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,11 +16,35 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.storage import disk
 from fedgraft.wire.layouts import Arrays
-from fedgraft.wire.masking import ORDER, check_answer, check_masked, matched_masked, order_for
-from fedgraft.wire.tokens import check_claims, matched
+from fedgraft.wire.masking import (
+    ORDER,
+    check_answer,
+    check_masked,
+    check_names_masked,
+    matched_masked,
+    numbered_masked,
+    order_for,
+)
+from fedgraft.wire.tokens import check_claims, check_names, matched, numbered
 
 Ask: TypeAlias = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
 """Has clients mask points, and returns what they answer, {client: packed}."""
+
+
+class _Way(NamedTuple):
+    """How claims are checked, (claims, client, how many clients), and joined, (claims, answers of who masks them)."""
+
+    check: Callable[[Arrays, int, int], None]
+    joined: Callable[[Mapping[int, Arrays], Mapping[int, Arrays]], dict[int, Arrays]]
+
+
+_WAYS: Final = {
+    (False, False): _Way(check_claims, lambda claims, answers: matched(claims)),
+    (False, True): _Way(lambda names, client, clients: check_names(names), lambda names, answers: numbered(names)),
+    (True, False): _Way(check_masked, matched_masked),
+    (True, True): _Way(lambda names, client, clients: check_names_masked(names), numbered_masked),
+}
+"""By whether they are masked, and whether things are claimed, which get numbers, or edges."""
 
 CLAIMED: Final = "claimed"
 """What a site calls, of what it says of itself, its edges to others."""
@@ -44,20 +68,20 @@ def matched_at_sites(
     Where claims are masked, `ask` has the other sides mask them, too. Raises `InputError` for what no client can have
     claimed or answered.
     """
-    is_private = isinstance(experiment.data, MatchedData) and experiment.data.is_private
-    check = check_masked if is_private else check_claims
-    claims = _checked(claimed, lambda client, arrays: check(arrays, client, clients))
+    data = experiment.data
+    kind = (data.is_private, data.is_numbered) if isinstance(data, MatchedData) else (False, False)
+    check, joined = _WAYS[kind]
+    what = "users" if kind[1] else "edges to others"
+    claims = _checked(claimed, what, lambda client, arrays: check(arrays, client, clients))
     orders: dict[int, bytes] = {}
     answered: Mapping[int, bytes] = {}
-    if is_private:
+    answers: Mapping[int, Arrays] = {}
+    if kind[0]:
         points = {client: order_for(client, claims, clients) for client in claims}
         orders = {client: wire.pack({**each}) for client, each in points.items()}
         answered = {client: each for client, each in ask(orders).items() if client in orders}
-        answers = _checked(answered, lambda client, arrays: check_answer(arrays, points[client]))
-        addresses = matched_masked(claims, answers)
-    else:
-        addresses = matched(claims)
-    told = {client: wire.pack({**each}) for client, each in addresses.items()}
+        answers = _checked(answered, what, lambda client, arrays: check_answer(arrays, points[client]))
+    told = {client: wire.pack({**each}) for client, each in joined(claims, answers).items()}
     sizes = {
         client: (len(told[client]) + len(orders.get(client, b"")), len(each) + len(answered.get(client, b"")))
         for client, each in claimed.items()
@@ -66,15 +90,15 @@ def matched_at_sites(
     return replace(experiment, matching=sizes), {**nothing, **told}
 
 
-def _checked(packed: Mapping[int, bytes], check: Callable[[int, Arrays], None]) -> dict[int, Arrays]:
-    """What clients have sent of their edges to others. Raises `InputError` for what does not pass."""
+def _checked(packed: Mapping[int, bytes], what: str, check: Callable[[int, Arrays], None]) -> dict[int, Arrays]:
+    """What clients have sent, such as their edges to others. Raises `InputError` for what does not pass."""
     checked: dict[int, Arrays] = {}
     for client, each in packed.items():
         try:
             checked[client] = _arrays(each)
             check(client, checked[client])
         except WireError as error:
-            raise InputError(f"Client {client} has told what are no edges to others: {error}.") from error
+            raise InputError(f"Client {client} has told what are no {what}: {error}.") from error
     return checked
 
 

@@ -12,13 +12,12 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from fedgraft import wire
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.tables.rows import Rows, codes_of, places_of
 from fedgraft.errors import InputError, nearest, unknown
 from fedgraft.wire.layouts import Array, Arrays
-from fedgraft.wire.masking import masked_bytes
+from fedgraft.wire.masking import matching_bytes
 from fedgraft.wire.tokens import ALONE, ANYBODY, SECRET_BYTES, SEVERAL, matched, tokens
 
 AUTO: Final[Literal["auto"]] = "auto"
@@ -238,10 +237,7 @@ def joined(
     for k, part in parts.items():
         found = [*part.notes, *part.border.notes(addresses[k]["owner"], names)]
         told += [f"Client {names[k]!r}: {note}" for note in found]
-    if is_private:
-        sizes = masked_bytes(claims, addresses, len(names))
-    else:
-        sizes = {k: (len(wire.pack({**addresses[k]})), len(wire.pack({**claims[k]}))) for k in parts}
+    sizes = matching_bytes(claims, addresses, len(names), is_private)
     return Joined(_ends_of_all(parts, addresses, places), told, sizes)
 
 
