@@ -1,5 +1,6 @@
 """Round 0: every client says how much data it has and publishes statistics; the server answers with combined ones."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from fedgraft.errors import AllClientsFailedError, BudgetError, ClientError, Wir
 from fedgraft.wire import Message, expansion
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout
 
+LOG = logging.getLogger("fedgraft.engine.server.set_up")
 LARGEST_PUBLISHED = 2.0**60
 """Of numbers that clients publish, such as features: sums and products of many stay finite."""
 
@@ -94,6 +96,7 @@ class SetUp:
         """Raise `WireError` where a client names nodes of others that none of its edges was joined to."""
         for named in self._plan.naming.named(arrays) if self._plan.naming else ():
             if reason := self._before.misfit(client, named):
+                LOG.warning("Client %d takes no part: it %s.", client, reason)
                 raise WireError(reason)
 
     def _decoded(self, coded: Arrays, layout: Layout) -> Arrays:
