@@ -12,12 +12,12 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from fedgraft import wire
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.tables.rows import Rows, codes_of, places_of
 from fedgraft.errors import InputError, nearest, unknown
 from fedgraft.wire.layouts import Array, Arrays
+from fedgraft.wire.masking import matching_bytes
 from fedgraft.wire.tokens import ALONE, ANYBODY, SECRET_BYTES, SEVERAL, matched, tokens
 
 AUTO: Final[Literal["auto"]] = "auto"
@@ -198,7 +198,15 @@ class Joined:
     matching: Mapping[int, tuple[int, int]]
 
 
-def joined(links: Rows, is_auto: bool, client: Indices, code: Indices, ids: Array, names: Sequence[str]) -> Joined:
+def joined(
+    links: Rows,
+    is_auto: bool,
+    client: Indices,
+    code: Indices,
+    ids: Array,
+    names: Sequence[str],
+    is_private: bool = False,
+) -> Joined:
     """Join the edges of all clients' tables as their sites would: each divides its own, and claims are matched.
 
     Of a folder each file is a client's; of one table a client's rows are those of which it has an end.
@@ -210,6 +218,7 @@ def joined(links: Rows, is_auto: bool, client: Indices, code: Indices, ids: Arra
         code: int64 [nodes], which of `ids` it has; nodes of several clients may have one.
         ids: texts, all different.
         names: of all clients.
+        is_private: whether sites would match ids by private set intersection, which joins the same and takes more.
     """
     whose, notes = (np.full((2, len(links)), ANYBODY), ()) if is_auto else said(links, names)
     end = np.stack([links[role].among(ids) for role in ENDS])
@@ -228,7 +237,7 @@ def joined(links: Rows, is_auto: bool, client: Indices, code: Indices, ids: Arra
     for k, part in parts.items():
         found = [*part.notes, *part.border.notes(addresses[k]["owner"], names)]
         told += [f"Client {names[k]!r}: {note}" for note in found]
-    sizes = {k: (len(wire.pack({**addresses[k]})), len(wire.pack({**claims[k]}))) for k in parts}
+    sizes = matching_bytes(claims, addresses, len(names), is_private)
     return Joined(_ends_of_all(parts, addresses, places), told, sizes)
 
 

@@ -86,13 +86,14 @@ def read_nodes(
     unknown: Sequence[str] = (),
     by_ids: bool = True,
     borders: Borders = "",
+    is_private: bool = False,
 ) -> Collection[WholeGraph]:
     """Return two tables as one graph, its nodes in the order of their ids, or of rows unless `by_ids`.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
     ... Labels are numbers or classes, those `unknown` as empty. `read_features` reads columns of features. With
-    `borders` clients may have ids alike, and what two of them would not join at their sites is not joined.
+    `borders`, joined as `is_private` says, clients may have ids alike; what two would not join is not joined.
     """
     rows = read(nodes, NODES, names, owner)
     if rows.files and "client" in rows:
@@ -114,7 +115,7 @@ def read_nodes(
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
     links, between = read(edges, EDGES, names, owner), None
     if borders:
-        between = joined(links, borders == AUTO, client[order], code[order], ids, clients.tolist())
+        between = joined(links, borders == AUTO, client[order], code[order], ids, clients.tolist(), is_private)
         ends = between.ends
     else:
         ends = np.stack([links[role].among(ids, f"a node of {where}") for role in ENDS])

@@ -15,6 +15,7 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.linear import Linear, LinearTask
+from fedgraft.contracts.naming import NamingTask
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.labels.known import groups_of
@@ -28,6 +29,7 @@ from fedgraft.domains.nodes.task.summed_inputs import SummedInputs, check_option
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
 from fedgraft.domains.nodes.training.hop_attention import attention_of
+from fedgraft.domains.nodes.training.input_sums import OWNER, PLACE
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
@@ -45,6 +47,7 @@ class NodeTask(
     abilities.HaloTask[NodeShard, NodeData],
     LabelledTask[NodeShard, NodeData],
     LinearTask[NodeShard, NodeData],
+    NamingTask[NodeShard, NodeData],
     abilities.NeighbourSamplingTask[NodeShard, NodeData],
     abilities.PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
@@ -151,6 +154,14 @@ class NodeTask(
         super().check(statistics)
         if self._set_up:
             self._set_up.check(statistics)
+
+    def named(self, statistics: Arrays) -> list[Halo]:
+        """Those that it needs states or features of, or tells sums for."""
+        return [
+            Halo(statistics[owner].astype(np.int64), statistics[place].astype(np.int64))
+            for owner, place in (("owner", "place"), (OWNER, PLACE))
+            if owner in statistics
+        ]
 
     @property
     def combined_layout(self) -> Layout:
