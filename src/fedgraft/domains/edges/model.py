@@ -18,7 +18,8 @@ class EdgeModel(nn.Module):
 
     The encoder's convolutions, of inputs of so many `features` over messages of so many columns, make states of nodes.
     Of an edge a perceptron of one hidden layer, `readout` wide, reads the states of its source and of its target, and
-    so many `columns` of its own; it gives so many `outputs`. `dropout` is the share of each hidden layer dropped in training.
+    so many `columns` of its own; it gives so many `outputs`. `dropout` is the share of each hidden layer dropped in
+    training.
     """
 
     def __init__(
