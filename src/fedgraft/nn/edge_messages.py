@@ -115,10 +115,12 @@ class _EdgeMessages(torch.autograd.Function):
         return means, None if largest is None else largest.maxima
 
     @staticmethod
-    def backward(ctx: Any, to_means: Tensor, to_maxima: Tensor | None) -> tuple[Tensor, Tensor | None, None, None]:
+    def backward(ctx: Any, to_means: Tensor, to_maxima: Any) -> tuple[Tensor, Tensor | None, None, None]:
         fan: Fan = ctx.fan
         passed, *of_largest = ctx.saved_tensors
-        there, shared = (of_largest[0], to_maxima / of_largest[1]) if of_largest else (None, None)
+        if of_largest:
+            there, equal = of_largest
+            shared = to_maxima / equal
         width = to_means.shape[1]
         to_sent = to_means.new_empty(fan.shape[1], width)
         to_weight = to_means.new_zeros(_carried(fan.values).shape[1], width) if ctx.reads else None
@@ -127,7 +129,7 @@ class _EdgeMessages(torch.autograd.Function):
             to_sent[piece.nodes] = piece.sums @ messages
             if to_weight is not None:
                 to_weight.addmm_(_carried(fan.scaled_back)[:, piece.edges], messages)
-            if there is not None:
+            if of_largest:
                 messages = _at_edges(shared, there, fan, piece.edges)
                 to_sent[piece.nodes] += piece.plain_sums @ messages
                 if to_weight is not None:
