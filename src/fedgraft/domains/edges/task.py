@@ -105,11 +105,16 @@ class EdgeHalos(abilities.HaloTask[EdgeShard, EdgeData], NamingTask[EdgeShard, E
         """Return the same as published."""
         return self._set_up.halos(statistics)
 
+    @property
+    def copies(self) -> int:
+        """A copy of each node per stage."""
+        return stages(self.windows)
+
     def named(self, statistics: Arrays) -> Sequence[Halo]:
         """Return the nodes whose copies a client needs."""
         if not self._connected:
             return []
-        place = statistics["place"].astype(np.int64) // stages(self.windows)
+        place = statistics["place"].astype(np.int64) // self.copies
         address = np.unique(statistics["owner"].astype(np.int64) << 32 | place)
         return [Halo(address >> 32, address & 0xFFFFFFFF)]
 
