@@ -132,7 +132,7 @@ COPIES: dict[str, Callable[[Path], dict[str, object]]] = {
     "pyg_nodes": _npz,
     "nodes": _nodes,
     "amlsim": _transfers,
-    "bitcoin": lambda folder: {"root": str(write_ratings(folder)), "clients": 3},
+    "bitcoin": lambda folder: {"root": str(write_ratings(folder)), "clients": 3, "partition": "iid"},
     "movies": _table_of_movies,
     "typed_sets": _heco,
     "typed_graph": _typed,
