@@ -4,16 +4,13 @@
 """
 
 import dataclasses
-import tempfile
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fedgraft.contracts.data import Data
 from fedgraft.experiment.recipes import discovery
-from fedgraft.methods.data.bitcoin import Bitcoin
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.molecules import Molecules
@@ -21,8 +18,8 @@ from fedgraft.methods.data.shops import Shops
 from fedgraft.methods.data.typed_blocks import TypedBlocks
 from fedgraft.testing import tasks
 from fedgraft.testing.laws import Law
+from fedgraft.testing.toy_edges import ToyEdges
 from helpers.laws import held
-from helpers.toy_ratings import write_ratings
 
 NAMES = discovery.names("tasks")
 DATA: dict[str, Callable[[], Data[Any]]] = {
@@ -32,7 +29,7 @@ DATA: dict[str, Callable[[], Data[Any]]] = {
     "node": lambda: Blocks(nodes=150, classes=3, clients=3, features=8),
     "node_regression": lambda: Blocks(nodes=150, classes=3, clients=3, features=8, labels="numbers"),
     "link": lambda: Blocks(nodes=150, classes=3, clients=3, features=8),
-    "edge": lambda: Bitcoin(root=write_ratings(Path(tempfile.mkdtemp())), clients=3),
+    "edge": ToyEdges,
     "ranking": lambda: Catalogue(users=60, items=50, count=900, clients=3),
     "typed_node": lambda: TypedBlocks(papers=30, clients=3, classes=3, features=16),
 }

@@ -125,7 +125,7 @@ def test_told_histories_are_those_of_one_place() -> None:
     for each in published.values():
         exchange.check(each)
     back = exchange.combine(published)
-    wanted = {order: row for order, row in zip(whole.order.tolist(), history_of(whole), strict=True)}
+    wanted = dict(zip(whole.order.tolist(), history_of(whole), strict=True))
     for k, shard in enumerate(shards):
         found = history_of(shard)
         found[:, -exchange.width :] += exchange.received(shard, back[k])[0]

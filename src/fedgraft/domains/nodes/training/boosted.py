@@ -6,9 +6,11 @@ from itertools import product
 import numpy as np
 
 from fedgraft.contracts.labels import Floats, Labels
+from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.edge_aggregates import edge_aggregates
 from fedgraft.domains.nodes.base.shards import NodeShard, judges
 from fedgraft.domains.nodes.training.perceptron import ACCURACY, rated, widened
+from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
@@ -25,15 +27,29 @@ class Boosted:
 
     def probabilities(self, graph: NodeShard, labels: Labels = ACCURACY) -> Floats:
         """Return those of every node, [nodes, classes]; the graph has a training node."""
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
         features = graph.features if isinstance(graph.features, np.ndarray) else graph.features.toarray()
         columns = np.hstack([edge_aggregates(graph), features])
-        train, chosen_on = graph.rows("train"), judges(graph)
-        classes, places = np.unique(graph.label[train], return_inverse=True)
-        best: Floats = np.zeros((graph.own, len(graph.classes)))
-        if len(classes) == 1:
-            best[:, classes[0]] = 1
+        return self.chosen(columns, graph.label, graph.rows("train"), judges(graph), len(graph.classes), labels)
+
+    def chosen(
+        self, columns: Array, label: Array, train: Indices, chosen_on: Indices, classes: int, labels: Labels
+    ) -> Floats:
+        """Return answers to all rows, [rows, classes], of trees that were fitted to some rows and chosen on others.
+
+        Args:
+            columns: float32 or float64 [rows, width].
+            label: int64 [rows], classes.
+            train: int64 [n], at least one row.
+            chosen_on: int64 [n].
+            classes: how many there are.
+            labels: their kind, by whose metric settings are chosen.
+        """
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        known, places = np.unique(label[train], return_inverse=True)
+        best: Floats = np.zeros((len(columns), classes))
+        if len(known) == 1:
+            best[:, known[0]] = 1
             return best
         most_right = -np.inf
         for rate, leaves in product(self.rates, self.leaves):
@@ -42,8 +58,8 @@ class Boosted:
             ).fit(columns[train], places)
             for stage, shares in enumerate(model.staged_predict_proba(columns), 1):
                 if stage % max(1, self.trees // 10) == 0 or stage == self.trees:
-                    every = widened(shares, classes, len(graph.classes))
-                    right = rated(labels, every[chosen_on], graph.label[chosen_on])
+                    every = widened(shares, known, classes)
+                    right = rated(labels, every[chosen_on], label[chosen_on])
                     if right > most_right:
                         best, most_right = every, right
         return best
