@@ -358,6 +358,6 @@ def test_a_model_that_does_not_fit_the_task_is_refused():
     with pytest.raises(InputError, match="model 'gin' does not fit task 'rating'; gat, gcn, mlp, network, pyg do"):
         load("fedacs", {"model.name": "gin"})
     with pytest.raises(
-        InputError, match="model 'gat' does not fit task 'graph'; gcn, gin, mlp, multigraph, network, pyg, sage do"
+        InputError, match="model 'han' does not fit task 'graph'; gat, gcn, gin, gine, mlp, multigraph, network, pyg"
     ):
-        load("cefgl", {"model.name": "gat"})
+        load("cefgl", {"model.name": "han"})
