@@ -130,6 +130,8 @@ def test_repeats_that_are_kept_last_or_added(directed: bool, caplog: pytest.LogC
     assert f"{2 if directed else 3} repeated edges added up." in caplog.text
     without = listed(load(edge_features="amount", directed=directed, repeats="last", scaling="none"))
     assert numbers(without, "b", "a") == ([1, 6] if directed else [6]), "without a time by row"
+    nothing = load(tables()[1].iloc[:0], repeats="sum", directed=directed)
+    assert all(shard.edge_rows is not None and shard.edge_rows.weight is not None for shard in nothing)
     counted = listed(load(repeats="sum", directed=directed))
     assert [weight for *_, weight in counted["b", "a"]] == ([1.0, 3.0] if directed else [4.0])
 

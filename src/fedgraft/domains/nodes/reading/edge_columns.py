@@ -124,6 +124,8 @@ class EdgeReader:
         counts = {"edges from a node to itself": loops.sum(), "edges of weight 0": (nothing & ~loops).sum()}
         notes = [f"{count:,} {what} left out." for what, count in counts.items() if count]
         carried, ends = carried.take(rows), ends[:, rows]
+        if self.repeats == "sum" and carried.weight is None:
+            carried = replace(carried, weight=np.ones(len(rows), np.float32))
         if self.repeats == "keep" or not len(rows):
             return rows, carried, notes
         _, group = np.unique(ends if self.directed else np.sort(ends, axis=0), axis=1, return_inverse=True)
@@ -177,8 +179,7 @@ def _added(carried: CarriedRows, group: Indices, last: CarriedRows, kept: Indice
         sums = np.bincount(group[known], given[known, column], minlength=count)
         some = np.bincount(group[known], minlength=count) > 0
         numbers[:, column] = np.where(some, sums, np.nan)[kept]
-    each = np.ones(len(carried)) if carried.weight is None else carried.weight
-    weight = np.bincount(group, each, minlength=count)[kept].astype(np.float32)
+    weight = np.bincount(group, carried.weight, minlength=count)[kept].astype(np.float32)
     return replace(last, columns=replace(last.columns, numbers=numbers), weight=weight)
 
 

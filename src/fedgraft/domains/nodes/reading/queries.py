@@ -204,7 +204,8 @@ def _carried(edges: Rows, shards: Sequence[NodeShard]) -> _Carried:
     names, weighted = [str(place) for place in range(known[0].width)], known[0].weight is not None
     wanted = [*names, *(["weight"] if weighted else [])]
     if not len(edges):
-        return _Carried(np.zeros((0, len(names)), np.float32), None, np.zeros(0, bool), False)
+        nothing = np.zeros((0, len(names)), np.float32)
+        return _Carried(nothing, np.zeros(0, np.float32) if weighted else None, np.zeros(0, bool), False)
     check_present(edges, wanted, "which edges of the run's data carry", ("source", "target"))
     values = np.zeros((len(edges), len(names)), np.float32)
     for place, name in enumerate(names):

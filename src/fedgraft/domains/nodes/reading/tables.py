@@ -145,7 +145,7 @@ def read_nodes(
     columns = read_features(rows, feature_names(rows, owner)).take(order)
     told = (*rows.notes, *notes, *links.notes, *class_notes(label, classes, where, unknown))
     told += tuple(between.notes) if between else ()
-    more = {"columns": columns, "edges": kept, "matching": between.matching if between else {}}
+    more: dict[str, Any] = {"columns": columns, "edges": kept, "matching": between.matching if between else {}}
     return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, **more)
 
 
