@@ -37,7 +37,8 @@ class LocalSites:
         self.sites = []
         nodes = {}
         for client, (name, given) in enumerate(zip(names, data, strict=True)):
-            site = Site(experiment, given, client, name, clients=tuple(names), secret=bytes(range(32)))
+            secrets = {"secret": bytes(range(32)), "own_secret": bytes([client]) * 32}
+            site = Site(experiment, given, client, name, clients=tuple(names), **secrets)
             site.check()
             self.sites.append(site)
             keep, memories = self._keep(client, given, site), root / name / "memories"

@@ -29,7 +29,7 @@ def frozen():
     [
         (GraphSAGE(3, 8, 2), Tried(8, 2, False, frozenset({"batch"}))),
         (GraphSAGE(3, 8, 3, 5), Tried(5, 3, False, frozenset({"batch"}))),
-        (GCN(3, 8, 2, jk="cat"), Tried(8, 2, False, frozenset({"batch", "edge_weight"}))),
+        (GCN(3, 8, 2, jk="cat"), Tried(8, 2, False, frozenset({"batch", "edge_weight"}), frozenset({"weights"}))),
         (GIN(3, 8, 2, norm="graph_norm"), Tried(8, FARTHEST, False, frozenset({"batch"}))),
         (networks.Pooling(3), Tried(8, FARTHEST, True, frozenset({"batch"}))),
         (networks.made(3, 2), Tried(3, 0, False, frozenset())),

@@ -1,6 +1,6 @@
 """Methods of other families from outside: one that keeps the laws passes, one that breaks a law fails with its name."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,12 +12,14 @@ from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, WireError
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gin import GIN
+from fedgraft.methods.models.gine import GINE
 from fedgraft.methods.models.han import HAN
 from fedgraft.methods.models.metapath_means import MetapathMeans
 from fedgraft.methods.models.multigraph import Multigraph
 from fedgraft.methods.one_model import OneModel, moved
 from fedgraft.methods.sharing.fedtad import FedTAD
 from fedgraft.nn.layers import linear
+from fedgraft.nn.propagate import EdgeValues, Sparse
 from fedgraft.testing import (
     Bench,
     check_codec,
@@ -135,11 +137,41 @@ class Blind(Multigraph):
         return GIN().convolution(inputs, outputs, g, make)
 
 
+class Unweighted(GINE):
+    """Takes each edge once, whatever it weighs."""
+
+    repeats: ClassVar[bool] = True
+
+    def edge_convolution(self, inputs, outputs, edge_width, g, make=linear):
+        return Unweighing(super().edge_convolution(inputs, outputs, edge_width, g, make), self.repeats)
+
+
+class Once(Unweighted):
+    repeats = False
+
+
+class Unweighing(torch.nn.Module):
+    def __init__(self, inner, repeats):
+        super().__init__()
+        self.inner, self.repeats = inner, repeats
+
+    def forward(self, state, block):
+        rows, columns, _ = (each.numpy() for each in block.matrix.listed)
+        kept = np.arange(len(rows))
+        if not self.repeats:
+            kept = np.unique(np.stack([rows, columns]), axis=1, return_index=True)[1]
+        matrix = Sparse(rows[kept], columns[kept], np.ones(len(kept), np.float32), block.matrix.shape, small=0)
+        edges = EdgeValues(block.edges.values[kept], block.edges.along[kept])
+        return self.inner(state, replace(block, matrix=matrix, edges=edges))
+
+
 def test_an_encoder_from_outside():
     check_encoder(GCN, hidden=6)
     assert broken(check_encoder, Deaf) == ["neighbours_matter"]
     assert "neighbours_matter_and_nobody_else" in broken(check_encoder, Denying)
     assert broken(check_encoder, Blind) == ["what_edges_carry_and_their_direction_matter"]
+    assert "weights_of_edges_count_where_they_are_read" in broken(check_encoder, Unweighted)
+    assert "the_order_of_edges_does_not_matter_and_repeats_count" in broken(check_encoder, Once)
 
 
 class Lonely(MetapathMeans):

@@ -76,6 +76,11 @@ class Mirrored(Node):
         }
 
 
+class Secretive(Node):
+    def named(self, statistics):
+        return [type(each)(each.owner[1:], each.place[1:]) for each in super().named(statistics)]
+
+
 class OneWay(Node):
     def local_graph(self, model, data):
         seen = super().local_graph(model, data)
@@ -158,6 +163,7 @@ def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
         (Repeating, "rows_are_returned_once_after_they_changed"),
         (Everywhere, "what_a_step_reads_lies_in_the_halo"),
         (Mirrored, "addresses_of_the_halo_are_nodes_of_others"),
+        (Secretive, "nodes_that_a_client_names_are_nodes_of_others"),
         (OneWay, "a_local_graph_is_of_all_own_nodes_and_of_the_edges_between_them"),
         (Unjoined, "a_model_makes_of_a_given_graph_what_it_makes_of_a_clients"),
         (Flattering, "what_examples_are_taken_for_is_what_the_score_counts"),

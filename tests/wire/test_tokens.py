@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.errors import InputError, WireError
-from fedgraft.wire.tokens import ALONE, ANYBODY, SEVERAL, check_addresses, check_claims, matched, tokens
+from fedgraft.wire.tokens import (
+    ALONE,
+    ANYBODY,
+    SEVERAL,
+    check_addresses,
+    check_claims,
+    check_names,
+    check_numbers,
+    matched,
+    numbered,
+    tokens,
+)
 
 SECRET = bytes(range(32))
 
@@ -107,3 +118,26 @@ def test_answers_that_cannot_be_are_refused():
     for count, clients, error in ((2, 2, "1 owners at 1 places for 2 claims"), (1, 1, "none of 1 clients")):
         with pytest.raises(WireError, match=error):
             check_addresses(answer, count, clients)
+
+
+def names(text, secret=SECRET):
+    return {"token": tokens(secret, "user", [(each,) for each in text])}
+
+
+def test_things_that_several_claim_have_one_number_by_who_claims_what_and_not_by_their_tokens():
+    for secret in (SECRET, bytes(32)):
+        got = numbered({2: names("xcb", secret), 0: names("ab", secret), 1: names("", secret)})
+        assert {client: each["number"].tolist() for client, each in got.items()} == {0: [0, 1], 1: [], 2: [2, 3, 1]}
+        assert got[1]["number"].dtype == np.uint32
+
+
+def test_things_claimed_twice_and_numbers_that_cannot_be_are_refused():
+    check_names(names("ab"))
+    with pytest.raises(WireError, match="1 of 3 things that it claims twice"):
+        check_names(names("aba"))
+    with pytest.raises(WireError, match="token"):
+        check_names({"token": np.zeros((1, 15), np.uint8)})
+    check_numbers({"number": np.array([3, 1], np.uint32)}, 2)
+    for number, error in (([3], "1 numbers, of 1, for 2 claims"), ([3, 3], "1 numbers, of 2, for 2 claims")):
+        with pytest.raises(WireError, match=error):
+            check_numbers({"number": np.array(number, np.uint32)}, 2)

@@ -127,8 +127,8 @@ class Neighbours:
 
     Args:
         clients: names of all, in the order of their numbers.
-        addresses: where the other ends of the edges are that it claims, arrays of `tokens.ADDRESSES`; {} where none was
-            joined, None = not known.
+        addresses: where the other ends of the edges are that it claims, arrays of `tokens.ADDRESSES`; or numbers of the
+            things that it claims, of `tokens.NUMBERS`; {} where none was joined, None = not known.
     """
 
     clients: tuple[str, ...]

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import scipy.sparse
 import torch
@@ -12,12 +12,22 @@ from fedgraft.errors import require
 from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.whole_networks import WholeNetwork
 
+CARRIED: Final = ("columns", "weights")
+"""What edges may carry beside their direction."""
+
 
 class Encoder:
     """Turn a graph into an embedding per node; a task builds its model around one."""
 
     reads_neighbours: ClassVar[bool] = True
     """Whether a node's embedding depends on its neighbours; a perceptron's does not."""
+
+    def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
+        """Return what it reads of edges that have it, of `CARRIED`; by default neighbours count by weights.
+
+        `inputs` is the width of nodes' states, `edge_width` the number of columns.
+        """
+        return frozenset({"weights"})
 
 
 class SizedEncoder(Encoder, ABC):
@@ -90,7 +100,14 @@ class LayeredEncoder(SizedEncoder):
 
 
 class EdgeLayeredEncoder(LayeredEncoder):
-    """Ability: read in each convolution what edges carry, and which way they go."""
+    """Ability: read in each convolution what edges carry, and perhaps which way they go."""
+
+    reads_direction: ClassVar[bool] = True
+    """Whether it matters which way an edge goes; else each counts alike at both of its ends."""
+
+    def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
+        """Both."""
+        return frozenset(CARRIED)
 
     @abstractmethod
     def edge_convolution(
@@ -141,8 +158,8 @@ class NetworkEncoder(Encoder, ABC):
         """int, the width of the nodes' states that it takes; 0 where it is made for any."""
 
     @abstractmethod
-    def reach(self, inputs: int) -> int:
-        """Return how many edges away a node may be that matters to a node; `inputs` is the width of nodes' states."""
+    def reach(self, inputs: int, edge_width: int = 0) -> int:
+        """Return how many edges away a node may be that matters to a node; widths are as of `network`."""
 
     @abstractmethod
     def network(self, inputs: int, g: torch.Generator, edge_width: int = 0) -> WholeNetwork:

@@ -1,4 +1,4 @@
-"""Edges between clients whose own tables know one end each: the ability of data sets that match ids by keyed hashes."""
+"""Ids that several clients name: the ability of data sets that match them by tokens."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -13,8 +13,9 @@ from fedgraft.wire.layouts import Arrays
 class MatchedData(SiteData[Shard]):
     """Ability: join edges between clients' own tables, of which each knows the id of the other end alone.
 
-    A site claims its edges by tokens (`fedgraft.wire.tokens`); with the addresses that the server has made of all
-    claims, which `Purpose.neighbours` brings, its shard has them. Where all data are here the same is done in `load`.
+    Or number things that several clients have, such as users. A site claims its edges, or things, by tokens
+    (`fedgraft.wire.tokens`); with the addresses, or numbers, that the server has made of all claims, which
+    `Purpose.neighbours` brings, its shard has them. Where all data are here the same is done in `load`.
     """
 
     @property
@@ -23,10 +24,23 @@ class MatchedData(SiteData[Shard]):
         """Whether options ask for it."""
 
     @property
+    def is_private(self) -> bool:
+        """Whether tokens are masked before they leave (`fedgraft.wire.masking`); by default they are sent."""
+        return False
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether things are claimed, and get numbers; by default edges are, and get addresses."""
+        return False
+
+    @property
     @abstractmethod
     def matching(self) -> Mapping[int, tuple[int, int]]:
         """What it takes where the data of all are here, {client: (bytes down, bytes up)}, packed; before `load`."""
 
     @abstractmethod
     def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
-        """Return what a site claims, arrays of `tokens.CLAIMS`; arguments as of `client_shard`, and the secret."""
+        """Return what a site claims, arrays of `tokens.CLAIMS`, or of `tokens.NAMES`.
+
+        Arguments as of `client_shard`, and the secret.
+        """

@@ -52,6 +52,8 @@ class PlainEncoder(ABC):
     """Name of the layer in `torch_geometric.nn`; "" where it is one of torch's."""
     call: ClassVar[str] = "conv(x, edge_index)"
     """Source text: the output of the layer `conv`, of the states `x` and the edges `edge_index`."""
+    weight_call: ClassVar[str] = ""
+    """The same over edges with weights `edge_weight`; "" where the layer takes none."""
 
     @abstractmethod
     def made(self, inputs: int, outputs: int) -> str:
@@ -60,6 +62,17 @@ class PlainEncoder(ABC):
     @abstractmethod
     def arrays(self, convolution: torch.nn.Module) -> Tensors:
         """Return the state dict of the layer that stands for a convolution."""
+
+
+class PlainColumnEncoder(PlainEncoder):
+    """Ability of a layered encoder that reads columns of edges: tell its convolutions as layers of PyG that do."""
+
+    column_call: ClassVar[str] = "conv(x, edge_index, edge_attr)"
+    """Source text as `call`, with the edges' columns `edge_attr`."""
+
+    @abstractmethod
+    def made_with(self, inputs: int, outputs: int, edge_width: int) -> str:
+        """Return the source text that makes a layer for so many columns."""
 
 
 class PlainEdgeEncoder(ABC):

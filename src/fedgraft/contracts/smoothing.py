@@ -27,6 +27,7 @@ class Border:
         counts: int64 [b], how many neighbours elsewhere each has, >= 1.
         owner: int64 [edges], whose these are; those of one node together, by owner, then place.
         place: int64 [edges], which of the owner's nodes.
+        weight: float32 [edges], how much each counts, finite and > 0; None for 1.
     """
 
     own: int
@@ -34,6 +35,21 @@ class Border:
     counts: Indices
     owner: Indices
     place: Indices
+    weight: NDArray[np.float32] | None = None
+
+    @classmethod
+    def nobodys(cls, own: int) -> "Border":
+        """Return that of a client of so many nodes, none of which has a neighbour elsewhere."""
+        none = np.zeros(0, np.int64)
+        return cls(own, none, none, none, none)
+
+    @property
+    def totals(self) -> NDArray[np.float32]:
+        """float32 [b], how much the neighbours elsewhere of each node count together."""
+        if self.weight is None:
+            return self.counts.astype(np.float32)
+        row = np.repeat(np.arange(len(self.nodes)), self.counts)
+        return np.bincount(row, self.weight, minlength=len(self.nodes)).astype(np.float32)
 
 
 class Means(NamedTuple):

@@ -1,10 +1,13 @@
 """The source text of a trained model in the words of PyTorch Geometric."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from textwrap import indent
+from typing import TypeGuard
 
-from fedgraft.contracts.plain import PlainEncoder
+from fedgraft.contracts.plain import PlainColumnEncoder, PlainEncoder
+from fedgraft.errors import InputError
 from fedgraft.nn.whole_networks import WholeNetwork
 
 _TEXT = '''"""A trained model in PyTorch Geometric's own layers; README.md says what it reads."""
@@ -85,14 +88,36 @@ def source_of(
     return module_text(lines, before, says, made, arguments, forward)
 
 
-def listed(encoder: PlainEncoder, widths: Sequence[int]) -> str:
-    """Return the line that makes a list of convolutions of these widths, the inputs' first."""
-    layers = [encoder.made(before, after) for before, after in pairwise(widths)]
+def listed(encoder: PlainEncoder, widths: Sequence[int], edge_width: int = 0) -> str:
+    """Return the line that makes a list of convolutions of these widths, the inputs' first, for so many columns."""
+    made = partial(encoder.made_with, edge_width=edge_width) if _reads(encoder, edge_width) else encoder.made
+    layers = [made(before, after) for before, after in pairwise(widths)]
     return f"self.convs = nn.ModuleList([{', '.join(layers)}])"
 
 
-def called(network: WholeNetwork, batch: str) -> str:
-    """Return the text that calls a whole network `self.network`; `batch` is the text of each node's graph."""
-    texts = {"edge_weight": "x.new_ones(edge_index.shape[1])", "batch": batch}
+def call_of(encoder: PlainEncoder, edge_width: int, weighted: bool) -> str:
+    """Return the text that calls a convolution over edges with so many columns, and perhaps weights.
+
+    Raises `InputError` for weights that the layer of PyG takes none of.
+    """
+    if weighted and not encoder.weight_call:
+        raise InputError(
+            f"PyG's {encoder.layer or 'layer'} takes no weights of edges, by which this model counts neighbours: it "
+            "cannot be exported; one with model.name = 'gcn' can."
+        )
+    return encoder.weight_call if weighted else encoder.column_call if _reads(encoder, edge_width) else encoder.call
+
+
+def _reads(encoder: PlainEncoder, edge_width: int) -> TypeGuard[PlainColumnEncoder]:
+    return edge_width > 0 and isinstance(encoder, PlainColumnEncoder)
+
+
+def called(network: WholeNetwork, batch: str, weighted: bool = False) -> str:
+    """Return the text that calls a whole network `self.network`; `batch` is the text of each node's graph.
+
+    `weighted` says whether edges have weights, `edge_weight`; columns, where it takes some, are `edge_attr`.
+    """
+    weight = "edge_weight" if weighted else "x.new_ones(edge_index.shape[1])"
+    texts = {"edge_weight": weight, "edge_attr": "edge_attr", "batch": batch}
     more = [f"{name}={text}" for name, text in texts.items() if name in network.takes]
     return f"self.network({', '.join(['x', 'edge_index', *more])})"

@@ -25,6 +25,7 @@ from fedgraft.contracts import (
 )
 from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
+from fedgraft.contracts.naming import NamingTask
 from fedgraft.contracts.smoothing import SmoothingTask
 from fedgraft.contracts.staged_statistics import StagedTask
 from fedgraft.contracts.task_abilities import (
@@ -104,6 +105,9 @@ class Abilities:
 
     publishing: cached_property[PublishingTask[Any, Any] | None] = _able("task", PublishingTask)
     """The task, if clients can publish statistics."""
+
+    naming: cached_property[NamingTask[Any, Any] | None] = _able("task", NamingTask)
+    """The task, if clients name nodes of others in what they publish."""
 
     staged: cached_property[StagedTask[Any, Any] | None] = _able("task", StagedTask, "stages")
     """The task, if clients publish further statistics by what they got back."""

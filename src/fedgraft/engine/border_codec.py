@@ -1,6 +1,7 @@
 """A client's edges to nodes of others as bytes of a message."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgraft.contracts.smoothing import Border
 from fedgraft.contracts.values import Indices
@@ -17,13 +18,14 @@ def encode(border: Border) -> Array:
     """Return uint8 [bytes]: numbers of 7 bits a byte, most of which are small.
 
     How many nodes there are, and how many in the border; of each the gap to the one before it and its neighbours'
-    number; of each edge the gap to the owner before it, and the place.
+    number; of each edge the gap to the owner before it, and the place; and the bits of its weight, if edges have some.
     """
     starts = np.cumsum(border.counts) - border.counts
     gaps = np.diff(border.owner, prepend=0)
     gaps[starts] = border.owner[starts]
     sizes = [border.own, len(border.nodes)]
-    parts = [sizes, np.diff(border.nodes, prepend=0), border.counts, gaps, border.place]
+    weights = [] if border.weight is None else [border.weight.view(np.uint32)]
+    parts = [sizes, np.diff(border.nodes, prepend=0), border.counts, gaps, border.place, *weights]
     return varints.encode(np.concatenate([np.asarray(part, np.int64) for part in parts]))
 
 
@@ -36,9 +38,10 @@ def decode(coded: Array, client: int) -> Border:
     if not 0 < own < MOST_NODES or size > own or len(numbers) < 2 + 2 * size:
         raise WireError(f"a border of {size} of {own} nodes in {len(numbers)} numbers")
     gap, counts, rest = np.split(numbers[2:], [size, 2 * size])
-    if (counts < 1).any() or counts.sum() * 2 != len(rest):
-        raise WireError(f"{len(rest)} numbers for {counts.sum()} edges")
-    gaps, place = np.split(rest, 2)
+    edges = int(counts.sum())
+    if (counts < 1).any() or len(rest) not in (2 * edges, 3 * edges):
+        raise WireError(f"{len(rest)} numbers for {edges} edges")
+    gaps, place, bits = np.split(rest, [edges, 2 * edges])
     nodes, owner = np.cumsum(gap), _summed(gaps, counts)
     sound = (gap[1:] > 0).all() and (not size or nodes[-1] < own)
     if not sound or max(place.max(initial=0), owner.max(initial=0)) >= MOST_NODES:
@@ -48,7 +51,14 @@ def decode(coded: Array, client: int) -> Border:
     ascends = (np.diff(owner) > 0) | (np.diff(place) > 0) & (np.diff(owner) == 0) | first[1:]
     if not ascends.all() or (owner == client).any():
         raise WireError("neighbours elsewhere must ascend, each once")
-    return Border(own, nodes, counts, owner, place)
+    return Border(own, nodes, counts, owner, place, _weights(bits) if len(bits) else None)
+
+
+def _weights(bits: Indices) -> NDArray[np.float32]:
+    weight = bits.astype(np.uint32).view(np.float32)
+    if bits.max() >= 1 << 32 or not (np.isfinite(weight) & (weight > 0)).all():
+        raise WireError("weights of edges must be finite and above 0")
+    return weight
 
 
 def _summed(gaps: Indices, counts: Indices) -> Indices:

@@ -16,6 +16,7 @@ from fedgraft import wire
 from fedgraft.contracts import (
     Aggregation,
     Codec,
+    Halo,
     PartsSharing,
     RuntimeOptions,
     Sampler,
@@ -76,9 +77,9 @@ class Experiment:
 
     `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
     with of their own, {} for nothing. `agreement` is what it took to agree on how data are read, {client: (bytes down,
-    bytes up)}, and `matching` to join edges between them. `seen` are hashes of rows that its first model was trained
-    on: no score is of them; None = none. `asked` are options that a user set beside the recipe, such as
-    "selector.clients".
+    bytes up)}, and `matching` to join edges between them; `joined` are the nodes of others that each client's were
+    joined to, None where nobody knows. `seen` are hashes of rows that its first model was trained on: no score is of
+    them; None = none. `asked` are options that a user set beside the recipe, such as "selector.clients".
     """
 
     recipe: str
@@ -99,6 +100,7 @@ class Experiment:
     own: Own = field(default_factory=dict)
     agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     matching: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    joined: Mapping[int, Halo] | None = None
     seen: NDArray[np.uint64] | None = None
     asked: frozenset[str] = field(default_factory=frozenset, compare=False)
 

@@ -9,7 +9,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Client, Connection
 from os import getpid
 from pathlib import Path
@@ -23,17 +23,20 @@ from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.predicting.site_run import pack_site_run
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.matching import CLAIMED, matched_at_sites, read_told, write_told
+from fedgraft.experiment.storage.matching import CLAIMED, joined_nodes, matched_at_sites, read_told, write_told
 from fedgraft.experiment.storage.sites import PUBLISHED
 from fedgraft.interface import federated
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
 from fedgraft.runtimes.flower_federation.link import Link
+from fedgraft.runtimes.flower_federation.members import Members
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
 from fedgraft.runtimes.flower_federation.server_app import server_app
 from fedgraft.runtimes.workers.signals import Terminated
 
 MATCHES: Final = "matches"
 """Folder of the server with what nodes of each run were told of their edges to others."""
+EDGES: Final = "edges to others"
+"""What nodes claim, for errors."""
 HAND_OVER_SECONDS: Final = 60.0
 """How long nodes are waited for that are to be given the trained model."""
 
@@ -71,25 +74,37 @@ def joined_alike(experiment: Experiment, runtime: NodesRuntime) -> Experiment:
     """Wait until the nodes have joined; return the experiment with data read by what they agree on.
 
     Where they must agree first, from what each publishes, or edges between them are to be joined, by what each claims,
-    they join again with what came of it.
+    they join again with what came of it; before that once more where each is to mask what others claim.
     """
     seconds, members = getattr(experiment.runtime, "join_seconds", 0.0), runtime.members
     runtime.wait_for_all(seconds)
-    published, claimed = (
-        {k: each[name] for k, each in sorted(members.about.items()) if name in each} for name in (PUBLISHED, CLAIMED)
-    )
-    for what, told in (("statistics of its columns", published), ("edges to others", claimed)):
-        for client, each in told.items():
-            if not isinstance(each, bytes):
-                raise InputError(f"Client {client} has published something that is no {what}.")
+    published, claimed = _said(members, PUBLISHED, "statistics of its columns"), _said(members, CLAIMED, EDGES)
     if published:
         experiment = experiment.agreed_from(published, at_sites=True)
-    if claimed:
-        experiment, members.told = matched_at_sites(experiment, claimed, len(runtime.clients()))
-    if published or claimed:
+
+    def again() -> None:
         members.begin_again(experiment.to_toml().encode())
         runtime.wait_for_all(seconds)
-    return experiment
+
+    def ask(orders: Mapping[int, bytes]) -> Mapping[int, bytes]:
+        members.told = orders
+        again()
+        return _said(members, CLAIMED, EDGES)
+
+    if claimed:
+        experiment, members.told = matched_at_sites(experiment, claimed, len(runtime.clients()), ask)
+    if published or claimed:
+        again()
+    return replace(experiment, joined=joined_nodes(members.told)) if members.told else experiment
+
+
+def _said(members: Members, name: str, what: str) -> dict[int, bytes]:
+    """What nodes have said of themselves under a name, {client: bytes}. Raises `InputError` for anything else."""
+    said = {client: each[name] for client, each in sorted(members.about.items()) if name in each}
+    for client, each in said.items():
+        if not isinstance(each, bytes):
+            raise InputError(f"Client {client} has published something that is no {what}.")
+    return said
 
 
 class _Nodes:

@@ -1,6 +1,7 @@
 """`fedgraft node`: a site's own process, which holds its data and answers the server's orders."""
 
 import logging
+import secrets
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -15,11 +16,13 @@ from fedgraft.experiment.predicting.site_run import write_site_run
 from fedgraft.experiment.recipes.agreeing import is_unsaid
 from fedgraft.experiment.recipes.recipe import contents, outside_names
 from fedgraft.experiment.running import portable
+from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.sites import AGREED, Site
 from fedgraft.runtimes.flower_federation.child import last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.runtimes.flower_federation.supernode import SuperNode
+from fedgraft.wire.tokens import SECRET_BYTES
 
 LOG = logging.getLogger("fedgraft.node")
 TAKEN = "Failed to activate SuperNode"
@@ -40,7 +43,11 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
     folder = NodeFolder.read(path)
     own = load(str(folder.recipe))
     portable.begin_again(own.runtime)
-    site = Site(own, list(data), folder.client, folder.name, clients=folder.clients, secret=folder.secret())
+    if not folder.own.exists():
+        content = secrets.token_hex(SECRET_BYTES).encode()
+        disk.replace(folder.path, {folder.own.name: content}, disk.PRIVATE)
+    known = folder.clients, folder.secret(), folder.own_secret()
+    site = Site(own, list(data), folder.client, folder.name, "", *known)
     site.check()
     node = Node(
         folder.client,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fedgraft.errors import InputError
 from fedgraft.nn import flops
-from fedgraft.nn.propagate import Block, GraphView, States
+from fedgraft.nn.propagate import Block, GraphView, States, divisor
 
 
 class EdgeModule(nn.Module):
@@ -25,11 +25,12 @@ class EdgeModule(nn.Module):
     Args:
         module: called as module(x, edge_index), x float32 [nodes, inputs], edge_index int64 [2, edges], from senders to
             receivers; gives float32 [nodes, outputs].
+        edge_width: columns of edges that it is given as `edge_attr`, if it takes some; zeros where edges carry nothing.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, edge_width: int = 0) -> None:
         super().__init__()
-        self.module = module
+        self.module, self._edge_width = module, edge_width
         self._takes = frozenset(inspect.signature(module.forward).parameters)
         self._loop = _taken_loop(module)
         self._weights = sum(parameter.numel() for parameter in module.parameters())
@@ -37,13 +38,14 @@ class EdgeModule(nn.Module):
     def forward(self, states: States, block: Block) -> Tensor:
         """Return float32 [receivers, outputs]."""
         x = states if isinstance(states, Tensor) else states.dense
-        (sender, receiver), times, place = block.edge_index, block.edge_weight, block.place
-        degree = block.degree_from
+        (sender, receiver), place, degree = block.edge_index, block.place, block.degree_from
+        times = block.edge_weight if "edge_weight" in self._takes else block.edge_times
+        edge_attr = columns_of(block, self._edge_width)
         if len(torch.unique(place)) < len(place):
             # Two colours of nodes may have one colour before: each receiver gets a row of its own, before the senders'.
             x, degree = torch.cat([block.own(x), x]), torch.cat([block.degree, degree])
             sender, place = sender + len(place), torch.arange(len(place), device=place.device)
-        return self.called(x, torch.stack([sender, place[receiver]]), times, degree)[place]
+        return self.called(x, torch.stack([sender, place[receiver]]), times, degree, edge_attr)[place]
 
     def called(
         self, x: Tensor, edge_index: Tensor, times: Tensor, degree: Tensor, edge_attr: Tensor | None = None
@@ -87,6 +89,15 @@ class EdgeStack(nn.Module):
         return state
 
 
+def columns_of(block: Block, width: int) -> Tensor | None:
+    """Return so many columns of a block's edges, float32 [edges, width], zeros where they carry nothing; None for 0."""
+    if not width:
+        return None
+    edges = block.edges
+    carried = edges is not None and edges.values.shape[1]
+    return edges.values if edges is not None and carried else block.degree.new_zeros(block.edge_index.shape[1], width)
+
+
 def repeated(edge_index: Tensor, times: Tensor, edge_attr: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """Return edges [2, repeated], and features, each as often as `times` [edges] says, rounded, once at least."""
     count = times.round().long().clamp(min=1)
@@ -101,14 +112,18 @@ def check_one_hop(module: nn.Module, inputs: int, outputs: int, name: str, edge_
     """
     x = torch.randn(3, inputs).requires_grad_()
     row = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    more = {"edge_attr": torch.randn(4, edge_width)} if edge_width else {}
+    parameters = inspect.signature(module.forward).parameters
+    weighs = "edge_weight" in parameters and parameters["edge_weight"].default is inspect.Parameter.empty
+    more = {"edge_weight": torch.ones(4)} if weighs else {}
+    more |= {"edge_attr": torch.randn(4, edge_width)} if edge_width and "edge_attr" in parameters else {}
     was_training = module.training
     try:
         output = module.eval()(x, row, **more)
     except Exception as error:  # whatever a class of the user's raises
-        raise InputError(
-            f"{name} cannot be called as module(x, edge_index): {type(error).__name__}: {error}"
-        ) from error
+        called = ", ".join(["x", "edge_index", *more])
+        lacks = " (edges carry no columns here)" if "edge_attr" in parameters.keys() - more.keys() else ""
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"{name} cannot be called as module({called}){lacks}: {reason}") from error
     module.train(was_training)
     if not isinstance(output, Tensor) or output.shape != (3, outputs):
         shape = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
@@ -133,7 +148,7 @@ def _taken_loop(module: nn.Module) -> float | None:
 
 def _smoothing(edge_index: Tensor, times: Tensor, degree: Tensor, loop: float) -> tuple[Tensor, Tensor]:
     """Return edges with loops, int64 [2, edges + nodes], and each one's weight by the root of both ends' degrees."""
-    root = (degree + loop).clamp(min=1).rsqrt()
+    root = divisor(degree + loop).rsqrt()
     sender, receiver = edge_index
     each = torch.arange(len(degree), device=degree.device)
     weight = torch.cat([times * root[sender] * root[receiver], loop * root.square()])

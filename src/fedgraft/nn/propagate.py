@@ -33,6 +33,7 @@ __all__ = [
     "Sparse",
     "Stacked",
     "States",
+    "divisor",
     "end_sums",
     "sampled",
     "sddmm",
@@ -161,14 +162,17 @@ class EdgeValues:
     Args:
         values: float32 [edges, width], features of edges.
         along: bool [edges], whether the edge goes from the sender to the receiver; else it goes the other way.
+        weight: float32 [edges], how many edges each stands for, > 0; it is in the matrix, too. None for one each.
     """
 
     values: Tensor
     along: Tensor
+    weight: Tensor | None = None
 
     def to(self, device: str | torch.device) -> "EdgeValues":
         """Return the same on another device."""
-        return EdgeValues(self.values.to(device), self.along.to(device))
+        weight = None if self.weight is None else self.weight.to(device)
+        return EdgeValues(self.values.to(device), self.along.to(device), weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +180,9 @@ class Block:
     """The edges of one layer, from senders to receivers, which may be other nodes.
 
     Args:
-        matrix: [receivers, senders], how many times a sender is a receiver's neighbour.
+        matrix: [receivers, senders], how many times a sender is a receiver's neighbour, times the edges' weights.
         place: int64 [receivers], which sender a receiver is itself.
-        degree: float32 [receivers], how many neighbours each has; degree_from: float32 [senders].
+        degree: float32 [receivers], how many neighbours each has, by weight; degree_from: float32 [senders].
         edges: what the edges carry, of which two nodes may then have many; None where they carry nothing.
     """
 
@@ -243,6 +247,12 @@ class Block:
         """float32 [edges], how many times each edge's sender is the receiver's neighbour, > 0; see `matrix`."""
         return self._edges[1]
 
+    @property
+    def edge_times(self) -> Tensor:
+        """float32 [edges], how many drawn ones each edge stands for, whatever it weighs."""
+        weight = None if self.edges is None else self.edges.weight
+        return self.edge_weight if weight is None else self.edge_weight / weight
+
     @cached_property
     def few(self) -> "tuple[Tensor, Sparse] | None":
         """int64 [rows], the receivers with neighbours, where these are few, and the matrix that averages theirs."""
@@ -255,7 +265,7 @@ class Block:
 
     @cached_property
     def _averaging(self) -> Sparse:
-        return self.matrix.scaled(1.0 / self.degree.clamp(min=1))
+        return self.matrix.scaled(1.0 / divisor(self.degree))
 
     @cached_property
     def _smoothing(self) -> Sparse:
@@ -271,6 +281,11 @@ class Block:
     def receivers(self) -> int:
         """int, the number of receivers."""
         return int(self.place.shape[0])
+
+
+def divisor(degree: Tensor) -> Tensor:
+    """Return what sums over neighbours are divided by: the degree [nodes], or 1 where there is nobody."""
+    return torch.where(degree > 0, degree, 1.0)
 
 
 def _sent(states: States, map: Callable[[Any], Tensor] | None) -> Tensor | Stacked:
@@ -297,7 +312,7 @@ class Given(Block):
 
     def means(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
         """Return the given sums, mapped, divided by each receiver's number of neighbours, [receivers, width]."""
-        return self._received(map) / self.degree.clamp(min=1)[:, None]
+        return self._received(map) / divisor(self.degree)[:, None]
 
     def smoothed(self, states: States, map: "Callable[[Any], Tensor] | None" = None) -> Tensor:
         """Return own states plus what was given, [receivers, width], as in a block; senders have divided theirs."""

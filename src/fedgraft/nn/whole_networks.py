@@ -15,11 +15,12 @@ from torch.nn.parameter import UninitializedParameter
 
 from fedgraft.errors import InputError
 from fedgraft.nn import flops
-from fedgraft.nn.edge_modules import repeated
+from fedgraft.nn.edge_modules import columns_of, repeated
 from fedgraft.nn.propagate import Block, GraphView, States
 
 FURTHER: Final = ("edge_weight", "edge_attr", "batch")
 """Arguments behind x and edge_index that a network is given, by name, where it has them."""
+_CARRIED: Final = {"edge_weight": "weights", "edge_attr": "columns"}
 FARTHEST: Final = 16
 """Edges that a network is tried over: one that looks further is taken to look so far."""
 _TRIES, _NOISE = 3, 0.1
@@ -44,13 +45,14 @@ class Tried:
     """What a network does: the width of its states, and whether it gives one for each graph in place of each node.
 
     `reach` says how many edges away a node may be that matters to a node's state; `takes` are those of `FURTHER` that
-    it is given.
+    it is given, and `reads` says whether "weights" and "columns" of edges matter.
     """
 
     width: int
     reach: int
     pools: bool
     takes: frozenset[str]
+    reads: frozenset[str] = frozenset()
 
 
 class WholeNetwork(nn.Module):
@@ -65,6 +67,7 @@ class WholeNetwork(nn.Module):
             which graph each node is of, ascending, where it takes them. Gives float32 [nodes, width], or [graphs,
             width].
         tried: what it does.
+        edge_width: columns of edges, of which it is given zeros where a graph's edges carry nothing.
 
     Attributes:
         width: of what it gives.
@@ -72,17 +75,20 @@ class WholeNetwork(nn.Module):
         takes: names of further arguments that it is given.
     """
 
-    def __init__(self, module: nn.Module, tried: Tried) -> None:
+    def __init__(self, module: nn.Module, tried: Tried, edge_width: int = 0) -> None:
         super().__init__()
         self.module = module
         self.width, self.pools, self.takes = tried.width, tried.pools, tried.takes
+        self._edge_width = edge_width if "edge_attr" in tried.takes else 0
         self._weights = sum(parameter.numel() for parameter in module.parameters())
 
     def forward(self, states: States, block: Subgraph) -> Tensor:
         """Return float32 [receivers, width]; of a network that pools, float32 [graphs, width]."""
         x = states if isinstance(states, Tensor) else states.dense
         numbers, graph = torch.unique_consecutive(block.graph, return_inverse=True)
-        output = self.called(x, block.edge_index, block.edge_weight, graph)
+        times = block.edge_weight if "edge_weight" in self.takes else block.edge_times
+        edge_attr = columns_of(block, self._edge_width)
+        output = self.called(x, block.edge_index, times, graph, edge_attr)
         return output[torch.searchsorted(numbers, block.graphs)] if self.pools else block.own(output)
 
     def called(
@@ -137,7 +143,7 @@ def tried(module: nn.Module, inputs: int, name: str, edge_width: int = 0) -> Tri
         "batch": (torch.arange(nodes) > FARTHEST).long(),
     }
     names = _names(module, name, edge_width)
-    copied, reach, weighs = copy.deepcopy(module).eval(), 0, False
+    copied, reach, uses = copy.deepcopy(module).eval(), 0, set[str]()
     for _ in range(_TRIES):
         with torch.no_grad():
             for parameter in copied.parameters():
@@ -158,11 +164,13 @@ def tried(module: nn.Module, inputs: int, name: str, edge_width: int = 0) -> Tri
         (slope,) = torch.autograd.grad(output[0].square().sum(), x, allow_unused=True)
         seen = torch.zeros(1) if slope is None else slope[: FARTHEST + 1].abs().amax(1).nonzero()
         reach = max(reach, int(seen.max()) if len(seen) else 0)
-        if "edge_weight" in names:
-            other = _called(copied, x, edge_index, {**arguments, "edge_weight": 0.5 + torch.rand(len(path) * 2)}, name)
-            weighs = weighs or not torch.equal(output, other)
-    takes = names if weighs else names - {"edge_weight"}
-    return Tried(int(output.shape[1]), reach, len(output) == 2, takes)
+        for key in [each for each in _CARRIED if each in names]:
+            drawn = 0.5 + torch.rand(len(path) * 2) if key == "edge_weight" else torch.randn(len(path) * 2, edge_width)
+            other = _called(copied, x, edge_index, {**arguments, key: drawn}, name)
+            uses |= set() if torch.equal(output, other) else {key}
+    takes = names if "edge_weight" in uses else names - {"edge_weight"}
+    reads = frozenset(_CARRIED[key] for key in uses)
+    return Tried(int(output.shape[1]), reach, len(output) == 2, takes, reads)
 
 
 def width_taken(module: nn.Module, name: str) -> int:

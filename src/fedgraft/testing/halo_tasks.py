@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedgraft import wire
 from fedgraft.contracts import Draw, HaloRows
+from fedgraft.contracts.naming import NamingTask
 from fedgraft.contracts.task_abilities import HaloTask
 from fedgraft.testing.comparison import same, travelled
 from fedgraft.testing.laws import Laws, expect
@@ -90,6 +91,22 @@ def addresses_of_the_halo_are_nodes_of_others(case: TaskCase) -> None:
         expect(others <= set(halos) - {client}, f"client {client} must need nodes of others", others)
         counts = np.array([halos[owner][0] for owner in halo.owner.tolist()], np.int64)
         expect((halo.place < counts).all(), f"client {client} must need nodes that others have", halo.place, counts)
+
+
+@LAWS.having(NamingTask)
+def nodes_that_a_client_names_are_nodes_of_others(case: TaskCase) -> None:
+    """Tell the server of all nodes of others that statistics name; of its halo's, too, where a client names any."""
+    task = case.task
+    assert isinstance(task, NamingTask)
+    for client, published in case.published.items():
+        named = task.named(published)
+        others = {owner for each in named for owner in each.owner.tolist()}
+        expect(others <= set(case.published) - {client}, f"client {client} must name nodes of others", others)
+        if named and isinstance(task, HaloTask) and task.halo_widths:
+            told = {pair for each in named for pair in zip(each.owner.tolist(), each.place.tolist(), strict=True)}
+            halo = task.halos(case.published)[client][1]
+            needed = set(zip(halo.owner.tolist(), halo.place.tolist(), strict=True))
+            expect(needed <= told, f"client {client} must name the nodes of its halo", needed - told)
 
 
 @LAWS.having(HaloTask)

@@ -1,7 +1,8 @@
 """What two parties name alike, found by keyed hashes: a server without their secret learns what is equal, nothing else.
 
 Who has both tokens and secret can try ids. Each claims edges between its own things and others', as tokens; the server
-joins what exactly two sides claim and routes the place of one to the other.
+joins what exactly two sides claim and routes the place of one to the other. Or each claims things, such as users, as
+tokens; the server gives those that several claim one number.
 """
 
 import hmac
@@ -32,6 +33,10 @@ CLAIMS: Final = Layout(
 )
 """Of what one side claims: a token for each edge; a bit, whether its own end comes first in what the token is of; whom
 it takes the other side for, or `ANYBODY`; and the place of its own end among its own things."""
+NAMES: Final = Layout((Spec("token", "uint8", (VARIABLE, TOKEN_BYTES)),))
+"""Of things that one side claims, a token each; others may claim the same."""
+NUMBERS: Final = Layout((Spec("number", "uint32", (VARIABLE,)),))
+"""Of what it gets back: a number for each, the same for all that claim it."""
 ADDRESSES: Final = Layout((Spec("owner", "int32", (VARIABLE,)), Spec("place", "uint32", (VARIABLE,))))
 """Of what it gets back, a row for each claim: whose the other end is, or `ALONE`, `SEVERAL`; and its place there."""
 
@@ -56,7 +61,12 @@ def _framed(text: str) -> bytes:
 def check_claims(claims: Arrays, client: int, clients: int) -> None:
     """Raise `WireError` for what a client, one of so many, cannot have claimed."""
     check_layout(claims, CLAIMS)
-    count, other = len(claims["token"]), claims["other"]
+    check_sides(claims, len(claims["token"]), client, clients)
+
+
+def check_sides(claims: Arrays, count: int, client: int, clients: int) -> None:
+    """Raise `WireError` for what a client cannot have said beside so many tokens; other arguments as `check_claims`."""
+    other = claims["other"]
     if not (len(other) == len(claims["place"]) == count and len(claims["first"]) == -(-count // 8)):
         raise WireError(f"claims of {count} tokens, {len(other)} others and {len(claims['place'])} places")
     if ((other < ANYBODY) | (other >= clients) | (other == client)).any():
@@ -110,3 +120,38 @@ def check_addresses(addresses: Arrays, count: int, clients: int) -> None:
 
 def _addresses(owner: Array, place: Array) -> Arrays:
     return {"owner": owner.astype(np.int32), "place": place.astype(np.uint32)}
+
+
+# --- things -----------------------------------------------------------------------------------------------------------
+
+
+def check_names(names: Arrays) -> None:
+    """Raise `WireError` for what no client can have claimed of things."""
+    check_layout(names, NAMES)
+    check_once(names["token"])
+
+
+def check_once(rows: Array) -> None:
+    """Raise `WireError` for a thing that one client claims twice, uint8 [things, bytes]."""
+    if repeats := len(rows) - len({bytes(row) for row in rows}):
+        raise WireError(f"{repeats} of {len(rows)} things that it claims twice")
+
+
+def numbered(names: Mapping[int, Arrays]) -> dict[int, Arrays]:
+    """Return {client: numbers of what it claims}, arrays of `NUMBERS`, from 0 in the order of clients, then of claims.
+
+    So numbers depend on who claims what, and not on tokens, which differ from one secret to another.
+    """
+    known: dict[bytes, int] = {}
+    numbers = {}
+    for client in sorted(names):
+        own = [known.setdefault(bytes(token), len(known)) for token in names[client]["token"]]
+        numbers[client] = {"number": np.array(own, np.uint32)}
+    return numbers
+
+
+def check_numbers(numbers: Arrays, count: int) -> None:
+    """Raise `WireError` for what no server can have answered to so many claims."""
+    check_layout(numbers, NUMBERS)
+    if len(number := numbers["number"]) != count or len(np.unique(number)) != count:
+        raise WireError(f"{len(np.unique(number))} numbers, of {len(number)}, for {count} claims")

@@ -130,7 +130,7 @@ def test_sums_alone_tell_nothing_of_edges() -> None:
 def test_columns_of_edges_that_are_not_read_are_told_once(
     encoder: GIN | Multigraph, told: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    note = "task: edges carry 1 column, which model GIN does not read; model.name = 'multigraph' does."
+    note = "task: edges carry 1 column, which model GIN does not read; model.name = 'gine', 'gat' and 'multigraph' do."
     with caplog.at_level(logging.WARNING):
         task = Node(encoder).fitted([shard_of(TRANSFERS, AMOUNTS)])
         task.fitted([shard_of(TRANSFERS, AMOUNTS)])

@@ -1,6 +1,7 @@
 """Real processes over TLS whose own tables have edges to each other's nodes: one machine's bits, through kills."""
 
 import json
+import signal
 
 import pytest
 import tomli_w
@@ -14,7 +15,6 @@ pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytestmark = [pytest.mark.federation, pytest.mark.slow]
 
 CHANGES = {"data.name": "nodes", "data.target_client": "auto", "model.hidden": [8, 8], "rounds": 4, "yardsticks": []}
-OPTIONS = [f"{key}={json.dumps(value).strip(chr(34))}" for key, value in CHANGES.items()]
 
 
 class Sites(Federation):
@@ -23,7 +23,7 @@ class Sites(Federation):
     def _shard(self, root, recipe, changes):
         root.mkdir()
         nowhere = {"data.nodes": "nowhere.csv", "data.edges": "nowhere.csv", "runtime.name": "flower"}
-        (root / "recipe.toml").write_text(load(recipe, {**CHANGES, **nowhere}).to_toml())
+        (root / "recipe.toml").write_text(load(recipe, {**CHANGES, **nowhere, **dict(changes)}).to_toml())
         (root / "clients.toml").write_text(tomli_w.dumps({"names": list(CLIENTS)}))
         nodes, edges = site_tables.nodes(across=True)
         for name in CLIENTS:
@@ -38,19 +38,25 @@ class Sites(Federation):
         self._start(name, "node", self.root / "nodes" / name, *tables)
 
 
+@pytest.fixture(scope="module", params=["hashes", "psi"])
+def match(request):
+    return "data.match", request.param
+
+
 @pytest.fixture(scope="module")
-def sites(tmp_path_factory):
-    with Sites(tmp_path_factory.mktemp("sites") / "federation", "fedais") as made:
+def sites(match, tmp_path_factory):
+    with Sites(tmp_path_factory.mktemp("sites") / "federation", "fedais", match) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory):
+def expected(match, tmp_path_factory):
     root = tmp_path_factory.mktemp("local")
     for name, table in zip(("nodes", "edges"), site_tables.nodes(across=True), strict=True):
         table.to_csv(root / f"{name}.csv", index=False)
     tables = [f"data.{name}={root / f'{name}.csv'}" for name in ("nodes", "edges")]
-    return run_here(root / "run", "fedais", *OPTIONS, *tables)
+    options = [f"{key}={json.dumps(value).strip(chr(34))}" for key, value in {**CHANGES, **dict([match])}.items()]
+    return run_here(root / "run", "fedais", *options, *tables)
 
 
 def test_a_site_that_is_killed_knows_its_neighbours_again(sites, expected, tmp_path):
@@ -66,6 +72,20 @@ def test_a_site_that_is_killed_knows_its_neighbours_again(sites, expected, tmp_p
     assert found["bytes"]["matching"] > 0
     kept = [path for path in sites.root.glob("server/matches/*") if path.is_file()]
     assert len(kept) == 1
+
+
+def test_a_site_that_is_killed_after_it_has_claimed_its_edges_claims_the_same_again(sites, expected, tmp_path):
+    sites.processes["north"].send_signal(signal.SIGSTOP)
+    process = sites.begin(tmp_path / "run")
+    sites.wait_for("run", "1 of 2 nodes have joined; waiting for client 0")
+    sites.kill("south")
+    sites.start("south")
+    sites.processes["north"].send_signal(signal.SIGCONT)
+    assert process.wait(WAIT_SECONDS) == 0
+    found = json.loads((tmp_path / "run" / "summary.json").read_text())
+    one, two = same(found, expected)
+    assert one == two
+    assert found["bytes"] == expected["bytes"]
 
 
 def test_a_server_that_is_killed_knows_what_it_has_told(sites, expected, tmp_path):

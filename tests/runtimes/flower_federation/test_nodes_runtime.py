@@ -223,7 +223,7 @@ def test_nodes_are_told_what_their_client_is_to_know_also_when_they_begin_anew(t
     heard = {client: [] for client in nodes}
     for client, node in nodes.items():
 
-        def read(recipe, told, client=client):
+        def read(recipe, told, run, client=client):
             heard[client].append(told)
             return shards[client] if told else None, {"name": client}
 

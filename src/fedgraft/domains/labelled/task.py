@@ -6,34 +6,28 @@ and of what kind the labels are; so one task class is enough for all of them.
 
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from types import UnionType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.data import telling
-from fedgraft.contracts.labels import Labels, Unit
+from fedgraft.contracts.labels import Unit
 from fedgraft.contracts.plain import PlainModel, PlainTask
-from fedgraft.contracts.task_abilities import FittedTask, PredictingTask
+from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Draw, Indices, Questions, Sums
+from fedgraft.domains.labelled.labels_of_data import Labelled, LabelsOfData
 from fedgraft.domains.labelled.model import Inputs, LabelModel
-from fedgraft.domains.labelled.shard import LabelledShard, labels_of
-from fedgraft.domains.labels import numbers
-from fedgraft.domains.labels.class_weights import BalancedClasses, ClassWeights, check_options, weighted
-from fedgraft.domains.labels.judged import METRICS
-from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.several import Several
-from fedgraft.domains.labels.shared_unit import SharedUnit
 from fedgraft.domains.tables.asked import clients_said
 from fedgraft.domains.tables.reader import read_asked
 from fedgraft.domains.tables.schema import Column, Table
-from fedgraft.errors import InputError, nearest, require
+from fedgraft.errors import InputError
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -43,9 +37,6 @@ EXAMPLES = {
     2: Table("examples", (Column("source"), Column("target"), CLIENT)),
 }
 """{things that an example is made of: the table of questions, with columns of their ids}."""
-
-
-Labelled = TypeVar("Labelled", bound=LabelledShard)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +57,7 @@ class LabelledData:
 
 @dataclass(frozen=True)
 class LabelTask(
-    BalancedClasses[Labelled, LabelledData],
-    JudgedByData[Labelled, LabelledData],
-    SharedUnit[Labelled, LabelledData],
-    FittedTask[Labelled, LabelledData],
+    LabelsOfData[Labelled, LabelledData],
     PlainTask[Labelled, LabelledData],
     PredictingTask[Labelled, LabelledData],
 ):
@@ -96,13 +84,7 @@ class LabelTask(
     network: ClassVar[type[nn.Module]]
     """The class of the network: made of `sizes` and a generator, it takes `inputs` to float32 [things, width]."""
 
-    class_names: tuple[str, ...] = ()
-    label_names: tuple[str, ...] = ()
     ends: int = 0
-    judged: str = ""
-    rare: str = ""
-    class_weights: ClassWeights = ""
-    focal: float = 0.0
 
     @abstractmethod
     def inputs(self, shard: Labelled) -> Inputs:
@@ -113,56 +95,9 @@ class LabelTask(
     def sizes(self) -> tuple[int, ...]:
         """Sizes that the network is made of; the last one is the width of its states."""
 
-    @cached_property
-    def labels(self) -> Labels:
-        """As the data have them."""
-        return labels_of(self.class_names, self.label_names, self.judged, self.rare, self.focal)
-
-    @property
-    def classes(self) -> int:  # type: ignore[override]
-        """How many there are."""
-        return len(self.class_names)
-
-    @property
-    def tells_classes(self) -> bool:
-        """Whether labels are classes; before the data are known, whether a measure of these is asked for."""
-        return bool(self.class_names) or self.judged in METRICS
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Those of classes, or of numbers; before the data are known, both."""
-        return super().metrics if self.class_names else (*METRICS, *numbers.METRICS)
-
-    def judged_by(self, shards: Sequence[Labelled], own: bool) -> Self:
-        """Return this task judged by what suits the data, which are always a user's own here.
-
-        Raises `InputError` for what classes alone, or numbers alone, have; and where there is nothing to learn.
-        """
-        check_options("task", self.class_weights, self.focal)  # not at its birth, where a domain's task checks its own
-        known = self.known_of(telling(shards)[0])
-        told = replace(self, **{name: value for name, value in known.items() if not getattr(self, name)})
-        kind, allowed = ("classes", METRICS) if told.class_names else ("numbers", numbers.METRICS)
-        if self.judged not in ("", *allowed):
-            raise InputError(
-                f"evaluation.metric must be one of {', '.join(allowed)} for these data, whose labels are {kind}; got "
-                f"{self.judged!r}.{nearest(self.judged, allowed)}"
-            )
-        if not told.class_names:
-            require(not self.class_weights, "task.class_weights", "'' where labels are numbers", self.class_weights)
-            require(not self.focal, "task.focal", "0 where labels are numbers", self.focal)
-        return super(LabelTask, told).judged_by(shards, True)
-
     def known_of(self, shard: Labelled) -> dict[str, Any]:
-        """Return {option: value} of what the model must know of the data; a client's tell."""
-        return {"class_names": shard.classes, "label_names": shard.label_names, "ends": len(shard.ends)}
-
-    def fitted(self, shards: Sequence[Labelled]) -> Self:
-        """With what the model must know of the data; raises where clients differ in it."""
-        known = self.known_of(shards[0])
-        for shard in telling(shards):
-            if (other := self.known_of(shard)) != known:
-                raise InputError(f"{shards[0].name} and {shard.name} must be labelled alike; got {known} and {other}.")
-        return replace(self, **known)
+        """Return what is known of labels, and how many things an example is made of."""
+        return {**super().known_of(shard), "ends": len(shard.ends)}
 
     def prepare(self, shard: Labelled, shared: Arrays) -> LabelledData:
         """Inputs, and labels in the common unit; in the client's own where nothing is known of it."""
@@ -242,9 +177,6 @@ class LabelTask(
         unit = "" if self.labels.numbers is None else ", in the unit in which all training examples have variance 1"
         classes = f": logits of {', '.join(self.class_names)}" if self.class_names else ""
         return model.plain(f"{what}{classes}{unit}.")
-
-    def _weights(self, shard: Labelled, shared: Arrays) -> Tensor | None:
-        return self.weights_of(shard, shared) if self.class_names else None
 
     @staticmethod
     def _outputs(model: nn.Module, inputs: Inputs, ends: Tensor) -> Tensor:

@@ -74,7 +74,7 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
     def border(self, data: Prepared) -> Border:
         """Return the edges to nodes of others, all of them: `halo` has no part in it; none without smoothing."""
         border = self.answered(data).border
-        return border if self.smoothing else Border(border.own, *(np.zeros(0, np.int64) for _ in range(4)))
+        return border if self.smoothing else Border.nobodys(border.own)
 
     @property
     def sums_layout(self) -> Layout:

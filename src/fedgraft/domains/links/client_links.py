@@ -65,7 +65,7 @@ class LinkData:
         nobody = FeatureCoding(seen.width, not isinstance(seen.features, np.ndarray)).empty(0)
         nodes = NodeData(
             features=inputs.rows(seen.features, nobody),
-            around=around_of(graph, None, np.ones(graph.own, bool), encoder, inputs.width(graph.width)),
+            around=around_of(graph, None, np.ones(graph.own, bool), encoder, inputs.width(graph.width), 0),
             own=graph.own,
             halo=0,
             label=graph.label,
@@ -75,7 +75,7 @@ class LinkData:
             states=States(graph.own, 0, ()),
             class_counts=np.zeros(0, np.int64),
             sums=None,
-            degree=graph.degree.astype(np.float32),
+            degree=graph.weighted_degree,
             layers=layers,
             exchanges=False,
         )

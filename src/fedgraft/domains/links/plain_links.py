@@ -85,7 +85,7 @@ def _network(
     states = [
         "for number, conv in enumerate(self.convs):",
         "    h = torch.relu(h) if number else h",
-        f"    h = {encoder.call.replace('x,', 'h,').replace('(x)', '(h)')}",
+        f"    h = {encoder.call.replace('(x', '(h', 1)}",
     ]
     imports = [f"from torch_geometric.nn import {encoder.layer}"] if encoder.layer else []
     return imports, [listed(encoder, widths)], states, arrays

@@ -31,6 +31,9 @@ PARTITIONS = ("average", "skewed", "extreme")
 SHARES = (0.8, 0.1, 0.1)
 """Of a client's ratings in each of `SPLITS`."""
 
+UNNUMBERED = -1
+"""In place of a user's global id, where clients have none in common."""
+
 Ids = NDArray[np.int64]
 
 
@@ -99,7 +102,8 @@ class RatingShard(Examples):
 
     Args:
         name: the client's name.
-        users: int64 [u], ascending global ids of the users that occur here; items: int64 [i] likewise.
+        users: int64 [u], global ids of the users that occur here, ascending unless they were matched; items: int64 [i]
+            likewise, ascending.
         user: int64 [n], index into `users`; item: int64 [n], index into `items`; category: int64 [n], global.
         rating: float32 [n].
         split: uint8 [n], index into `SPLITS`.

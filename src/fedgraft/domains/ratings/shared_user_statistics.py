@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.domains.ratings.features import CLIP, USER_SHRINKAGE, Features, Known
-from fedgraft.domains.ratings.shards import Ids
+from fedgraft.domains.ratings.shards import UNNUMBERED, Ids
 from fedgraft.errors import WireError
 from fedgraft.wire.bits import count_bits, set_bits
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
@@ -162,12 +162,17 @@ def publish(known: Known, code: Code) -> Arrays:
     """A client's bits and bytes, about its users with known ratings."""
     _, _, item_bias = known.biases
     low, high = known.shard.scale
-    count = known.by_user.ratings
+    count, having = known.by_user.ratings, _having(known)
     total = np.bincount(known.user, known.centred - item_bias[known.item], known.users) / (high - low)
-    having = np.flatnonzero(count)
     present = np.zeros(int(known.shard.users[having].max(initial=-1)) + 1, dtype=np.uint8)
     present[known.shard.users[having]] = 1
     return {"users": np.packbits(present), "codes": code.encode(total[having] / count[having], count[having])}
+
+
+def _having(known: Known) -> NDArray[np.int64]:
+    """Users with known ratings, in the order of the numbers that clients have in common."""
+    having = np.flatnonzero(known.by_user.ratings)
+    return having[np.argsort(known.shard.users[having], kind="stable")]
 
 
 def check(published: Arrays, code: Code) -> None:
@@ -208,9 +213,10 @@ def combine(published: Mapping[int, Arrays], least: int, code: Code) -> dict[int
 
 
 def understand(known: Known, codes: Array, code: Code) -> Elsewhere:
-    """A client's reading of the server's answer; nothing if it never came."""
-    residual, ratings = np.zeros(known.users), np.zeros(known.users)
-    having = np.flatnonzero(known.by_user.ratings)
+    """A client's reading of the server's answer; nothing if it never came, or its users have no number in common."""
+    residual, ratings, having = np.zeros(known.users), np.zeros(known.users), _having(known)
+    if known.shard.users.min(initial=0) == UNNUMBERED:
+        return Elsewhere(residual, ratings)
     if len(codes) == code.width * len(having):
         residual[having], ratings[having] = code.decode(codes)
     elif len(codes):

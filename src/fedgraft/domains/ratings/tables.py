@@ -9,13 +9,16 @@ import numpy as np
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given, is_folder
 from fedgraft.domains.examples import NO_TIME, latest
+from fedgraft.domains.notes import tell
+from fedgraft.domains.ratings.common_users import with_numbers
 from fedgraft.domains.ratings.dealing import whole_shard
-from fedgraft.domains.ratings.shards import Ids, Ratings, RatingShard
+from fedgraft.domains.ratings.shards import UNNUMBERED, Ids, Ratings, RatingShard
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, WireError
 from fedgraft.wire.layouts import Array
+from fedgraft.wire.tokens import check_numbers
 
 RATINGS = Table(
     "ratings",
@@ -42,7 +45,7 @@ class Format:
     The lowest and highest rating there can be (`low`, `high`) are, where None, those in the data, with a note. A link
     with an end that has no rating is an "error", or is left out with a note ("drop"). Ratings to train on are in the
     order of their ids if `by_ids`, and of repeated ones the latest stands; else all are in that of rows, and the last
-    one does.
+    one does. Sites may match ids of users (`is_matched`) where there is no list of all.
     """
 
     owner: str
@@ -51,6 +54,7 @@ class Format:
     high: float | None = None
     unknown_trust: str = "drop"
     by_ids: bool = True
+    is_matched: bool = False
 
 
 def read_all(form: Format, ratings: Given, trust: Given | None, named: bool) -> Ratings:
@@ -185,13 +189,38 @@ def client_ratings(
     """
     if purpose.trains:
         _check_common(form, tables, task)
-        ratings = read_clients(form, tables["ratings"], tables.get("trust"), ("--data ratings", "--data trust"), True)
+        ratings = site_ratings(form, tables)
     else:
         ratings = read_clients(form, tables["data"], tables.get("trust"), ("--data", "--trust"))
     for name in COMMON_TABLES:
         if name in tables:
             ratings = _numbered(ratings, form, tables[name], name)
-    return whole_shard(ratings, purpose, by_hash=purpose.trains and purpose.split_seed is not None)
+    shard = whole_shard(ratings, purpose, by_hash=purpose.trains and purpose.split_seed is not None)
+    return _matched(shard, purpose) if form.is_matched else shard
+
+
+def site_ratings(form: Format, tables: Mapping[str, Given]) -> Ratings:
+    """Read a site's own ratings, to train on."""
+    return read_clients(form, tables["ratings"], tables.get("trust"), ("--data ratings", "--data trust"), True)
+
+
+def _matched(shard: RatingShard, purpose: Purpose) -> RatingShard:
+    """The shard with the numbers that its users have in common with others', as far as the purpose knows them."""
+    if not purpose.trains:
+        tell(["Users of these ratings have no numbers in common with other clients': nothing of them is known there."])
+        return with_numbers(shard, np.full(len(shard.users), UNNUMBERED))
+    if purpose.neighbours is None or (numbers := purpose.neighbours.addresses) is None:
+        return shard
+    if not numbers:
+        raise InputError(
+            "The ids of users were matched before this site was there, so that none of its users has a number: it can "
+            "take part in the next run."
+        )
+    try:
+        check_numbers(numbers, len(shard.users))
+    except WireError as error:
+        raise InputError(f"The server has sent what are no numbers of users: {error}.") from error
+    return with_numbers(shard, numbers["number"])
 
 
 def _check_common(form: Format, tables: Mapping[str, Given], task: Any) -> None:
@@ -200,12 +229,21 @@ def _check_common(form: Format, tables: Mapping[str, Given], task: Any) -> None:
             "The recipe must say data.low and data.high, the lowest and highest rating there can be: no site knows "
             "the ratings of the others."
         )
-    needed = {"users": task.embeddings or task.share != "nothing", "items": task.embeddings}
+    if form.is_matched and task.embeddings:
+        raise InputError(
+            "data.match must be left out with tables of embeddings (task.embeddings): these are numbered by files of "
+            "all users and all items."
+        )
+    if form.is_matched and "users" in tables:
+        raise InputError("--data users=FILE must be left out: data.match numbers users by what each site has.")
+    needed = {"users": task.embeddings or (task.share != "nothing" and not form.is_matched), "items": task.embeddings}
     for name, is_needed in needed.items():
         if is_needed and name not in tables:
-            why = "the model's tables are numbered" if task.embeddings else "clients tell of users (task.share)"
+            why, hint = "the model's tables are numbered", ""
+            if not task.embeddings:
+                why, hint = "clients tell of users (task.share)", " data.match = 'hashes' or 'psi' needs none."
             raise InputError(
-                f"--data {name}=FILE is missing: ids of all {name}, one file for all sites, by which {why}."
+                f"--data {name}=FILE is missing: ids of all {name}, one file for all sites, by which {why}.{hint}"
             )
 
 

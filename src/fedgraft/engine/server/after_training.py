@@ -49,7 +49,8 @@ class AfterTraining:
             raise BudgetError(f"budget.bytes = {budget} does not pay for asking clients what joins them.")
         state.failures["setup"] += len(failed)
         state.failing.update({str(client): reason for client, reason in failed.items()})
-        state.borders = {name: getattr(joined, name) for name in joined.__dataclass_fields__}
+        told = {name: getattr(joined, name) for name in joined.__dataclass_fields__}
+        state.borders = {name: array for name, array in told.items() if name != "weights" or len(array)}
 
     def within(self, state: RunState) -> Stopping:
         """Return the limits of the rounds: what smoothing may take is kept back of a byte budget."""

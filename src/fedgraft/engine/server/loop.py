@@ -7,7 +7,7 @@ It knows the contracts and names no method. It alone writes the states of method
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from fedgraft.engine.server.after_training import AfterTraining
 from fedgraft.engine.server.ahead import Ahead, ahead, kept_model
 from fedgraft.engine.server.arrivals import Arrivals, Arrived
 from fedgraft.engine.server.averaging import averaged
+from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.broadcast import Broadcast
 from fedgraft.engine.server.choosing import Choosing, Terms
 from fedgraft.engine.server.curve import note_scores
@@ -67,7 +68,7 @@ class Loop:
         merging: what counts of what arrives.
         dropout: who loses the connection.
         deadline_seconds: how long to wait for a client; None = for ever.
-        before: what it took before that clients read their data, (purpose, client, (bytes down, bytes up)).
+        before: what was done before.
     """
 
     def __init__(
@@ -81,23 +82,22 @@ class Loop:
         merging: Merging | None = None,
         dropout: Dropout | None = None,
         deadline_seconds: float | None = None,
-        before: Sequence[tuple[str, int, tuple[int, int]]] = (),
+        before: Beginning | None = None,
     ) -> None:
-        self._before = before
+        self._before = before or Beginning()
         self._plan, self._selector, self._stopping, self._evaluation = plan, selector, stopping, evaluation
         self._merging, self._dropout = merging or Merging(plan.sharing), dropout or Dropout()
         self._clients = tuple(runtime.clients())
         self._clock, self._devices = clock, clock.of(len(self._clients), plan.seed)
         self._choosing = Choosing(selector, plan.seed)
-        self.ledger = Ledger()
-        self._runtime = runtime
+        self._runtime, self.ledger = runtime, Ledger()
         guards = self._merging.safeguards
-        self._messenger = Messenger(plan, runtime, self.ledger, stopping.bytes, deadline_seconds, guards)
+        self._messenger = Messenger(plan, runtime, self.ledger, stopping.bytes, deadline_seconds, guards, self._before)
         self._after = AfterTraining(plan, self._messenger, self.ledger, stopping, evaluation)
 
     def start(self) -> RunState:
         """Round 0: who is there and how much each has. Raises `BudgetError` if nothing is left for a round after it."""
-        for purpose, client, sent in self._before:
+        for purpose, client, sent in self._before.charges:
             for direction, size in zip(DIRECTIONS, sent, strict=True):
                 self.ledger.charge(0, client, direction, purpose, size)
         set_up = self._messenger.set_up.run(self._clients)

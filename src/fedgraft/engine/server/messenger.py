@@ -15,6 +15,7 @@ from fedgraft.engine.allocator import give_back
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan, split_sampler
 from fedgraft.engine.server.ahead import Ahead, Reports
+from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, check_finite, halo_bytes
 from fedgraft.engine.server.halo_exchange import HaloExchange
 from fedgraft.engine.server.ledger import Ledger
@@ -62,6 +63,7 @@ class Messenger:
         budget_bytes: the run's byte budget; 0 = none.
         deadline_seconds: how long to wait for a client; None = for ever.
         safeguards: how much clients may publish.
+        before: what was done before.
     """
 
     def __init__(
@@ -72,12 +74,13 @@ class Messenger:
         budget_bytes: int,
         deadline_seconds: float | None,
         safeguards: Safeguards,
+        before: Beginning,
     ) -> None:
         self._plan = plan
         self._exchange = Exchange(plan, runtime, ledger, deadline_seconds)
         self._halo = HaloExchange(plan, self._exchange)
         self.limits = Limits(plan)
-        self.set_up = SetUp(plan, self._exchange, self.limits, ledger, budget_bytes, safeguards)
+        self.set_up = SetUp(plan, self._exchange, self.limits, ledger, budget_bytes, safeguards, before)
         self.smoothing = SmoothingExchange(plan, self._exchange, self.limits, safeguards.hello_bytes)
         self.scorer = Scorer(plan, self._exchange, self._halo)
 

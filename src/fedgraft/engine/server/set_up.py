@@ -1,5 +1,6 @@
 """Round 0: every client says how much data it has and publishes statistics; the server answers with combined ones."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +11,7 @@ from fedgraft import wire
 from fedgraft.contracts import randomness
 from fedgraft.contracts.staged_statistics import StagedTask, of_stage
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.exchange import Exchange, Replies, check_finite
 from fedgraft.engine.server.halo_exchange import halos_of
 from fedgraft.engine.server.ledger import Ledger
@@ -19,6 +21,7 @@ from fedgraft.errors import AllClientsFailedError, BudgetError, ClientError, Wir
 from fedgraft.wire import Message, expansion
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout
 
+LOG = logging.getLogger("fedgraft.engine.server.set_up")
 LARGEST_PUBLISHED = 2.0**60
 """Of numbers that clients publish, such as features: sums and products of many stay finite."""
 
@@ -38,13 +41,21 @@ class SetUpResult:
 class SetUp:
     """The messages before the first round, at most so many bytes each by `limits`; the ledger is charged with them.
 
-    `budget_bytes` is the run's byte budget; 0 = none. `safeguards` say how much clients may publish, each and together.
+    `budget_bytes` is the run's byte budget; 0 = none. `safeguards` say how much clients may publish, each and together,
+    and what was done `before` of which nodes of others.
     """
 
     def __init__(
-        self, plan: Plan, exchange: Exchange, limits: Limits, ledger: Ledger, budget_bytes: int, safeguards: Safeguards
+        self,
+        plan: Plan,
+        exchange: Exchange,
+        limits: Limits,
+        ledger: Ledger,
+        budget_bytes: int,
+        safeguards: Safeguards,
+        before: Beginning,
     ) -> None:
-        self._plan, self._exchange, self._limits = plan, exchange, limits
+        self._plan, self._exchange, self._limits, self._before = plan, exchange, limits, before
         self._ledger, self._budget_bytes, self._safeguards = ledger, budget_bytes, safeguards
 
     def run(self, clients: Sequence[int]) -> SetUpResult:
@@ -74,11 +85,19 @@ class SetUp:
                 try:
                     arrays = self._decoded(message.arrays, self._plan.statistics_layout)
                     self._plan.publishing.check(arrays)
+                    self._check_named(client, arrays)
                     published[client] = arrays
                 except (WireError, ClientError) as error:
                     refused[client] = printable(str(error))
                 refused |= self._too_much(published)
         return published, refused
+
+    def _check_named(self, client: int, arrays: Arrays) -> None:
+        """Raise `WireError` where a client names nodes of others that none of its edges was joined to."""
+        for named in self._plan.naming.named(arrays) if self._plan.naming else ():
+            if reason := self._before.misfit(client, named):
+                LOG.warning("Client %d takes no part: it %s.", client, reason)
+                raise WireError(reason)
 
     def _decoded(self, coded: Arrays, layout: Layout) -> Arrays:
         """What a client published, of a layout, sound so far. Raises `WireError` and `ClientError`."""

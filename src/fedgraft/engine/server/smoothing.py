@@ -8,8 +8,10 @@ where both of its ends tell of it: nobody learns of a node that its owner has no
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft import wire
@@ -23,6 +25,8 @@ from fedgraft.errors import WireError, printable
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Array, Arrays, Layout
 
+Doubles: TypeAlias = NDArray[np.float64]
+
 
 @dataclass(frozen=True, eq=False)
 class Joined:
@@ -33,12 +37,14 @@ class Joined:
         sizes: int64 [clients], how many of them are in its border.
         pointers: int64 [rows + 1], of a CSR of edges between rows; rows are nodes of borders, client by client.
         senders: int64 [edges], its columns; every edge both ways.
+        weights: float64 [edges], as its receiver says; none where nobody tells weights, and all edges count alike.
     """
 
     own: Indices
     sizes: Indices
     pointers: Indices
     senders: Indices
+    weights: Doubles = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, borders: Mapping[int, Border], clients: int) -> "Joined":
@@ -51,16 +57,29 @@ class Joined:
         nodes = np.concatenate([first[client] + border.nodes for client, border in sorted(borders.items())])
         receiver = np.repeat(np.arange(rows), np.concatenate([border.counts for border in in_order]))
         owner, place = (np.concatenate([getattr(border, name) for border in in_order]) for name in ("owner", "place"))
+        weight = np.concatenate([_weights(border) for border in in_order])
         there = np.flatnonzero(owner < clients)
         there = there[place[there] < own[owner[there]]]
         receiver, wanted = receiver[there], first[owner[there]] + place[there]
         sender = np.minimum(np.searchsorted(nodes, wanted), max(rows - 1, 0))
         match = nodes[sender] == wanted if rows else np.zeros(0, bool)
-        receiver, sender = receiver[match], sender[match]
+        receiver, sender, weight = receiver[match], sender[match], weight[there][match]
         both = np.isin(receiver * rows + sender, sender * rows + receiver)
-        edges = sparse.csr_matrix((np.ones(int(both.sum()), bool), (receiver[both], sender[both])), shape=(rows, rows))
+        edges = sparse.csr_matrix((weight[both], (receiver[both], sender[both])), shape=(rows, rows))
         edges.sort_indices()
-        return cls(own, sizes, edges.indptr.astype(np.int64), edges.indices.astype(np.int64))
+        told = any(border.weight is not None for border in in_order)
+        weights = {"weights": edges.data} if told else {}
+        return cls(own, sizes, edges.indptr.astype(np.int64), edges.indices.astype(np.int64), **weights)
+
+    def fits(self, clients: int) -> bool:
+        """Return whether that is what borders of so many clients may be."""
+        rows, edges = len(self.pointers) - 1, len(self.senders)
+        alike = len(self.own) == len(self.sizes) == clients and self.sizes.sum() == rows
+        counted = alike and (self.sizes >= 0).all() and (self.sizes <= self.own).all()
+        listed = counted and self.pointers[0] == 0 and (np.diff(self.pointers) >= 0).all()
+        among = listed and self.pointers[-1] == edges and ((self.senders >= 0) & (self.senders < rows)).all()
+        weighs = len(self.weights) in (0, edges) and ((self.weights > 0) & np.isfinite(self.weights)).all()
+        return bool(among and weighs)
 
     @cached_property
     def starts(self) -> Indices:
@@ -75,12 +94,18 @@ class Joined:
     def means(self, rows: Array, known: Array) -> tuple[Array, Array]:
         """Return the mean of each row's known neighbours, float64 [rows, width], and bool [rows], whether it has any.
 
-        Whole numbers add up to the same sums in any order, so that the means are the same on every machine.
+        Whole numbers add up to the same sums in any order, so that the means are the same on every machine; of weights
+        those of a row are added one after the other.
         """
-        edges = sparse.csr_matrix((np.ones(len(self.senders)), self.senders, self.pointers), shape=(len(rows),) * 2)
+        weights = self.weights if len(self.weights) else np.ones(len(self.senders))
+        edges = sparse.csr_matrix((weights, self.senders, self.pointers), shape=(len(rows),) * 2)
         count = edges @ known.astype(np.float64)
         total = edges @ (rows.astype(np.float64) * known[:, None])
-        return total / np.maximum(count, 1)[:, None], count > 0
+        return total / np.where(count > 0, count, 1)[:, None], count > 0
+
+
+def _weights(border: Border) -> Doubles:
+    return np.ones(len(border.place)) if border.weight is None else border.weight.astype(np.float64)
 
 
 @dataclass(frozen=True)

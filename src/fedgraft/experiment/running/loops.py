@@ -5,6 +5,7 @@ from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
 from fedgraft.contracts import RefiningSharing, Runtime
+from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.refining import Refining
@@ -18,7 +19,7 @@ def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | 
     step = ServerStep(plan, optimizer) if optimizer else None
     refining = Refining(plan) if isinstance(plan.sharing, RefiningSharing) else None
     begun = {"statistics": experiment.agreement, "matching": experiment.matching}
-    before = [(purpose, client, sent) for purpose, each in begun.items() for client, sent in each.items()]
+    charges = [(purpose, client, sent) for purpose, each in begun.items() for client, sent in each.items()]
     return Loop(
         plan=plan,
         selector=experiment.selector,
@@ -29,7 +30,7 @@ def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | 
         merging=Merging(plan.sharing, experiment.aggregation, experiment.safeguards, step, refining),
         dropout=experiment.dropout,
         deadline_seconds=deadline_seconds,
-        before=before,
+        before=Beginning(charges, experiment.joined),
     )
 
 

@@ -32,6 +32,7 @@ from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.wire.buffers import DTYPES
 from fedgraft.wire.layouts import Array, Tree
+from fedgraft.wire.masking import Masks
 
 LOG = logging.getLogger("fedgraft.data")
 SUFFIX: Final = ".data"
@@ -168,24 +169,31 @@ def published_at(
 
 
 def claimed_at(
-    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: Neighbours | None, secret: bytes
+    experiment: Experiment,
+    data: Sequence[str],
+    number: int,
+    name: str,
+    neighbours: Neighbours | None,
+    secret: bytes,
+    masks: Masks | None = None,
 ) -> bytes | None:
     """Return what a client at its site tells of its edges to others, packed, by the `secret` of all sites.
 
-    None where there are none to tell of, as of a file of `fedgraft shard`. Arguments as `client_at`.
+    Behind `masks` where it has some. None where there are none to tell of, as of a file of `fedgraft shard`. Other
+    arguments as `client_at`.
     """
     site = experiment.data
     if not isinstance(site, MatchedData) or not site.matches or Path(data[0]).suffix == SUFFIX:
         return None
     if not secret:
         raise InputError(
-            "data.source_client and data.target_client need the secret that all sites have in common: this node's "
-            "folder lacks it; make the federation again with 'fedgraft federation init'."
+            "Sites that match ids need the secret that all sites have in common: this node's folder lacks it; make the "
+            "federation again with 'fedgraft federation init'."
         )
     purpose = Purpose(name, number, experiment.seed, trains=True, neighbours=neighbours)
     with without_notes():  # they are told where data are read for training
         claims = site.claims_at(experiment.plan.task, _site_tables(site, data, name), purpose, secret)
-    return wire.pack({**claims})
+    return wire.pack({**(masks.claims(claims) if masks else claims)})
 
 
 def common_tables(experiment: Experiment, data: Sequence[str]) -> dict[str, bytes]:

@@ -1,21 +1,50 @@
-"""Matching of edges between clients: what it takes where all data are here, and the server's part of it at sites."""
+"""Matching of ids that several clients name: what it takes where all data are here, and the server's part at sites."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts.data import Neighbours
 from fedgraft.contracts.matching import MatchedData
+from fedgraft.contracts.values import Halo
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.storage import disk
 from fedgraft.wire.layouts import Arrays
-from fedgraft.wire.tokens import check_claims, matched
+from fedgraft.wire.masking import (
+    ORDER,
+    check_answer,
+    check_masked,
+    check_names_masked,
+    matched_masked,
+    numbered_masked,
+    order_for,
+)
+from fedgraft.wire.tokens import check_claims, check_names, matched, numbered
+
+Ask: TypeAlias = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
+"""Has clients mask points, and returns what they answer, {client: packed}."""
+
+
+class _Way(NamedTuple):
+    """How claims are checked, (claims, client, how many clients), and joined, (claims, answers of who masks them)."""
+
+    check: Callable[[Arrays, int, int], None]
+    joined: Callable[[Mapping[int, Arrays], Mapping[int, Arrays]], dict[int, Arrays]]
+
+
+_WAYS: Final = {
+    (False, False): _Way(check_claims, lambda claims, answers: matched(claims)),
+    (False, True): _Way(lambda names, client, clients: check_names(names), lambda names, answers: numbered(names)),
+    (True, False): _Way(check_masked, matched_masked),
+    (True, True): _Way(lambda names, client, clients: check_names_masked(names), numbered_masked),
+}
+"""By whether they are masked, and whether things are claimed, which get numbers, or edges."""
 
 CLAIMED: Final = "claimed"
 """What a site calls, of what it says of itself, its edges to others."""
@@ -31,24 +60,70 @@ def matched_here(experiment: Experiment) -> Experiment:
 
 
 def matched_at_sites(
-    experiment: Experiment, claimed: Mapping[int, bytes], clients: int
+    experiment: Experiment, claimed: Mapping[int, bytes], clients: int, ask: Ask = lambda orders: {}
 ) -> tuple[Experiment, dict[int, bytes]]:
     """Return the experiment with what matching took, and what each of so many clients is told, packed.
 
     `claimed` is what clients have told of their edges, packed. Who has told nothing is told that nothing was joined.
-    Raises `InputError` for what no client can have claimed.
+    Where claims are masked, `ask` has the other sides mask them, too. Raises `InputError` for what no client can have
+    claimed or answered.
     """
-    claims: dict[int, Arrays] = {}
-    for client, each in claimed.items():
-        try:
-            claims[client] = _arrays(each)
-            check_claims(claims[client], client, clients)
-        except WireError as error:
-            raise InputError(f"Client {client} has told what are no edges to others: {error}.") from error
-    told = {client: wire.pack({**addresses}) for client, addresses in matched(claims).items()}
-    sizes = {client: (len(told[client]), len(each)) for client, each in claimed.items()}
+    data = experiment.data
+    kind = (data.is_private, data.is_numbered) if isinstance(data, MatchedData) else (False, False)
+    check, joined = _WAYS[kind]
+    what = "users" if kind[1] else "edges to others"
+    claims = _checked(claimed, what, lambda client, arrays: check(arrays, client, clients))
+    orders: dict[int, bytes] = {}
+    answered: Mapping[int, bytes] = {}
+    answers: Mapping[int, Arrays] = {}
+    if kind[0]:
+        points = {client: order_for(client, claims, clients) for client in claims}
+        orders = {client: wire.pack({**each}) for client, each in points.items()}
+        answered = {client: each for client, each in ask(orders).items() if client in orders}
+        answers = _checked(answered, what, lambda client, arrays: check_answer(arrays, points[client]))
+    told = {client: wire.pack({**each}) for client, each in joined(claims, answers).items()}
+    sizes = {
+        client: (len(told[client]) + len(orders.get(client, b"")), len(each) + len(answered.get(client, b"")))
+        for client, each in claimed.items()
+    }
     nothing = dict.fromkeys(range(clients), wire.pack({}))
     return replace(experiment, matching=sizes), {**nothing, **told}
+
+
+def _checked(packed: Mapping[int, bytes], what: str, check: Callable[[int, Arrays], None]) -> dict[int, Arrays]:
+    """What clients have sent, such as their edges to others. Raises `InputError` for what does not pass."""
+    checked: dict[int, Arrays] = {}
+    for client, each in packed.items():
+        try:
+            checked[client] = _arrays(each)
+            check(client, checked[client])
+        except WireError as error:
+            raise InputError(f"Client {client} has told what are no {what}: {error}.") from error
+    return checked
+
+
+def joined_nodes(told: Mapping[int, bytes]) -> dict[int, Halo]:
+    """Return {client: the nodes of others that its edges were joined to}, of what clients were told."""
+    joined = {}
+    for client, each in told.items():
+        addresses = _arrays(each)
+        owner, place = (addresses.get(name, np.zeros(0, np.int64)).astype(np.int64) for name in ("owner", "place"))
+        joined[client] = Halo(owner[owner >= 0], place[owner >= 0])
+    return joined
+
+
+def order_in(told: bytes) -> Arrays | None:
+    """Return the points that a client is to mask; None where it is told something else.
+
+    Raises `InputError` for what no server can have told.
+    """
+    if not told:
+        return None
+    try:
+        arrays = _arrays(told)
+    except WireError as error:
+        raise InputError(f"The server has sent something that is no answer to edges to others: {error}.") from error
+    return arrays if arrays.keys() == ORDER.names else None
 
 
 def neighbours_of(clients: tuple[str, ...], told: bytes) -> Neighbours:

@@ -4,20 +4,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from fedgraft import wire
 from fedgraft.contracts.data import Neighbours
+from fedgraft.contracts.matching import MatchedData
+from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.agreeing import is_unsaid
 from fedgraft.experiment.storage.client_files import claimed_at, client_at, common_tables, published_at
 from fedgraft.experiment.storage.data_notes import without_notes
-from fedgraft.experiment.storage.matching import CLAIMED, neighbours_of
+from fedgraft.experiment.storage.matching import CLAIMED, neighbours_of, order_in
 from fedgraft.experiment.storage.provenance import versions
-from fedgraft.wire.layouts import Tree
+from fedgraft.wire.layouts import Arrays, Tree
+from fedgraft.wire.masking import Masks
 
 PUBLISHED: Final = "published"
 """What a site calls, of what it says of itself, that by which all agree on how data are read."""
 AGREED: Final = {
     "data": ("transforms", "features"),
-    "task": ("features", "edge_features", "sparse", "classes", "class_names", "metapaths", "judged", "rare"),
+    "task": (
+        "features",
+        "edge_features",
+        "edge_weights",
+        "sparse",
+        "classes",
+        "class_names",
+        "metapaths",
+        "judged",
+        "rare",
+    ),
 }
 """Options of sections on which clients agree as a run begins, where the recipe does not say them."""
 
@@ -34,6 +48,7 @@ class Site:
         digest: fingerprint of its data, once they are read.
         clients: names of all clients, in the order of their numbers.
         secret: that all sites have in common and the server has not; b"" = none.
+        own_secret: that this site alone has, of its masks; b"" = none.
         neighbours: what is known of the others.
     """
 
@@ -44,6 +59,7 @@ class Site:
     digest: str = ""
     clients: tuple[str, ...] = ()
     secret: bytes = field(default=b"", repr=False)
+    own_secret: bytes = field(default=b"", repr=False)
     neighbours: Neighbours | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -58,19 +74,23 @@ class Site:
         with without_notes():  # they are of what all agree on
             self.own.agreed_from({self.number: published}, at_sites=True)
 
-    def read(self, recipe: bytes, told: bytes = b"") -> tuple[Any, Mapping[str, Tree]]:
+    def read(self, recipe: bytes, told: bytes = b"", run: str = "") -> tuple[Any, Mapping[str, Tree]]:
         """Return the data for what a server runs, and what to say of oneself.
 
         There are no data until clients have agreed on how they are read, and edges between them are joined: what this
-        one publishes and claims is said then. `told` is what the server has made of claims; b"" for nothing yet. Raises
-        `InputError` for data that do not fit.
+        one publishes and claims is said then, and hashes of others' points that it has masked. `told` is what the
+        server has made of claims, or such points; b"" for nothing yet. `run` is the run's name. Raises `InputError` for
+        data that do not fit.
         """
         theirs, own = Experiment.from_toml(recipe.decode(errors="replace"), "The server's recipe"), self.own
         if theirs.agreement_known and not own.agreement_known:
             own = _reading(own, theirs)
         about: dict[str, Tree] = {"name": self.name, "tables": dict(common_tables(own, self.data)), **versions()}
-        self.neighbours = neighbours_of(self.clients, told)
-        said = {PUBLISHED: self._published(own), CLAIMED: None if told else self._claimed(own)}
+        order = order_in(told)
+        self.neighbours = neighbours_of(self.clients, told if order is None else b"")
+        masks = Masks(self.own_secret, run) if _is_private(own) else None
+        claims = self._claimed(own, masks) if not told else None
+        said = {PUBLISHED: self._published(own), CLAIMED: self._answered(masks, order) if order else claims}
         if open_ones := {name: each for name, each in said.items() if each is not None}:
             return None, {**about, **open_ones}
         shard, self.digest = client_at(own, self.data, self.number, self.name, self.neighbours)
@@ -79,8 +99,21 @@ class Site:
     def _published(self, own: Experiment) -> bytes | None:
         return published_at(own, self.data, self.number, self.name, self.neighbours)
 
-    def _claimed(self, own: Experiment) -> bytes | None:
-        return claimed_at(own, self.data, self.number, self.name, self.neighbours, self.secret)
+    def _claimed(self, own: Experiment, masks: Masks | None = None) -> bytes | None:
+        return claimed_at(own, self.data, self.number, self.name, self.neighbours, self.secret, masks)
+
+    def _answered(self, masks: Masks | None, order: Arrays) -> bytes:
+        """Hashes of others' points, masked, packed."""
+        if masks is None:
+            raise InputError("The server has sent points to mask, which data.match = 'psi' alone has a site do.")
+        try:
+            return wire.pack({**masks.answer(order, self.number, len(self.clients))})
+        except WireError as error:
+            raise InputError(f"The server has sent what are no points of others' edges: {error}.") from error
+
+
+def _is_private(experiment: Experiment) -> bool:
+    return isinstance(experiment.data, MatchedData) and experiment.data.is_private
 
 
 def _reading(own: Experiment, theirs: Experiment) -> Experiment:

@@ -19,6 +19,7 @@ from fedgraft.engine.server.ahead import kept_model
 from fedgraft.engine.server.halo_store import HaloStore
 from fedgraft.engine.server.ledger import DIRECTIONS, LATER, PURPOSES
 from fedgraft.engine.server.run_state import AFTER_STEPS, FAILURES, RunState, kinds_of
+from fedgraft.engine.server.smoothing import Joined
 from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.experiment.storage.folder_check import ROWS, memory_of
 from fedgraft.wire.layouts import Array, Layout
@@ -298,15 +299,12 @@ def _check_smoothing(state: RunState, plan: Plan) -> None:
         _demand(plan.smoothing is not None, "state.smoothed is of another task")
     if not state.borders:
         return
-    _check_record(state.borders, dict.fromkeys(("own", "sizes", "pointers", "senders"), Array), "state.borders")
+    weights = {"weights": np.float64} if "weights" in state.borders else {}
+    told = {**dict.fromkeys(("own", "sizes", "pointers", "senders"), np.int64), **weights}
+    _check_record(state.borders, dict.fromkeys(told, Array), "state.borders")
     for name, array in state.borders.items():
-        _demand(array.dtype == np.int64 and array.ndim == 1, f"state.borders.{name} is {_described(array)}")
-    own, sizes, pointers, senders = (state.borders[name] for name in ("own", "sizes", "pointers", "senders"))
-    rows, clients = len(pointers) - 1, len(state.profiles)
-    fits = len(own) == len(sizes) == clients and (sizes >= 0).all() and (sizes <= own).all() and sizes.sum() == rows
-    fits = fits and pointers[0] == 0 and (np.diff(pointers) >= 0).all() and pointers[-1] == len(senders)
-    fits = fits and senders.min(initial=0) >= 0 and senders.max(initial=-1) < rows
-    _demand(bool(fits), "state.borders do not fit")
+        _demand(array.dtype == told[name] and array.ndim == 1, f"state.borders.{name} is {_described(array)}")
+    _demand(Joined(**state.borders).fits(len(state.profiles)), "state.borders do not fit")
 
 
 # --- types ------------------------------------------------------------------------------------------------------------

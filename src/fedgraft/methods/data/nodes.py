@@ -77,8 +77,10 @@ class Nodes(
         source_client: column of `edges`, the name of the client whose node the source is, empty for the one whose table
             it is; or "auto": whoever has the id. "" (default) = as `target_client` says.
         target_client: the same of the target. With neither (default) edges at sites are inside clients. With one of
-            them an edge between clients counts where both list it, and is else left out, with a note. At a site ids
-            are matched by keyed hashes, which the server cannot read.
+            them an edge between clients counts where both list it, and is else left out, with a note.
+        match: how sites then match ids, which the server learns in neither way: "hashes" (default), keyed by a secret
+            of all sites, by which who has it and the hashes can try ids; or "psi", private set intersection, in which
+            nobody can try ids by himself, for more bytes. Both join the same edges.
         clients: over how many nodes are dealt that name no client; 0 (default) = as many as the data name, or 10.
         partition: how they are: "iid", "dirichlet" or "louvain", as of the data set `pyg_nodes`.
         alpha: of "dirichlet", > 0.
@@ -105,6 +107,7 @@ class Nodes(
     target: str = "target"
     source_client: str = ""
     target_client: str = ""
+    match: Literal["hashes", "psi"] = "hashes"
     clients: int = 0
     partition: Literal["iid", "dirichlet", "louvain"] = "iid"
     alpha: float = 0.5
@@ -114,6 +117,9 @@ class Nodes(
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
+        require_one_of("Nodes.match", self.match, ("hashes", "psi"))
+        if self.is_private and not self.matches:
+            raise InputError("Nodes.match = 'psi' needs Nodes.source_client or Nodes.target_client, which match ids.")
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self.check_scaling()
         self.check_edges()
@@ -157,6 +163,11 @@ class Nodes(
     def matches(self) -> bool:
         """Whether ids at borders are matched."""
         return bool(self.borders)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether by private set intersection."""
+        return self.match == "psi"
 
     @property
     def matching(self) -> Mapping[int, tuple[int, int]]:
@@ -205,7 +216,7 @@ class Nodes(
                 nodes, edges = tables_of_file(Path(str(nodes)), self.names())
             columns = partial(self.read_columns, owner="Nodes")
             names, numbers = self.names(), self._are_numbers
-            form = numbers, columns, self.unknowns, self.by_ids, self.borders, self.edge_reader()
+            form = numbers, columns, self.unknowns, self.by_ids, self.borders, self.is_private, self.edge_reader()
             return reading.read_nodes(nodes, edges, names, "Nodes", *form)
         data, where = self.nodes, "Nodes.nodes"
         if isinstance(data, str | Path):

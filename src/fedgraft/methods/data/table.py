@@ -1,27 +1,31 @@
 """Your own ratings, from CSV or Parquet files or DataFrames."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
+from fedgraft.contracts.matching import MatchedData
 from fedgraft.contracts.table_files import Given, columns_of, is_folder, is_table
 from fedgraft.domains.ratings import tables as reading
+from fedgraft.domains.ratings.common_users import bytes_of, names_of, numbered_alike
 from fedgraft.domains.ratings.dealing import make_shards
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
 from fedgraft.domains.tables import schema
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.wire.layouts import Arrays
 
 USUAL = 10
 """Clients, where neither the data nor the user says how many."""
 
 
 @dataclass(frozen=True)
-class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard]):
+class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard], MatchedData[RatingShard]):
     """Own ratings: a table with columns for user, item, rating, and category or client; trust links if there are any.
 
     Source: none. Differs: ratings are split by the hash of user and item, so that each keeps its split as the table
@@ -29,7 +33,8 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
     Ids and names are kept as text ("007" stays "007"). A client is named by the column `client`, or is one file of a
     folder (named after it), or is dealt whole categories; without a column of these, whole items. At a site: `ratings`
     and perhaps `trust` of its own; the recipe says `low` and `high`. Where users or items are numbered, `users` or
-    `items` list the ids of all sites, in a column named as that of the ratings: the same file everywhere.
+    `items` list the ids of all sites, in a column named as that of the ratings: the same file everywhere. With `match`
+    no site has a list of all users.
 
     Args:
         ratings: path of a .csv or .parquet file, of a folder of such files, or a DataFrame; one row per rating.
@@ -51,6 +56,10 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
             categories.
         partition: "average", "skewed" or "extreme", how unequally categories are dealt; or "given", clients as the data
             name them; "auto" (default) is "given" where they do and `clients` is not said, else "average".
+        match: how sites find out which users others have, too, whom the server learns in neither way: "hashes", keyed
+            by a secret of all sites, by which who has it and the hashes can try ids; or "psi", private set
+            intersection, in which nobody can try ids by himself, for more bytes. "" (default) = by a file of all users
+            that all have. For data that name the clients.
     """
 
     task: ClassVar[str] = "rating"
@@ -75,10 +84,12 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
     high: float | None = None
     clients: int | None = None
     partition: str = "auto"
+    match: Literal["", "hashes", "psi"] = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_of("Table.partition", self.partition, ("auto", *PARTITIONS, "given"))
+        require_one_of("Table.match", self.match, ("", "hashes", "psi"))
         require_one_of("Table.unknown_trust", self.unknown_trust, ("error", "drop"))
         require(self.clients is None or self.clients >= 1, "Table.clients", "at least 1, or left out", self.clients)
         self.check_split()
@@ -99,11 +110,39 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
         ratings, partition = self.read(), self._partition()
         most = ratings.items if ratings.categories == 1 else ratings.categories
         clients = min(USUAL, most) if self.clients is None and partition != "given" else self.clients
-        return make_shards(ratings, clients, partition, seed, self.split_seed_of(seed))
+        shards = make_shards(ratings, clients, partition, seed, self.split_seed_of(seed))
+        return numbered_alike(shards) if self.matches else shards
+
+    @property
+    def matches(self) -> bool:
+        """Whether ids of users are matched."""
+        return bool(self.match)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether by private set intersection."""
+        return self.match == "psi"
+
+    @property
+    def is_numbered(self) -> bool:
+        """True: users are numbered."""
+        return True
+
+    @property
+    def matching(self) -> Mapping[int, tuple[int, int]]:
+        """What that takes, {client: (bytes down, bytes up)}."""
+        return bytes_of(self.read(), self.is_private)
+
+    def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
+        """Return what a site tells of its users."""
+        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust, self.by_ids)
+        return names_of(np.asarray(reading.site_ratings(form, tables).user_ids), secret)
 
     def read(self) -> Ratings:
         """Read the whole table, before it is partitioned."""
         named = self._partition() == "given"
+        if self.matches and not named:
+            raise InputError("Table.match needs ratings that name their clients: a column Table.client, or a folder.")
         if not named and is_folder(self.ratings):
             raise InputError(
                 f"Table.ratings = {str(self.ratings)!r} is a folder, where each file is a client: "
@@ -116,6 +155,7 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
         """Read one client's ratings, with the columns and the scale of the run's table; clients are not read."""
         scale = (self.low, self.high) if purpose.trains else self._scale()
         form = reading.Format("Table" if purpose.trains else "data", self.names(), *scale, by_ids=self.by_ids)
+        form = replace(form, is_matched=self.matches)
         return reading.client_ratings(form, tables, self.splitting(purpose), task)
 
     def _partition(self) -> str:

@@ -1,17 +1,20 @@
-"""GAT: attention over neighbours, scored from both ends and from transition probabilities."""
+"""GAT: attention over neighbours, scored from both ends and from what edges carry."""
 
 import itertools
 from dataclasses import dataclass
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import EdgeEncoder
+from fedgraft.contracts.encoder import EdgeEncoder, EdgeLayeredEncoder
 from fedgraft.contracts.plain import PlainEdgeEncoder
 from fedgraft.errors import require, require_options
-from fedgraft.nn.layers import linear, normal
-from fedgraft.nn.propagate import GraphView, end_sums, spmm
+from fedgraft.nn import edge_attention
+from fedgraft.nn.edge_attention import Ends, attention
+from fedgraft.nn.layers import MakeLinear, linear, normal
+from fedgraft.nn.propagate import Block, GraphView, Sparse, States, end_sums, spmm
 
 _ENCODER = '''
 class Attention(MessagePassing):
@@ -52,15 +55,18 @@ class Encoder(nn.Module):
 
 
 @dataclass(frozen=True)
-class GAT(EdgeEncoder, PlainEdgeEncoder):
-    """GAT: attention over neighbours, scored from both ends and from transition probabilities.
+class GAT(EdgeEncoder, EdgeLayeredEncoder, PlainEdgeEncoder):
+    """GAT: attention over neighbours, scored from both ends and from what edges carry.
 
     Layer: e_uv = leaky_relu(a . W h_u + b . W h_v + c . z_uv); the message of v is (1 + d . z_uv) W h_v, weighted by
-    the softmax of e over u's neighbours; heads are concatenated, and a linear map of h_u is added.
+    the softmax of e over u's edges; heads are concatenated, and a linear map of h_u is added. z are columns of edges;
+    in the task `rating` transition probabilities, for which c and d begin at zero. Edges of the same two nodes each
+    have a score; which way an edge goes does not matter.
 
     Source: Velickovic et al., ICLR 2018; with edge features as FedACS (Xu et al., IEEE TMC 2025), Eq. (1)-(2).
     Differs: scores are clamped to [-score_limit, score_limit] instead of being shifted by their maximum per node, which
-        needs no pass over segments and is exact within that range; FedACS does not say how z enters.
+        needs no pass over segments and is exact within that range; FedACS does not say how z enters. Outputs that heads
+        do not divide, such as classes, are means over heads, each as wide.
 
     Args:
         hidden: width of the inner layers, a multiple of `heads` (FedACS: 32).
@@ -71,6 +77,8 @@ class GAT(EdgeEncoder, PlainEdgeEncoder):
         score_limit: > 0; exp(8) keeps sums of thousands of neighbours well within float32.
     """
 
+    stochastic: ClassVar[bool] = False
+    reads_direction: ClassVar[bool] = False
     plain_imports: ClassVar[tuple[str, ...]] = (
         "from torch_geometric.nn import MessagePassing",
         "from torch_geometric.utils import softmax",
@@ -92,9 +100,15 @@ class GAT(EdgeEncoder, PlainEdgeEncoder):
         require_options(self, "GAT", slope="in [0, 1)", score_limit="> 0")
 
     @property
-    def width(self) -> int:
-        """Int, the width of an embedding."""
-        return self.embedding
+    def widths(self) -> tuple[int, ...]:
+        """Tuple of int, the width of each layer."""
+        return (*(self.hidden,) * (self.layers - 1), self.embedding)
+
+    def edge_convolution(
+        self, inputs: int, outputs: int, edge_width: int, g: torch.Generator, make: MakeLinear = linear
+    ) -> nn.Module:
+        """One layer over listed edges."""
+        return Convolution(self, inputs, outputs, edge_width, g, make)
 
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
         """Return the stack of layers."""
@@ -107,7 +121,7 @@ class GAT(EdgeEncoder, PlainEdgeEncoder):
         return _ENCODER.format(widths=self._widths(node_width), edge_width=edge_width, **options)
 
     def _widths(self, node_width: int) -> list[int]:
-        return [node_width, *[self.hidden] * (self.layers - 1), self.embedding]
+        return [node_width, *self.widths]
 
 
 class Layers(nn.Module):
@@ -159,3 +173,55 @@ class Attention(nn.Module):
             outputs.append(spmm(scaled[head], mapped[:, head].contiguous(), view.graph) / total)
         mixed: Tensor = torch.cat(outputs, 1) + self.own(state)
         return mixed
+
+
+class Convolution(nn.Module):
+    """One layer of `GAT` over the edges of a block."""
+
+    def __init__(
+        self, options: GAT, inputs: int, outputs: int, edge_width: int, g: torch.Generator, make: MakeLinear
+    ) -> None:
+        super().__init__()
+        self.options, heads = options, options.heads
+        self._joins = outputs % heads == 0
+        width = outputs // heads if self._joins else outputs
+        self.linear = make(inputs, heads * width, g)
+        self.own = make(inputs, outputs, g, bias=False)
+        self.receiver = normal(heads, width, std=0.1, g=g)
+        self.sender = normal(heads, width, std=0.1, g=g)
+        self.edge_score = normal(heads, edge_width, std=0.1, g=g) if edge_width else None
+        self.edge_scale = normal(heads, edge_width, std=0.1, g=g) if edge_width else None
+
+    def forward(self, state: States, block: Block) -> Tensor:
+        """Return float32 [receivers, outputs]."""
+        heads, limit, ends = self.options.heads, self.options.score_limit, ends_of(block)
+        mapped = self.linear(state)
+        values = _headed(mapped, heads)
+        received, sent = _headed(block.own(mapped), heads) @ self.receiver[:, :, None], values @ self.sender[:, :, None]
+        scores = edge_attention.end_sums(received[:, :, 0], sent[:, :, 0], ends)
+        columns = None if block.edges is None or not block.edges.values.shape[1] else block.edges.values.t()
+        scaling = None
+        if columns is not None and self.edge_score is not None and self.edge_scale is not None:
+            scores, scaling = scores + self.edge_score @ columns, 1 + self.edge_scale @ columns
+        scores = nn.functional.leaky_relu(scores, self.options.slope).clamp(-limit, limit)
+        heard = attention(values, scores, block.edge_weight, scaling, ends)
+        joined = heard.transpose(0, 1).flatten(1) if self._joins else heard.mean(0)
+        own = state.head(block.receivers) if isinstance(state, Sparse) else block.own(state)
+        mixed: Tensor = joined + self.own(own)
+        return mixed
+
+
+_ENDS: WeakKeyDictionary[Block, Ends] = WeakKeyDictionary()
+"""The edges of blocks as attention takes them: whoever keeps a block finds them again in the next step."""
+
+
+def ends_of(block: Block) -> Ends:
+    """Return a block's edges; made once."""
+    if block not in _ENDS:
+        _ENDS[block] = Ends(block.edge_index[0], block.edge_index[1], block.matrix.shape)
+    return _ENDS[block]
+
+
+def _headed(rows: Tensor, heads: int) -> Tensor:
+    """[rows, heads x width] as [heads, rows, width], in one piece."""
+    return rows.view(len(rows), heads, -1).transpose(0, 1).contiguous()

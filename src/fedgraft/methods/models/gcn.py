@@ -63,6 +63,7 @@ class GCN(EdgeEncoder, LayeredEncoder, PlainEncoder, PlainEdgeEncoder):
     by_degree: ClassVar[bool] = True
     stochastic: ClassVar[bool] = False
     layer: ClassVar[str] = "GCNConv"
+    weight_call: ClassVar[str] = "conv(x, edge_index, edge_weight)"
     plain_imports: ClassVar[tuple[str, ...]] = ("from torch_geometric.nn import GCNConv",)
 
     hidden: int | tuple[int, ...] = 32

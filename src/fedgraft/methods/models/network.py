@@ -63,16 +63,20 @@ class Network(NetworkEncoder, GivenEncoder):
         with randomness.seeded_torch(0, "network"):
             return width_taken(self._made(0), self._name)
 
-    def reach(self, inputs: int) -> int:
+    def reach(self, inputs: int, edge_width: int = 0) -> int:
         """Return how many edges away a node may be that matters to a node."""
-        return self.hops or self._trial(inputs, 0).reach
+        return self.hops or self._trial(inputs, edge_width).reach
+
+    def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
+        """What the network uses, as it is seen."""
+        return self._trial(inputs, edge_width).reads
 
     def network(self, inputs: int, g: torch.Generator, edge_width: int = 0) -> WholeNetwork:
         """Make the network: an instance anew with its weights, a class by torch's generator, seeded from `g`."""
         seed = int(torch.randint(2**62, (1,), generator=g))
         with randomness.seeded_torch(seed, "network"):
             made = self._made(inputs)
-        return WholeNetwork(made, self._trial(inputs, edge_width))
+        return WholeNetwork(made, self._trial(inputs, edge_width), edge_width)
 
     def source(self, inputs: int) -> tuple[str, str]:
         """Return the import of the class, and its call. Raises `InputError` for an instance, and a notebook's class."""

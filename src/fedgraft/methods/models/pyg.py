@@ -11,18 +11,20 @@ import torch
 from torch import nn
 
 from fedgraft.contracts import given_networks, randomness
-from fedgraft.contracts.encoder import EdgeEncoder, GivenEncoder, LayeredEncoder, check_widths, widths_of
+from fedgraft.contracts.encoder import EdgeEncoder, EdgeLayeredEncoder, GivenEncoder, check_widths, widths_of
 from fedgraft.errors import InputError
 from fedgraft.nn.edge_modules import EdgeModule, EdgeStack, check_one_hop
 from fedgraft.nn.layers import MakeLinear, linear
 
 
 @dataclass(frozen=True)
-class Pyg(EdgeEncoder, LayeredEncoder, GivenEncoder):
+class Pyg(EdgeEncoder, EdgeLayeredEncoder, GivenEncoder):
     """Pyg: a stack of any convolution over (x, edge_index), PyTorch Geometric's or the user's own.
 
     A layer is made as Class(inputs, outputs, **options) and called as layer(x, edge_index), with `edge_weight` and
-    `edge_attr` where it takes them. It may look at a node and its neighbours alone. Slower than the encoders here.
+    `edge_attr`, columns of edges, where it takes them; a class with an option `edge_dim` is told how many there are. A
+    class that is made around a network `nn`, as `GINEConv` and `NNConv`, gets a perceptron of two layers, or for what
+    edges carry a linear layer. A layer may look at a node and its neighbours alone. Slower than the encoders here.
 
     Source: Fey and Lenssen, "Fast Graph Representation Learning with PyTorch Geometric", ICLR workshop 2019 (the call);
         default `GCNConv`: Kipf and Welling, ICLR 2017.
@@ -38,6 +40,7 @@ class Pyg(EdgeEncoder, LayeredEncoder, GivenEncoder):
     """
 
     by_degree: ClassVar[bool] = True
+    reads_direction: ClassVar[bool] = False
 
     module: str = "torch_geometric.nn:GCNConv"
     options: dict[str, Any] = field(default_factory=dict)
@@ -59,9 +62,16 @@ class Pyg(EdgeEncoder, LayeredEncoder, GivenEncoder):
         """Tuple of int, the width of each layer."""
         return widths_of(self.hidden, self.layers)
 
-    def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
+    def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
+        """What the layer's class takes."""
+        taken = {"columns": "edge_attr", "weights": "edge_weight"}
+        return frozenset(what for what, name in taken.items() if name in signature(self._class.forward).parameters)
+
+    def edge_convolution(
+        self, inputs: int, outputs: int, edge_width: int, g: torch.Generator, make: MakeLinear = linear
+    ) -> nn.Module:
         """Return one layer, from `inputs` to `outputs`; it has linear layers of its own kind."""
-        return self._drawn(inputs, outputs, 0, g)
+        return self._drawn(inputs, outputs, edge_width if "columns" in self.reads(inputs, edge_width) else 0, g)
 
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
         """Return the stack of layers; those whose class has an option `edge_dim` read the edges' features."""
@@ -75,16 +85,21 @@ class Pyg(EdgeEncoder, LayeredEncoder, GivenEncoder):
         with randomness.seeded_torch(seed, "pyg"):
             layer = self._made(inputs, outputs, edge_width)
             check_one_hop(layer, inputs, outputs, f"model.module = {self.module!r}", edge_width)
-        return EdgeModule(layer)
+        return EdgeModule(layer, edge_width)
 
     def _made(self, inputs: int, outputs: int, edge_width: int) -> nn.Module:
-        options = {**self.options, **({"edge_dim": edge_width} if edge_width else {})}
+        names = list(signature(self._class).parameters)
+        options = {**self.options, **({"edge_dim": edge_width} if edge_width and "edge_dim" in names else {})}
         heads, width = options.get("heads", 1), outputs
         if heads != 1 and options.get("concat", True):
             width, left = divmod(outputs, heads)
             if left:
                 width, options["concat"] = outputs, False
         try:
+            if names[:1] == ["nn"]:
+                return self._class(_perceptron(inputs, width), **options)
+            if "nn" in names and edge_width:
+                options = {"nn": nn.Linear(edge_width, inputs * width), **options}
             return self._class(inputs, width, **options)
         except Exception as error:  # whatever a class of the user's raises
             called = ", ".join([str(inputs), str(width), *(f"{key}={value!r}" for key, value in options.items())])
@@ -99,3 +114,8 @@ class Pyg(EdgeEncoder, LayeredEncoder, GivenEncoder):
         if not (isinstance(imported, type) and issubclass(imported, nn.Module)):
             raise InputError(f"Pyg.module must be a class of torch.nn.Module; {self.module!r} is {imported!r}.")
         return imported
+
+
+def _perceptron(inputs: int, outputs: int) -> nn.Module:
+    """As GIN has it."""
+    return nn.Sequential(nn.Linear(inputs, outputs), nn.ReLU(), nn.Linear(outputs, outputs))

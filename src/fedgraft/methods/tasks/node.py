@@ -28,7 +28,7 @@ from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.task.observed_nodes import ObservedNodes
-from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
+from fedgraft.domains.nodes.task.plain_nodes import ReadEdges, plain_network, plain_nodes
 from fedgraft.domains.nodes.task.refined_nodes import refined_answers, refining, refining_losses
 from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
@@ -128,6 +128,7 @@ class Node(
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         edge_features: numbers that an edge carries; 0 = as the data have.
+        edge_weights: whether edges have weights; taken from the data.
         classes: how many there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
@@ -349,23 +350,28 @@ class Node(
 
     def on_graph(self, model: nn.Module, features: Tensor, edges: Indices) -> Tensor:
         """All layers on all nodes."""
-        return logits_on(model, self.encoder, self.layers, features, edges)
+        return logits_on(model, self.encoder, self.layers, features, edges, self.edge_features)
 
     def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions and the head."""
         assert isinstance(model, NodeModel), "nodes have no ensembles"
         names = self.class_names or [str(number) for number in range(self.classes)]
         if isinstance(self.encoder, NetworkEncoder):
-            return plain_network(model, self.encoder, names, self._read)
+            return plain_network(model, self.encoder, names, self._read, self._edges)
         assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
         for part in ("generator", "refinement"):
             require(not getattr(self, part), f"task.{part}", "false for a model in PyG's own layers", True)
         widths = [self.input_width, *self.encoder.widths, *([] if model.head else [self.classes])]
-        return plain_nodes(model, self.encoder, widths, names, self._read)
+        return plain_nodes(model, self.encoder, widths, names, self._read, self._edges)
 
     def embeddings(self, model: nn.Module, data: NodeData) -> Array:
         """Return the last hidden layer of all own nodes, float32 [own, width]."""
         return data.mended(model, self._mending).hidden(model)[: data.own]
+
+    @property
+    def _edges(self) -> ReadEdges:
+        width, averages = self.input_width, self.propagate > 0
+        return ReadEdges.of(self.encoder, width, self.edge_features, self.edge_weights, averages)
 
     @property
     def _read(self) -> ReadFeatures:

@@ -46,6 +46,7 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         edge_features: numbers that an edge carries; 0 = as the data have.
+        edge_weights: whether edges have weights; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
         propagate: hops over which features are averaged inside each client before training, >= 0; 0 = none.
         joined: how they are read after these hops: "concatenate", "last", "mean" or "attention".

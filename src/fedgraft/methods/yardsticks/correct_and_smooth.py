@@ -95,8 +95,9 @@ def _shares(answers: Floats) -> Floats:
 
 
 def _normalised(graph: NodeShard) -> sparse.csr_matrix:
-    factor = 1 / np.sqrt(np.maximum(graph.degree, 1))
-    weights = np.repeat(factor, graph.degree) * factor[graph.senders]
+    degree = graph.weighted_degree.astype(np.float64)
+    factor = 1 / np.sqrt(np.where(degree > 0, degree, 1))
+    weights = np.repeat(factor, graph.degree) * factor[graph.senders] * graph.edge_weight
     return sparse.csr_matrix((weights, graph.senders, graph.pointers), shape=(graph.own, graph.own))
 
 

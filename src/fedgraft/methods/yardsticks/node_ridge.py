@@ -54,7 +54,7 @@ class NodeRidge(Yardstick[NodeShard]):
     def predict(self, graph: NodeShard) -> Floats:
         """Return the predicted number of every node, float64 [nodes]."""
         parts, chosen = Parts(graph.rows("train"), judges(graph)), judges(graph)
-        shares = np.repeat(1.0 / np.maximum(graph.degree, 1), graph.degree)
+        shares = graph.edge_weight / np.repeat(graph.weighted_degree.astype(np.float64), graph.degree)
         means = sparse.csr_matrix((shares, graph.senders, graph.pointers), (graph.own, graph.own))
         columns: list[Any] = [graph.features]
         predictions: list[Floats] = []

@@ -90,9 +90,9 @@ class _Fit:
     def __init__(self, graph: NodeShard, hops: int) -> None:
         features = self.features = scaled(graph.features, 1.0) if graph.scale_rows else graph.features
         self.transposed = features.T if isinstance(features, np.ndarray) else features.T.tocsr()
-        edges = (np.ones(len(graph.senders), np.float32), graph.senders, graph.pointers)
+        edges = (graph.edge_weight, graph.senders, graph.pointers)
         self.adjacency = sparse.csr_matrix(edges, shape=(graph.own, graph.own))
-        self.share = (1 / (graph.degree + 1)).astype(np.float32)[:, None]
+        self.share = (1 / (graph.weighted_degree.astype(np.float64) + 1)).astype(np.float32)[:, None]
         self.train, self.blocks = graph.rows("train"), 1 + hops
         self.classes, self.wanted = np.unique(graph.label[self.train], return_inverse=True)
         self.size = (self.blocks * graph.width + 1) * len(self.classes)

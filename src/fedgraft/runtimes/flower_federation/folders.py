@@ -144,6 +144,8 @@ class NodeFolder:
     """File of the recipe with the federation's data and task."""
     common = _Below("matching.secret")
     """File of the secret that all sites have in common, by which they match ids; the server has no part in it."""
+    own = _Below("masks.secret")
+    """File of the secret that this site makes and nobody else has, of its masks in private set intersection."""
     certificate = _Below("ca.crt")
     """File of the certificate by which the server is known."""
     key = _Below("node.key")
@@ -173,21 +175,27 @@ class NodeFolder:
 
     def secret(self) -> bytes:
         """Return the secret of all sites; b"" where there is none. Raises `InputError` for a file that is none."""
-        if not self.common.is_file():
-            return b""
-        try:
-            secret = bytes.fromhex(self.common.read_text())
-        except ValueError:
-            secret = b""
-        if len(secret) != SECRET_BYTES:
-            raise InputError(f"{self.common} must hold {2 * SECRET_BYTES} hexadecimal digits, as another site's does.")
-        return secret
+        return _secret(self.common, "as another site's does") if self.common.is_file() else b""
+
+    def own_secret(self) -> bytes:
+        """Return the secret of this site alone; b"" where there is none yet. Raises `InputError` as `secret`."""
+        return _secret(self.own, "as they were made; without this file others are") if self.own.is_file() else b""
 
     def trust(self) -> Sequence[str]:
         """Return Flower's options for TLS and authentication."""
         if self.insecure:
             return ["--insecure"]
         return ["--root-certificates", str(self.certificate), "--auth-supernode-private-key", str(self.key)]
+
+
+def _secret(path: Path, hint: str) -> bytes:
+    try:
+        secret = bytes.fromhex(path.read_text())
+    except ValueError:
+        secret = b""
+    if len(secret) != SECRET_BYTES:
+        raise InputError(f"{path} must hold {2 * SECRET_BYTES} hexadecimal digits, {hint}.")
+    return secret
 
 
 def file_name(name: str) -> str:

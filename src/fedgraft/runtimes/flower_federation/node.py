@@ -68,8 +68,9 @@ class Node:
         about: what the node says of itself when it joins.
         take_model: keeps what a run leaves the client: (run, what was run, what the server sent, what the client
             remembers, the set-up message).
-        read_data: returns the shard for what is run, by what the server has told, and what the node says of itself; no
-            shard until clients have agreed on how data are read. None = `shard` and `about`, whatever is run.
+        read_data: returns the shard for what is run, by what the server has told and the run's name, and what the node
+            says of itself; no shard until clients have agreed on how data are read. None = `shard` and `about`,
+            whatever is run.
     """
 
     number: int
@@ -78,7 +79,7 @@ class Node:
     plan_of: Callable[[bytes], Plan]
     about: Mapping[str, Tree] = field(default_factory=dict)
     take_model: Callable[[str, bytes, bytes, bytes, bytes], None] | None = None
-    read_data: Callable[[bytes, bytes], tuple[Any, Mapping[str, Tree]]] | None = None
+    read_data: Callable[[bytes, bytes, str], tuple[Any, Mapping[str, Tree]]] | None = None
     _runs: dict[str, _Joined] = field(default_factory=dict, init=False)
 
     def answer(self, data: bytes) -> bytes:
@@ -119,7 +120,9 @@ class Node:
         if known and known.recipe == order.request and order.told in (b"", known.told):
             return known
         plan = self.plan_of(order.request)
-        shard, about = self.read_data(order.request, order.told) if self.read_data else (self.shard, self.about)
+        shard, about = self.shard, self.about
+        if self.read_data:
+            shard, about = self.read_data(order.request, order.told, order.run)
         client = None if shard is None else Client(plan, {self.number: shard})
         return _Joined(order.request, client, store_of(self.folder, order.run), about, told=order.told)
 

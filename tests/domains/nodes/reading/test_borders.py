@@ -12,6 +12,7 @@ from fedgraft.contracts.data import Neighbours, Purpose
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import InputError
 from fedgraft.methods.data.nodes import Nodes
+from fedgraft.wire.masking import Masks, matched_masked, order_for
 from fedgraft.wire.tokens import matched
 
 SECRET = bytes(range(32))
@@ -54,12 +55,20 @@ def at_sites(
     ]
     purposes = [Purpose(bank, k, 3, trains=True, neighbours=Neighbours(BANKS)) for k, bank in enumerate(BANKS)]
     claims = {k: data.claims_at(TASK, tables[k], purposes[k], SECRET) for k in range(3)}
-    addresses = matched(claims)
+    addresses = by_masks(claims) if data.is_private else matched(claims)
     there = [Neighbours(BANKS, addresses[k]) for k in range(3)]
     return [
         data.client_shard(TASK, tables[k], Purpose(bank, k, 3, trains=True, neighbours=there[k]))
         for k, bank in enumerate(BANKS)
     ], claims
+
+
+def by_masks(claims: dict[int, Any]) -> dict[int, Any]:
+    """What a server joins that sees masked points alone."""
+    masks = {k: Masks(bytes([k]) * 32, "run") for k in claims}
+    masked = {k: masks[k].claims(each) for k, each in claims.items()}
+    answers = {k: masks[k].answer(order_for(k, masked, len(claims)), k, len(claims)) for k in claims}
+    return matched_masked(masked, answers)
 
 
 def here(nodes: pd.DataFrame, edges: Any, **options: Any) -> list[NodeShard]:
@@ -179,6 +188,22 @@ def test_what_it_takes_is_what_sites_would_send() -> None:
     assert not Nodes(nodes, edges, features=FEATURES).matches
 
 
+@pytest.mark.parametrize(("options", "sides"), [(COLUMNS, 1), ({"source_client": "auto"}, 2)])
+def test_private_set_intersection_takes_points_and_hashes_by_client(options: dict[str, str], sides: int) -> None:
+    nodes, edges = graph()
+    _, claims = at_sites(nodes, edges, **options)
+    counts = {client: len(each["token"]) for client, each in claims.items()}
+    theirs = {
+        client: sum(np.isin(each["other"], (-1, client)).sum() for k, each in claims.items() if k != client)
+        for client in claims
+    }
+    for client, (down, up) in Nodes(nodes, edges, features=FEATURES, match="psi", **options).matching.items():
+        least_up, least_down = 40 * counts[client] + 16 * theirs[client], 8 * counts[client] + 32 * theirs[client]
+        assert least_up < up < least_up + counts[client] + 500
+        assert least_down < down < least_down + 400
+    assert sum(theirs.values()) == sides * sum(counts.values())
+
+
 def test_wrong_borders_are_counted_by_client_and_the_rest_goes_on(tmp_path, caplog: pytest.LogCaptureFixture) -> None:
     nodes, edges = graph()
     parts = {bank: edges[(edges["from_bank"] == bank) | (edges["to_bank"] == bank)] for bank in BANKS}
@@ -216,13 +241,15 @@ def test_wrong_borders_are_counted_by_client_and_the_rest_goes_on(tmp_path, capl
 
 
 @pytest.mark.parametrize("options", [COLUMNS, {"source_client": "auto"}])
-@pytest.mark.parametrize("carried", [{}, *({**each, "scaling": "none"} for each in CARRIED)])
+@pytest.mark.parametrize(
+    ("match", "carried"), [("psi", {}), ("psi", CARRIED[0]), ("hashes", {}), *(("hashes", each) for each in CARRIED)]
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_sites_list_one_place_joins_what_they_would(
-    tmp_path, seed: int, carried: dict[str, Any], options: dict[str, str]
+    tmp_path, seed: int, carried: dict[str, Any], options: dict[str, str], match: str
 ) -> None:
     nodes, edges = graph(alike=seed % 2 == 1)
-    edges, options = (carrying(edges) if carried else edges), {**options, **carried}
+    edges, options = (carrying(edges) if carried else edges), {"scaling": "none", **options, **carried}
     g = np.random.default_rng(seed)
     (tmp_path / "edges").mkdir()
     parts = {}
@@ -233,8 +260,8 @@ def test_whatever_sites_list_one_place_joins_what_they_would(
         parts[bank].to_csv(tmp_path / "edges" / f"{bank}.csv", index=False)
     nodes["split"] = (["train"] * 3 + ["validation", "test"]) * 8
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
-    found, _ = at_sites(nodes, parts, **options)
-    check_same(found, here(tmp_path / "nodes.csv", tmp_path / "edges", **options))
+    found, _ = at_sites(nodes, parts, match=match, **options)
+    check_same(found, here(tmp_path / "nodes.csv", tmp_path / "edges", match=match, **options))
     for client, shard in enumerate(found):  # what one side lists alone is no edge
         for owner, place in zip(shard.halo_owner, shard.halo_place, strict=True):
             other = found[owner]
@@ -275,6 +302,7 @@ def test_an_end_of_which_nothing_is_said_is_the_clients_whose_table_it_is(caplog
             "no column 'target_client' .data.target_client.. Did you mean 'target'",
         ),
         ({"target_client": "to"}, {}, "no column 'to' .data.target_client"),
+        ({**COLUMNS, "match": "dsi"}, {}, "Nodes.match must be one of 'hashes', 'psi'; got 'dsi'. Did you mean 'psi'"),
         (COLUMNS, {"to_bank": "sooth"}, r"row 1: 'to_bank' must be the name of a client; got 'sooth'"),
     ],
 )
@@ -287,6 +315,8 @@ def test_what_is_wrong_is_one_line(options: dict[str, str], change: dict[str, st
 
 
 def test_tables_alone_can_say_it() -> None:
+    with pytest.raises(InputError, match=r"match = 'psi' needs Nodes.source_client or Nodes.target_client"):
+        Nodes("n.csv", "e.csv", match="psi")
     with pytest.raises(InputError, match="must be left out where edges are in no table"):
         Nodes("graph.pt", target_client="auto")
     nodes, edges = graph()

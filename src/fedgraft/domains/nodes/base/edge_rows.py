@@ -21,13 +21,15 @@ class EdgeRows:
         values: float32 [stored, width], columns of edges, as a model reads them.
         along: bool [stored], whether the edge goes from the sender to the receiver.
         number: int64 [stored], the edge's row in its table; both ends of an edge have the same.
-        weight: float32 [stored], how many edges each stands for, finite and >= 0; None where each stands for one.
+        weight: float32 [stored], how many edges each stands for, finite and > 0; None where each stands for one.
+        order: float64 [stored], the share of all edges that come before each, in [0, 1); None where it does not matter.
     """
 
     values: NDArray[np.float32]
     along: NDArray[np.bool_]
     number: Indices
     weight: NDArray[np.float32] | None = None
+    order: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         stored = len(self.along)
@@ -35,11 +37,13 @@ class EdgeRows:
             ("values", self.values.shape, (stored, self.values.shape[-1])),
             ("number", self.number.shape, (stored,)),
             *([] if self.weight is None else [("weight", self.weight.shape, (stored,))]),
+            *([] if self.order is None else [("order", self.order.shape, (stored,))]),
         ):
             require(shape == wanted, f"EdgeRows.{key}", f"of shape {wanted}", shape)
         require(self.values.dtype == np.float32, "EdgeRows.values", "of float32", self.values.dtype)
-        if self.weight is not None and len(wrong := np.flatnonzero(~(self.weight >= 0) | ~np.isfinite(self.weight))):
-            require(False, "EdgeRows.weight", "finite and at least 0", float(self.weight[wrong[0]]))
+        if self.weight is not None and len(wrong := np.flatnonzero(~(self.weight > 0) | ~np.isfinite(self.weight))):
+            allowed = "finite and above 0, as an edge of weight 0 is none"
+            require(False, "EdgeRows.weight", allowed, float(self.weight[wrong[0]]))
 
     @property
     def width(self) -> int:
@@ -51,8 +55,8 @@ class EdgeRows:
 
     def take(self, places: NDArray[np.integer] | NDArray[np.bool_]) -> "EdgeRows":
         """Return some rows, by their places or by a mask."""
-        weight = None if self.weight is None else self.weight[places]
-        return EdgeRows(self.values[places], self.along[places], self.number[places], weight)
+        weight, order = (None if each is None else each[places] for each in (self.weight, self.order))
+        return EdgeRows(self.values[places], self.along[places], self.number[places], weight, order)
 
 
 def taken(rows: EdgeRows | None, places: NDArray[np.integer] | NDArray[np.bool_]) -> EdgeRows | None:
@@ -69,9 +73,11 @@ def stacked_edges(parts: Sequence[EdgeRows | None]) -> EdgeRows | None:
     first = there[0].width
     odd = next((part.width for part in there if part.width != first), first)
     require(odd == first, "Columns of edges", f"as many at all clients: {first}", odd)
-    weighted = [part.weight is not None for part in there]
-    require(len({*weighted}) == 1, "Edges of clients", "weighted at all of them, or at none", sum(weighted))
-    keys = ("values", "along", "number", *(["weight"] if weighted[0] else []))
+    keys = ["values", "along", "number"]
+    for key in ("weight", "order"):
+        having = [getattr(part, key) is not None for part in there]
+        require(len({*having}) == 1, "Edges of clients", f"with {key} at all of them, or at none", sum(having))
+        keys += [key] * having[0]
     return EdgeRows(**{key: np.concatenate([getattr(part, key) for part in there]) for key in keys})
 
 
@@ -81,6 +87,7 @@ def both_ways(
     nodes: int,
     directed: bool,
     weight: NDArray[np.float32] | None = None,
+    order: NDArray[np.float64] | None = None,
 ) -> tuple[Indices, NDArray[np.int32], EdgeRows]:
     """(pointers, senders, rows) of edges as a graph stores them: each at both ends, repeats kept, by number.
 
@@ -89,16 +96,18 @@ def both_ways(
         values: float32 [edges, width].
         nodes: how many there are.
         directed: whether an edge goes back at its source; else it goes along there, too.
-        weight: float32 [edges], how many edges each stands for; None for one.
+        weight: float32 [edges], how many edges each stands for, >= 0; one of 0 is left out. None for one each.
+        order: float64 [edges], as of `EdgeRows`.
     """
-    count = ends.shape[1]
+    kept = np.arange(ends.shape[1]) if weight is None else np.flatnonzero(weight)
+    ends, count = ends[:, kept], len(kept)
     receiver = np.concatenate([ends[1], ends[0]]).astype(np.int64)
     sender = np.concatenate([ends[0], ends[1]]).astype(np.int32)
-    number = np.tile(np.arange(count), 2)
-    order = np.lexsort((number, sender, receiver))
+    number = np.tile(kept, 2)
+    sorting = np.lexsort((number, sender, receiver))
     along = np.ones(2 * count, bool)
     along[count:] = not directed
     pointers = np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=nodes))])
-    row = number[order]
-    rows = EdgeRows(values[row], along[order], row, None if weight is None else weight[row])
-    return pointers, sender[order], rows
+    row = number[sorting]
+    carried = (None if each is None else each[row] for each in (weight, order))
+    return pointers, sender[sorting], EdgeRows(values[row], along[sorting], row, *carried)

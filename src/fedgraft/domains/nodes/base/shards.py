@@ -85,9 +85,28 @@ class LabelledNodes(Examples):
         return 0 if self.edge_rows is None else self.edge_rows.width
 
     @property
+    def weighted(self) -> bool:
+        """Whether edges have weights."""
+        return self.edge_rows is not None and self.edge_rows.weight is not None
+
+    @property
+    def edge_weight(self) -> NDArray[np.float32]:
+        """float32 [edges], how many edges each stands for."""
+        known = None if self.edge_rows is None else self.edge_rows.weight
+        return np.ones(len(self.senders), np.float32) if known is None else known
+
+    @property
     def degree(self) -> Indices:
-        """int64 [nodes]: how many neighbours; of a client's, those elsewhere, too."""
+        """int64 [nodes]: how many edges lead to each; of a client's, those from elsewhere, too."""
         return np.diff(self.pointers)
+
+    @property
+    def weighted_degree(self) -> NDArray[np.float32]:
+        """float32 [nodes], the sum of the weights of these edges; their number where they have none."""
+        if not self.weighted:
+            return self.degree.astype(np.float32)
+        receiver = np.repeat(np.arange(len(self.pointers) - 1), self.degree)
+        return np.bincount(receiver, self.edge_weight, minlength=len(self.pointers) - 1).astype(np.float32)
 
     def hashes(self) -> Hashes:
         """Return a hash of each node's id, uint64 [nodes]."""
@@ -319,13 +338,17 @@ def merge_shards(shards: Sequence[NodeShard]) -> NodeShard:
 
 
 def each_once(shard: NodeShard) -> NodeShard:
-    """The shard with each neighbour once, and edges that carry nothing: who is joined to whom."""
+    """The shard with each neighbour once: who is joined to whom, by the sum of the weights if edges have some."""
     if shard.edge_rows is None:
         return shard
     receiver = np.repeat(np.arange(shard.own), shard.degree)
     first = (np.diff(receiver, prepend=-1) > 0) | (np.diff(shard.senders, prepend=-1) != 0)
     pointers = np.concatenate([[0], np.cumsum(np.bincount(receiver[first], minlength=shard.own))])
-    return replace(shard, pointers=pointers, senders=shard.senders[first], edge_rows=None)
+    carried, count = None, int(first.sum())
+    if shard.weighted:
+        sums = np.add.reduceat(shard.edge_weight, np.flatnonzero(first), dtype=np.float64).astype(np.float32)
+        carried = EdgeRows(np.zeros((count, 0), np.float32), np.ones(count, bool), np.arange(count), sums)
+    return replace(shard, pointers=pointers, senders=shard.senders[first], edge_rows=carried)
 
 
 def _ascending(

@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from fedgraft import wire
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.edge_rows import EdgeRows, stacked_edges
 from fedgraft.domains.nodes.base.shards import NodeShard
@@ -21,6 +20,7 @@ from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader,
 from fedgraft.domains.tables.rows import Rows, codes_of
 from fedgraft.errors import unknown
 from fedgraft.wire.layouts import Array, Arrays
+from fedgraft.wire.masking import matching_bytes
 from fedgraft.wire.tokens import ALONE, ANYBODY, SECRET_BYTES, SEVERAL, matched, tokens
 
 DOMAIN: Final = "edge between clients"
@@ -268,6 +268,7 @@ def joined(
     code: Indices,
     ids: Array,
     names: Sequence[str],
+    is_private: bool = False,
     reader: EdgeReader | None = None,
 ) -> Joined:
     """Join the edges of all clients' tables as their sites would: each divides its own, and claims are matched.
@@ -281,6 +282,7 @@ def joined(
         code: int64 [nodes], which of `ids` it has; nodes of several clients may have one.
         ids: texts, all different.
         names: of all clients.
+        is_private: whether sites would match ids by private set intersection, which joins the same and takes more.
         reader: how edges are read that carry something.
     """
     whose, notes = (np.full((2, len(links)), ANYBODY), ()) if is_auto else said(links, names)
@@ -303,7 +305,7 @@ def joined(
     for k, part in parts.items():
         found = [*part.notes, *part.border.notes(addresses[k]["owner"], names)]
         told += [f"Client {names[k]!r}: {note}" for note in found]
-    sizes = {k: (len(wire.pack({**addresses[k]})), len(wire.pack({**claims[k]}))) for k in parts}
+    sizes = matching_bytes(claims, addresses, len(names), is_private)
     if not reader:
         return Joined(_ends_of_all(parts, addresses, places), told, sizes)
     return Joined(np.zeros((2, 0), np.int64), told, sizes, _stored(parts, addresses, places, reader.directed))

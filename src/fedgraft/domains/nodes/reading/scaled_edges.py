@@ -104,7 +104,9 @@ class ScaledEdges(ScaledTables[Shard]):
         return {**tree, PUBLISHED: self._of_edges(collection.edges, "--data")} if self.carries else tree
 
     def _of_edges(self, carried: CarriedRows, where: str) -> dict[str, Tree]:
-        """What a client publishes of the edges that have an end of its own."""
+        """What a client publishes of the edges that have an end of its own; without one it knows no column's kind."""
+        if not len(carried):
+            return {"rows": 0}
         option = "data.edge_features"
         return statistics_of(carried.columns, self.least_examples, self.scaling, where, option=option)
 
@@ -119,19 +121,19 @@ class ScaledEdges(ScaledTables[Shard]):
         if wrong := next((name for name in published[0]["names"] if name.startswith(OF_EDGES)), ""):
             raise InputError(f"Column {wrong!r} of nodes must have another name: {OF_EDGES!r} begins those of edges.")
         renamed = {f"{OF_EDGES}{name}": each for name, each in transforms.items()}
-        return {**options, "transforms": {**options["transforms"], **renamed}, **self._named_edges(telling or parts)}
+        return {**options, "transforms": {**options["transforms"], **renamed}, **self._named_edges(telling)}
 
     def _named_edges(self, parts: Sequence[Any]) -> dict[str, Any]:
         """The columns that edges carry, by name, from what clients published of them."""
-        if self.edge_features != ALL:
+        if self.edge_features != ALL or not parts:
             return {}
         return {"edge_features": tuple(name for name in parts[0]["names"] if name != self.time)}
 
     def known_of(self, task: Any, published: Sequence[Any]) -> Mapping[str, Any]:
-        """Return the width of what edges carry, too."""
-        known = super().known_of(task, published)
-        width = len(self.edges_made.names(self.carried_names)) if self.carries else 0
-        return {**known, "edge_features": width} if width else known
+        """Return the width of what edges carry, too, and whether they have weights."""
+        width = len(self.edges_made.names(self.carried_names))
+        carried = {"edge_features": width, "edge_weights": bool(self.weight) or self.repeats == "sum"}
+        return {**super().known_of(task, published), **{name: value for name, value in carried.items() if value}}
 
     @property
     def carried_names(self) -> tuple[str, ...]:

@@ -99,6 +99,7 @@ def read_nodes(
     unknown: Sequence[str] = (),
     by_ids: bool = True,
     borders: Borders = "",
+    is_private: bool = False,
     carried: EdgeReader | None = None,
 ) -> Collection[WholeGraph]:
     """Return two tables as one graph, its nodes in the order of their ids, or of rows unless `by_ids`.
@@ -106,7 +107,7 @@ def read_nodes(
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
     ... Labels are numbers or classes, those `unknown` as empty. `read_features` reads columns of features. With
-    `borders` clients may have ids alike, and what two of them would not join at their sites is not joined. `carried`
+    `borders`, joined as `is_private` says, clients may have ids alike; what two would not join is not joined. `carried`
     says how edges are read that carry something, which the graph lacks until clients agree on what is made of it.
     """
     rows = read(nodes, NODES, names, owner)
@@ -126,7 +127,8 @@ def read_nodes(
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
     links, between = read(edges, EDGES, names, owner), None
     if borders:
-        between = joined(links, borders == AUTO, client[order], code[order], ids, clients.tolist(), carried)
+        how = is_private, carried
+        between = joined(links, borders == AUTO, client[order], code[order], ids, clients.tolist(), *how)
         ends = between.ends
     else:
         ends = np.stack([links[role].among(ids, f"a node of {where}") for role in ENDS])

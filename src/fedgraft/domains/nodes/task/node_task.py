@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
-from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.linear import Linear, LinearTask
+from fedgraft.contracts.naming import NamingTask
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.labels.known import groups_of
@@ -28,6 +29,7 @@ from fedgraft.domains.nodes.task.summed_inputs import SummedInputs, check_option
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
 from fedgraft.domains.nodes.training.hop_attention import attention_of
+from fedgraft.domains.nodes.training.input_sums import OWNER, PLACE
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
@@ -45,6 +47,7 @@ class NodeTask(
     abilities.HaloTask[NodeShard, NodeData],
     LabelledTask[NodeShard, NodeData],
     LinearTask[NodeShard, NodeData],
+    NamingTask[NodeShard, NodeData],
     abilities.NeighbourSamplingTask[NodeShard, NodeData],
     abilities.PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
@@ -67,6 +70,7 @@ class NodeTask(
     scale: float = 0.0
     features: int = 0
     edge_features: int = 0
+    edge_weights: bool = False
     sparse: bool = False
     propagate: int = 0
     joined: Joined = "concatenate"
@@ -114,7 +118,8 @@ class NodeTask(
 
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
         """Return {option: value} of what the model must know of the data; a client's tell."""
-        return {"features": shard.width, **({"edge_features": shard.edge_width} if shard.edge_width else {})}
+        edges = {"edge_features": shard.edge_width, "edge_weights": shard.weighted}
+        return {"features": shard.width, **{name: value for name, value in edges.items() if value}}
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
         """With what the model must know of the data; raises for halos that no memory of this machine holds."""
@@ -126,8 +131,8 @@ class NodeTask(
         for name, value in known.items():
             if (option := getattr(self, name)) not in (0, (), value):
                 raise InputError(f"task.{name} = {option}, but the data have {value}.")
-        if not self.edge_features:  # what is known already was told when it was found
-            tell(self._unread(first.edge_width))
+        if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
+            tell(self._unread(first))
         return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
 
     @property
@@ -150,6 +155,14 @@ class NodeTask(
         if self._set_up:
             self._set_up.check(statistics)
 
+    def named(self, statistics: Arrays) -> list[Halo]:
+        """Those that it needs states or features of, or tells sums for."""
+        return [
+            Halo(statistics[owner].astype(np.int64), statistics[place].astype(np.int64))
+            for owner, place in (("owner", "place"), (OWNER, PLACE))
+            if owner in statistics
+        ]
+
     @property
     def combined_layout(self) -> Layout:
         """`Layout` of what is known of the halo, and of which own nodes others need."""
@@ -169,13 +182,13 @@ class NodeTask(
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
         seen = self.averaged(self._seen(shard), shared)
-        sums, full = (self._aggregates.sums(seen, shared), seen.degree) if self.aggregates else (None, seen.degree)
+        sums, full = self._aggregates.sums(seen, shared) if self.aggregates else None, seen.weighted_degree
         seen = inside(seen) if self.aggregates else seen
         features, known, degree, needed = self._halo_setup.received(seen, shared if self._connected else {})
         all_known = np.concatenate([np.ones(seen.own, bool), known])
         return NodeData(
             features=self.inputs.rows(seen.features, features),
-            around=around_of(seen, degree, all_known, self.encoder, self.input_width),
+            around=around_of(seen, degree, all_known, self.encoder, self.input_width, self.edge_features),
             own=seen.own,
             halo=seen.halo,
             label=seen.label,
@@ -185,7 +198,7 @@ class NodeTask(
             states=States(seen.own, seen.halo, self.halo_widths),
             class_counts=_class_counts(seen),
             sums=None if sums is None else FeatureRows(sums, sums[:0]),
-            degree=full.astype(np.float32),
+            degree=full,
             layers=self.layers,
             exchanges=self.share_states,
             alone=not isinstance(self.encoder, NetworkEncoder) and not self.encoder.reads_neighbours,
@@ -301,12 +314,17 @@ class NodeTask(
             data.states.receive(before)
         return data
 
-    def _unread(self, edge_width: int) -> list[str]:
-        """A note on columns of edges, so many, that the encoder does not read; none where there are none."""
-        if not edge_width or isinstance(self.encoder, EdgeLayeredEncoder):
-            return []
-        columns, model = f"{edge_width} column{'s' * (edge_width > 1)}", type(self.encoder).__name__
-        return [f"task: edges carry {columns}, which model {model} does not read; model.name = 'multigraph' does."]
+    def _unread(self, shard: NodeShard) -> list[str]:
+        """A note on columns of edges, and one on weights, that are there and that the encoder does not read."""
+        width, model = shard.edge_width, type(self.encoder).__name__
+        read = self.encoder.reads(self.inputs.width(shard.width), width) if width or shard.weighted else frozenset()
+        notes = []
+        if width and "columns" not in read:
+            columns = f"{width} column{'s' * (width > 1)}"
+            notes.append(f"task: edges carry {columns}, which model {model} does not read; {_READING['columns']}")
+        if shard.weighted and "weights" not in read:
+            notes.append(f"task: edges have weights, which model {model} does not read; {_READING['weights']}")
+        return notes
 
     @property
     def _connected(self) -> bool:
@@ -318,7 +336,7 @@ class NodeTask(
 
     @property
     def _halo_setup(self) -> HaloSetup:
-        return HaloSetup(self.coding, self.share_features)
+        return HaloSetup(self.coding, self.share_features, self.edge_weights)
 
     @property
     def _aggregates(self) -> Aggregates:
@@ -345,6 +363,13 @@ class NodeTask(
         if count := len(draw.neighbours):
             require(count == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", count)
         return draw.neighbours or (self.neighbours,) * self.layers
+
+
+_READING: Final = {
+    "columns": "model.name = 'gine', 'gat' and 'multigraph' do.",
+    "weights": "all others but some of 'pyg' and 'network' do.",
+}
+"""Who reads what edges carry."""
 
 
 def _class_counts(shard: NodeShard) -> Indices:

@@ -30,7 +30,8 @@ class ObservedNodes(NodeTask, StructuredTask[NodeShard, NodeData]):
     def hidden_width(self) -> int:
         """Width of the last hidden layer; of a model without any, of its logits."""
         if isinstance(self.encoder, NetworkEncoder):
-            return self.encoder.network(self.input_width, torch.Generator()).width if self.features else 0
+            widths = self.input_width, self.edge_features
+            return self.encoder.network(widths[0], torch.Generator(), widths[1]).width if self.features else 0
         return self.encoder.width if self.encoder.depth else self.classes
 
     @property

@@ -36,6 +36,7 @@ class SummedInputs(StagedTask[NodeShard, NodeData]):
         scale: length of rows of features; 0 = as they are.
         features: their width.
         sparse: their kind.
+        edge_weights: whether edges have weights.
     """
 
     propagate: int
@@ -45,6 +46,7 @@ class SummedInputs(StagedTask[NodeShard, NodeData]):
     scale: float
     features: int
     sparse: bool
+    edge_weights: bool
 
     @cached_property
     def inputs(self) -> SmoothedInputs:
@@ -121,4 +123,4 @@ class SummedInputs(StagedTask[NodeShard, NodeData]):
 
     @cached_property
     def _sums(self) -> InputSums:
-        return InputSums(FeatureCoding(self.features, self.sparse), self.propagate, self.least)
+        return InputSums(FeatureCoding(self.features, self.sparse), self.propagate, self.least, self.edge_weights)

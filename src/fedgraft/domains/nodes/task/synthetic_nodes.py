@@ -30,7 +30,7 @@ class SyntheticNodes(NodeTask, SyntheticTask[NodeShard, NodeData]):
     def response_width(self) -> int:
         """Width of the last hidden layer; that of the answers where there is none."""
         if isinstance(self.encoder, NetworkEncoder):
-            return network_of_nodes(self.encoder, self.input_width or 1, torch.Generator()).width
+            return network_of_nodes(self.encoder, self.input_width or 1, torch.Generator(), self.edge_features).width
         return self.encoder.width if self.encoder.depth else self.labels.width
 
     def synthetic(self, g: np.random.Generator) -> NodeData:

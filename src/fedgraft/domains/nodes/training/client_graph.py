@@ -48,7 +48,7 @@ class NodeData:
         states: hidden states.
         class_counts: int64 [classes], how many training nodes each class has.
         sums: of the features of all neighbours of own nodes, where these were told; else None.
-        degree: float32 [own], how many neighbours own nodes have, those elsewhere included.
+        degree: float32 [own], how many neighbours own nodes have, those elsewhere included, or their edges' weights.
         layers: how many convolutions.
         exchanges: whether hidden states are exchanged and remembered.
         alone: whether nodes are computed from their own features alone.
@@ -269,15 +269,15 @@ class Computed:
 
 
 def around_of(
-    shard: NodeShard, elsewhere: Indices | None, known: NDArray[np.bool_], encoder: Encoder, features: int
+    shard: NodeShard, elsewhere: Array | None, known: NDArray[np.bool_], encoder: Encoder, features: int, columns: int
 ) -> Neighbourhoods | Surroundings:
     """Return what nodes are computed from with an encoder, a stack of convolutions or a whole network.
 
-    `elsewhere`, int64 [halo], says how many neighbours the nodes of others have; None = nobody knows. `known`, bool
-    [own + halo], says whose features, so many each, are known.
+    `elsewhere`, [halo], says how many neighbours, by weight, the nodes of others have; None = nobody knows.
+    `known`, bool [own + halo], says whose features, so many each, are known; `columns` are how many edges are to carry.
     """
     if isinstance(encoder, NetworkEncoder):
-        return Surroundings(shard, known, encoder.reach(features))
+        return Surroundings(shard, known, encoder.reach(features, columns))
     return Neighbourhoods(shard, elsewhere)
 
 

@@ -12,12 +12,20 @@ from fedgraft.domains.nodes.training.neighbour_sampling import Reach
 
 
 def logits_on(
-    model: nn.Module, encoder: LayeredEncoder | NetworkEncoder, layers: int, features: Tensor, edges: Indices
+    model: nn.Module,
+    encoder: LayeredEncoder | NetworkEncoder,
+    layers: int,
+    features: Tensor,
+    edges: Indices,
+    columns: int = 0,
 ) -> Tensor:
-    """Return logits, float32 [nodes, classes], of features [nodes, width] and joined nodes, int64 [2, edges]."""
+    """Return logits, float32 [nodes, classes], of features [nodes, width] and joined nodes, int64 [2, edges].
+
+    A model that reads so many columns of edges is given zeros.
+    """
     nodes, width = features.shape
     everybody, known = np.arange(nodes), np.ones(nodes, bool)
-    around = around_of(_shard(nodes, edges), None, known, encoder, width)
+    around = around_of(_shard(nodes, edges), None, known, encoder, width, columns)
     reach = Reach([known] * layers, (0,) * layers, deep=True)
     hops = [hop.to(features.device) for hop in around.around(everybody, layers, reach)]
     logits: Tensor = model(features, hops, None)  # nobody's state is remembered

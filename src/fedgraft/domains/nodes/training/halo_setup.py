@@ -25,10 +25,14 @@ from fedgraft.wire.lazy import Made
 
 @dataclass(frozen=True)
 class HaloSetup:
-    """The set-up in which clients publish whose nodes they need, and features, if these are shared, as coded rows."""
+    """The set-up in which clients publish whose nodes they need, and features, if these are shared, as coded rows.
+
+    `weighted` says whether edges have weights: a degree is then the sum of these.
+    """
 
     coding: FeatureCoding
     features: bool
+    weighted: bool = False
 
     @property
     def statistics_layout(self) -> Layout:
@@ -37,7 +41,7 @@ class HaloSetup:
             Spec("nodes", "uint32", (1,)),
             Spec("owner", "uint32", (VARIABLE,)),
             Spec("place", "uint32", (VARIABLE,)),
-            Spec("degree", "uint32", (VARIABLE,)),
+            self._degree_spec,
         )
         return Layout((*known, *self._feature_specs, Spec("boundary", "uint8", (VARIABLE,))))
 
@@ -45,7 +49,7 @@ class HaloSetup:
     def combined_layout(self) -> Layout:
         """Layout of what a client gets back."""
         known = (Spec("needed", "uint8", (VARIABLE,)), Spec("known", "uint8", (VARIABLE,)))
-        return Layout((Spec("degree", "uint32", (VARIABLE,)), *self._feature_specs, *known))
+        return Layout((self._degree_spec, *self._feature_specs, *known))
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """Return what a client publishes."""
@@ -57,7 +61,7 @@ class HaloSetup:
             "owner": shard.halo_owner.astype(np.uint32),
             "place": shard.halo_place.astype(np.uint32),
             "boundary": np.packbits(cut),
-            "degree": shard.degree[boundary].astype(np.uint32),
+            "degree": shard.weighted_degree[boundary] if self.weighted else shard.degree[boundary].astype(np.uint32),
             **(self.coding.pack(shard.features[boundary]) if self.features else {}),
         }
 
@@ -71,6 +75,8 @@ class HaloSetup:
         # Counted first: then the message is about as long as what is made of it.
         if len(statistics["degree"]) != marked:
             raise WireError(f"degrees of {len(statistics['degree'])} nodes where {marked} are meant")
+        if self.weighted and not ((statistics["degree"] > 0) & np.isfinite(statistics["degree"])).all():
+            raise WireError("sums of weights that are not finite and above 0")
         boundary = set_bits(statistics["boundary"])
         if marked and boundary[-1] >= nodes:
             raise WireError(f"node {boundary[-1]} has neighbours elsewhere, but there are {nodes} nodes")
@@ -101,7 +107,7 @@ class HaloSetup:
         published = {client: _Published(self, each) for client, each in statistics.items()}
         return Made(halos, lambda client: self._answer(halos[client][1], needed[client], published))
 
-    def received(self, shard: NodeShard, shared: Arrays) -> tuple[Features, Array, Indices, Indices]:
+    def received(self, shard: NodeShard, shared: Arrays) -> tuple[Features, Array, Array, Indices]:
         """Return features of the halo (zero where unknown), bool [halo] whether they are known, degrees; needed nodes.
 
         Without anything received, as where a model is used outside a run, nothing of others is known.
@@ -109,18 +115,22 @@ class HaloSetup:
         halo = shard.halo
         empty = self.coding.empty(halo)
         if not shared:
-            return empty, np.zeros(halo, bool), np.zeros(halo, np.int64), np.zeros(0, np.int64)
+            return empty, np.zeros(halo, bool), np.zeros(halo, self._degree_spec.dtype), np.zeros(0, np.int64)
         there = np.unpackbits(shared["known"], count=halo).view(bool)
         features, known = empty, np.zeros(halo, bool)
         if self.features:
             features, known = self._spread(self.coding.unpack(shared, int(there.sum())), there), there
-        degree = np.zeros(halo, np.int64)
+        degree = np.zeros(halo, self._degree_spec.dtype)
         degree[there] = shared["degree"]
         return features, known, degree, set_bits(shared["needed"])
 
     @property
     def _feature_specs(self) -> tuple[Spec, ...]:
         return self.coding.specs if self.features else ()
+
+    @property
+    def _degree_spec(self) -> Spec:
+        return Spec("degree", "float32" if self.weighted else "uint32", (VARIABLE,))
 
     def _answer(self, halo: Halo, needed: Array, published: Mapping[int, "_Published"]) -> Arrays:
         known = np.zeros(len(halo.owner), bool)
@@ -138,7 +148,7 @@ class HaloSetup:
         return {
             "needed": needed,
             "known": np.packbits(known),
-            "degree": np.concatenate(degree).astype(np.uint32) if degree else np.zeros(0, np.uint32),
+            "degree": np.concatenate([np.zeros(0, self._degree_spec.dtype), *degree]),
             **(self.coding.pack(features) if self.features else {}),
         }
 
@@ -161,7 +171,7 @@ class _Published:
 
     def __init__(self, setup: HaloSetup, statistics: Arrays) -> None:
         self._boundary = boundary = set_bits(statistics["boundary"])
-        self.degree = statistics["degree"].astype(np.int64)
+        self.degree = statistics["degree"]
         self.features = setup.coding.unpack(statistics, len(boundary)) if setup.features else None
 
     def position(self, place: Indices) -> Indices:

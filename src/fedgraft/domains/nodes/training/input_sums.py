@@ -15,29 +15,33 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard, each_once
-from fedgraft.domains.nodes.training.neighbour_sums import added, as_features
+from fedgraft.domains.nodes.training.neighbour_sums import added, adjacency, as_features
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import WireError
-from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
+from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 from fedgraft.wire.lazy import Made
 
 PREFIX: Final = "sums."
 OWNER, PLACE, JOINED = "sums.owner", "sums.place", "sums.joined"
 """uint32 [halo] each: whose node one elsewhere is, which of its owner's, and to how many own nodes it is joined.
 """
+WEIGHT: Final = "sums.weight"
+"""float32 [halo]: the weights of the edges to these, where edges have some."""
 TOLD: Final = "sums.told"
 """A bit for each node of the halo: whether a sum is to be told of it, or is."""
 MOST: Final = (1 << 32) - 1
 
 
 class HopSums(NamedTuple):
-    """The rows of neighbours elsewhere that a hop adds: `rows` [own, f], and of how many, `joined`, float32 [own]."""
+    """The rows of neighbours elsewhere that a hop adds: `rows` [own, f], and of how many, `joined`, float32 [own].
+
+    By weight where edges have some.
+    """
 
     rows: Features
     joined: NDArray[np.float32]
@@ -45,16 +49,20 @@ class HopSums(NamedTuple):
 
 @dataclass(frozen=True)
 class InputSums:
-    """The exchange over so many hops; `coding` is that of features, `least` the fewest nodes behind a sum, >= 1."""
+    """The exchange over so many hops; `coding` is that of features, `least` the fewest nodes behind a sum, >= 1.
+
+    `weighted` says whether edges have weights, by which rows are added up.
+    """
 
     coding: FeatureCoding
     hops: int
     least: int
+    weighted: bool = False
 
     @property
     def statistics_layout(self) -> Layout:
         """Layout of what a client publishes first."""
-        return Layout(tuple(Spec(name, "uint32", (VARIABLE,)) for name in (OWNER, PLACE, JOINED)))
+        return Layout((*(Spec(name, "uint32", (VARIABLE,)) for name in (OWNER, PLACE, JOINED)), *self._weights("")))
 
     @property
     def further_layout(self) -> Layout:
@@ -67,7 +75,7 @@ class InputSums:
         specs = [Spec(TOLD, "uint8", (VARIABLE,))]
         for hop in range(1, self.hops + 1):
             specs += [Spec(f"{name}.{hop}", "uint32", (VARIABLE,)) for name in (PLACE, JOINED)]
-            specs += self._specs(f".{hop}")
+            specs += [*self._weights(f".{hop}"), *self._specs(f".{hop}")]
         return Layout(tuple(specs))
 
     # --- clients -----------------------------------------------------------------------------------------------------
@@ -75,8 +83,12 @@ class InputSums:
     def statistics(self, shard: NodeShard) -> Arrays:
         """Return what a client publishes first; of neighbours each counts once, as `least` asks for different ones."""
         shard = each_once(shard)
-        joined = np.bincount(shard.senders[shard.senders >= shard.own] - shard.own, minlength=shard.halo)
+        cut = shard.senders >= shard.own
+        halo = shard.senders[cut] - shard.own
+        joined = np.bincount(halo, minlength=shard.halo)
+        weight = np.bincount(halo, shard.edge_weight[cut], minlength=shard.halo).astype(np.float32)
         return {
+            **({WEIGHT: weight} if self.weighted else {}),
             OWNER: shard.halo_owner.astype(np.uint32),
             PLACE: shard.halo_place.astype(np.uint32),
             JOINED: joined.astype(np.uint32),
@@ -88,9 +100,7 @@ class InputSums:
             raise WireError(f"{len(shared[TOLD])} bytes of marks of {shard.halo} nodes elsewhere")
         told = np.flatnonzero(np.unpackbits(shared[TOLD], count=shard.halo))
         shard = each_once(shard)
-        ones = np.ones(len(shard.senders), np.float32)
-        edges = sparse.csr_matrix((ones, shard.senders, shard.pointers), shape=(shard.own, shard.own + shard.halo))
-        sums = edges[:, shard.own + told].T.tocsr() @ rows
+        sums = adjacency(shard)[:, shard.own + told].T.tocsr() @ rows
         return {TOLD: shared[TOLD], **self._packed(sums, "")}
 
     def sums(self, own: int, shared: Arrays) -> list[HopSums | None]:
@@ -100,7 +110,7 @@ class InputSums:
     def _sums(self, own: int, shared: Arrays, hop: int) -> HopSums | None:
         if not len(place := shared.get(f"{PLACE}.{hop}", _NOTHING).astype(np.int64)):
             return None
-        joined = shared[f"{JOINED}.{hop}"]
+        joined = shared[f"{WEIGHT if self.weighted else JOINED}.{hop}"]
         if len(joined) != len(place):
             raise WireError(f"{len(joined)} numbers of neighbours at {len(place)} nodes")
         rows = self._unpacked(shared, f".{hop}", len(place))
@@ -114,6 +124,9 @@ class InputSums:
     def check(self, statistics: Arrays) -> None:
         """Raise `WireError` for what no client can have published first."""
         owner, place, joined = (statistics[name] for name in (OWNER, PLACE, JOINED))
+        weight = statistics[WEIGHT] if self.weighted else np.ones(len(owner))
+        if len(weight) != len(owner) or not ((weight > 0) & np.isfinite(weight)).all():
+            raise WireError(f"{len(weight)} weights of {len(owner)} nodes, or some that are not finite and above 0")
         if not len(owner) == len(place) == len(joined):
             raise WireError(f"{len(owner)} owners of nodes at {len(place)} places that {len(joined)} are joined to")
         if (np.diff(owner.astype(np.int64) << 32 | place) <= 0).any():
@@ -161,7 +174,8 @@ class InputSums:
         for client, each in statistics.items():
             told = np.flatnonzero(np.unpackbits(each[f"{TOLD}.{hop}"], count=len(each[OWNER])))
             owner, place, joined = (each[name][told].astype(np.int64) for name in (OWNER, PLACE, JOINED))
-            found.append(_Published(client, owner, place, joined, self._unpacked(each, f".{hop}", len(told))))
+            weight = each[WEIGHT][told].astype(np.float64) if self.weighted else joined
+            found.append(_Published(client, owner, place, joined, weight, self._unpacked(each, f".{hop}", len(told))))
         return found
 
     def _combined(self, client: int, hop: int, published: Sequence["_Published"]) -> Arrays:
@@ -171,15 +185,21 @@ class InputSums:
         place, number = np.unique(places, return_inverse=True)
         counts = np.concatenate([np.zeros(0), *(each.joined[rows] for each, rows in mine)])
         joined = np.bincount(number, counts, minlength=len(place))
+        weights = np.concatenate([np.zeros(0), *(each.weight[rows] for each, rows in mine)])
+        weight = np.bincount(number, weights, minlength=len(place))
         kept = np.flatnonzero((joined >= self.least) & (joined <= MOST))
         total = added(number, len(place), [self.coding.empty(0), *(each.rows[rows] for each, rows in mine)])[kept]
         return {
             f"{PLACE}.{hop}": place[kept].astype(np.uint32),
             f"{JOINED}.{hop}": joined[kept].astype(np.uint32),
+            **({f"{WEIGHT}.{hop}": weight[kept].astype(np.float32)} if self.weighted else {}),
             **self._packed(total, f".{hop}"),
         }
 
     # --- rows as arrays ----------------------------------------------------------------------------------------------
+
+    def _weights(self, suffix: str) -> list[Spec]:
+        return [Spec(f"{WEIGHT}{suffix}", "float32", (VARIABLE,))] if self.weighted else []
 
     def _specs(self, suffix: str) -> list[Spec]:
         return [Spec(f"{PREFIX}{spec.name}{suffix}", spec.dtype, spec.shape) for spec in self.coding.specs]
@@ -194,12 +214,13 @@ class InputSums:
 
 
 class _Published(NamedTuple):
-    """A client's rows [told, f] of one hop: int64 [told] each, whose nodes they are for, which, and of how many."""
+    """A client's rows [told, f] of one hop: [told] each, whose nodes they are for, which, of how many, by weight."""
 
     client: int
     owner: Indices
     place: Indices
     joined: Indices
+    weight: Array
     rows: Features
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.values import Halo, Indices
 from fedgraft.domains.examples import Features
+from fedgraft.domains.nodes.base.edge_rows import EdgeRows, stacked_edges, taken
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard
@@ -34,7 +35,7 @@ class Part:
 
     Args:
         own: how many nodes.
-        receivers: int64 [edges], of its edges, ascending; senders: int64 [edges].
+        receivers: int64 [edges], of its edges, ascending; senders: int64 [edges]; edge_rows: what they carry.
         features: float32 [own, f], dense or CSR; rows: the same, to be multiplied.
         label: int64 [own].
         around: neighbourhoods.
@@ -56,6 +57,7 @@ class Part:
     matched: Indices
     theirs: Tensor | Sparse
     squares: Tensor
+    edge_rows: EdgeRows | None = None
     mended: tuple[object, Any, int] = (None, None, 0)
     sure: bool = False
 
@@ -151,6 +153,7 @@ class Mending:
             matched=matched,
             theirs=rows.rows(matched),
             squares=torch.from_numpy(np.asarray(squares.sum(1), np.float32).ravel()),
+            edge_rows=shard.edge_rows,
         )
         pulled = int(shared["told"][0]) if shared else 0
         if pulled > self.elsewhere:  # room is made for them
@@ -187,7 +190,7 @@ class Mending:
             rows = FeatureRows(sparse.vstack([features, sparse.csr_matrix(made)], format="csr"), features[:0])
         return {
             "features": rows,
-            "around": _joined(part.receivers, part.senders, part.own, owners),
+            "around": _joined(part.receivers, part.senders, part.own, owners, part.edge_rows),
             "own": own,
             "label": np.concatenate([part.label, np.full(len(owners), -1)]),
             "known": np.ones(own, bool),
@@ -215,8 +218,8 @@ class Mending:
         hidden = scattered(np.arange(part.own), seed) < self.hidden * _HASHES
         hidden[nodes] = False
         kept = ~hidden[part.receivers] & ~hidden[part.senders]
-        edges = part.receivers[kept], part.senders[kept], part.own
-        impaired = _joined(*edges)
+        edges, carried = (part.receivers[kept], part.senders[kept], part.own), taken(part.edge_rows, kept)
+        impaired = _joined(*edges, carried=carried)
         hops = _hops(impaired, part.own, nodes, most, seed)
         read = hops[0].receivers  # the nodes themselves come first
         z = self._embeddings(generator, part, impaired, read, most[0], seed)
@@ -228,7 +231,7 @@ class Mending:
         made = generator.neighbours(z[torch.from_numpy(lacking)], seed)
         if counts.any():
             owners = np.repeat(read, counts)
-            hops = _hops(_joined(*edges, owners), part.own + len(owners), nodes, most, seed)
+            hops = _hops(_joined(*edges, owners, carried), part.own + len(owners), nodes, most, seed)
         inputs, hops = _inputs(part, hops, _first(made, counts[lacking])).to(device), _on(hops, device)
         label = torch.from_numpy(part.label[nodes]).to(device)
         losses = nn.functional.cross_entropy(model(inputs, hops, None), label, reduction="none")
@@ -297,8 +300,13 @@ def _on(hops: Sequence[Hop], device: torch.device) -> list[Hop]:
     return [hop.to(device) for hop in hops]
 
 
-def _joined(receivers: Indices, senders: Indices, own: int, owners: Indices | None = None) -> Neighbourhoods:
-    """Edges in order of receivers, and one more node behind the own ones for each of `owners`, joined to it."""
+def _joined(
+    receivers: Indices, senders: Indices, own: int, owners: Indices | None = None, carried: EdgeRows | None = None
+) -> Neighbourhoods:
+    """Edges in order of receivers, and one more node behind the own ones for each of `owners`, joined to it.
+
+    Where edges carry anything, those to the new nodes carry zeros, go along, and weigh 1.
+    """
     owners = senders[:0] if owners is None else owners
     new = own + np.arange(len(owners))
     to, by = np.concatenate([receivers, owners, new]), np.concatenate([senders, new, owners])
@@ -314,10 +322,20 @@ def _joined(receivers: Indices, senders: Indices, own: int, owners: Indices | No
         split=unsaid.astype(np.int8),
         pointers=np.concatenate([[0], np.cumsum(np.bincount(to, minlength=count))]),
         senders=by[order].astype(np.int32),
+        edge_rows=None if carried is None else _with_zeros(carried, 2 * len(owners)).take(order),
         halo_owner=nobody,
         halo_place=nobody,
     )
     return Neighbourhoods(shard)
+
+
+def _with_zeros(carried: EdgeRows, count: int) -> EdgeRows:
+    """What edges carry, and behind them so many that carry zeros."""
+    weight = None if carried.weight is None else np.ones(count, np.float32)
+    zeros = EdgeRows(np.zeros((count, carried.width), np.float32), np.ones(count, bool), np.full(count, -1), weight)
+    both = stacked_edges([carried, zeros])
+    assert both is not None, "both are there"
+    return both
 
 
 def _first(made: Tensor, counts: Indices) -> Tensor:

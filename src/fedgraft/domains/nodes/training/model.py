@@ -48,7 +48,7 @@ class NodeModel(nn.Module):
         super().__init__()
         self._whole = isinstance(encoder, NetworkEncoder)
         if isinstance(encoder, NetworkEncoder):
-            network = network_of_nodes(encoder, features, g)
+            network = network_of_nodes(encoder, features, g, edge_width)
             self.convolutions, width, convolves = nn.ModuleList([network]), network.width, False
         else:
             convolves = head == "convolution" or not encoder.depth
@@ -179,9 +179,9 @@ def _of_edges(
     return encoder.edge_convolution(inputs, outputs, edge_width, g, make)
 
 
-def network_of_nodes(encoder: NetworkEncoder, features: int, g: torch.Generator) -> WholeNetwork:
+def network_of_nodes(encoder: NetworkEncoder, features: int, g: torch.Generator, edge_width: int = 0) -> WholeNetwork:
     """Return a whole network. Raises `InputError` for one that gives a state for each graph."""
-    network = encoder.network(features, g)
+    network = encoder.network(features, g, edge_width)
     if network.pools:
         raise InputError("[model] gives a state for each graph; tasks about nodes need [nodes, width] of a network.")
     return network

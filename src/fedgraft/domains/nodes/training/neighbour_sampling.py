@@ -14,6 +14,7 @@ from fedgraft.domains.nodes.base.edge_rows import EdgeRows, taken
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.nn.propagate import Block, EdgeValues, Sparse
 from fedgraft.nn.sparse import ranges
+from fedgraft.wire.layouts import Array
 
 Known = NDArray[np.bool_]
 _MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -101,7 +102,9 @@ class OwnEdges:
         counts = np.bincount(receivers[kept], minlength=own)
         made._pointers, made._senders = np.concatenate([[0], np.cumsum(counts)]), self._senders[kept]
         made._carried = taken(self._carried, kept)
-        made._degree = np.concatenate([counts, self._degree[own:]]).astype(np.float32)
+        weight = None if made._carried is None else made._carried.weight
+        degrees = counts if weight is None else np.bincount(receivers[kept], weight, minlength=own)
+        made._degree = np.concatenate([degrees, self._degree[own:]]).astype(np.float32)
         made.most = int(counts.max(initial=0))
         return made
 
@@ -109,17 +112,17 @@ class OwnEdges:
 class Neighbourhoods(OwnEdges):
     """A client's graph, ready to be drawn from.
 
-    `halo_degree`, int64 [halo], says how many neighbours the nodes of others have; 0 = unknown.
+    `halo_degree`, [halo], says how many neighbours the nodes of others have, or their edges' weights; 0 = unknown.
     """
 
     by_number: ClassVar[bool] = True
     """Whether the first hop may be over all nodes there are, by number."""
 
-    def __init__(self, shard: NodeShard, halo_degree: Indices | None = None) -> None:
+    def __init__(self, shard: NodeShard, halo_degree: Array | None = None) -> None:
         self._pointers, self._senders = shard.pointers, shard.senders.astype(np.int64)
         self._own, self._carried = shard.own, shard.edge_rows
         elsewhere = np.zeros(shard.halo, np.int64) if halo_degree is None else halo_degree
-        self._degree = np.concatenate([shard.degree, elsewhere]).astype(np.float32)
+        self._degree = np.concatenate([shard.weighted_degree, elsewhere]).astype(np.float32)
         self._number = np.full(shard.own + shard.halo, -1)
         self.most = int(shard.degree.max(initial=0))
 
@@ -156,8 +159,7 @@ class Neighbourhoods(OwnEdges):
     def _block(self, receivers: Indices, senders: Indices | None, row: Indices, edge: Indices) -> Block:
         """From senders, or from all nodes by number where these are None; `edge` says which edge each of its own is."""
         degree, sender = self._degree[receivers], self._senders[edge]
-        drawn = np.bincount(row, minlength=len(receivers)).astype(np.float32)
-        each = (degree / np.maximum(drawn, 1))[row]
+        each = counting(self._carried, edge, row, degree)
         if senders is None:
             matrix = Sparse(row, sender, each, (len(receivers), len(self._number)), small=0)
             place, degree_from = receivers, self._degree
@@ -174,7 +176,19 @@ def values_of(carried: EdgeRows | None, edge: Indices) -> EdgeValues | None:
     """Return what some stored edges carry, as a layer reads it; None of a graph whose edges carry nothing."""
     if carried is None:
         return None
-    return EdgeValues(torch.from_numpy(carried.values[edge]), torch.from_numpy(carried.along[edge]))
+    weight = None if carried.weight is None else torch.from_numpy(carried.weight[edge])
+    return EdgeValues(torch.from_numpy(carried.values[edge]), torch.from_numpy(carried.along[edge]), weight)
+
+
+def counting(carried: EdgeRows | None, edge: Indices, row: Indices, degree: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return how much each drawn edge counts, float32 [drawn], so that those of a receiver add up to its degree.
+
+    `edge`, int64 [drawn], are their numbers, `row` the places of their receivers, of which `degree` [receivers] is.
+    """
+    weight = None if carried is None or carried.weight is None else carried.weight[edge]
+    drawn = np.bincount(row, weight, minlength=len(degree)).astype(np.float32)
+    each = np.divide(degree, drawn, out=np.zeros_like(degree), where=drawn > 0)[row]
+    return each if weight is None else each * weight
 
 
 def drawn_edges(pointers: Indices, receivers: Indices, most: int, seed: int) -> tuple[Indices, Indices]:

@@ -46,11 +46,7 @@ class Aggregates:
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """Sums for the nodes elsewhere that the client knows neighbours of."""
-        edges = sparse.csr_matrix(
-            (np.ones(len(shard.senders), np.float32), shard.senders, shard.pointers),
-            shape=(shard.own, shard.own + shard.halo),
-        )
-        sums = edges[:, shard.own :].T.tocsr() @ self._scaled(shard)
+        sums = adjacency(shard)[:, shard.own :].T.tocsr() @ self._scaled(shard)
         return {
             "owner": shard.halo_owner.astype(np.uint32),
             "place": shard.halo_place.astype(np.uint32),
@@ -82,11 +78,7 @@ class Aggregates:
 
     def sums(self, shard: NodeShard, shared: Arrays) -> Features:
         """Float32 [own, f]: the sum of all neighbours' features, own ones and those that others spoke for."""
-        edges = sparse.csr_matrix(
-            (np.ones(len(shard.senders), np.float32), shard.senders, shard.pointers),
-            shape=(shard.own, shard.own + shard.halo),
-        )
-        total = edges[:, : shard.own] @ self._scaled(shard)
+        total = adjacency(shard)[:, : shard.own] @ self._scaled(shard)
         if shared:
             place = shared["place"].astype(np.int64)
             there = place < shard.own  # another client's nonsense must not cost this one its part in the run
@@ -96,10 +88,16 @@ class Aggregates:
     def _scaled(self, shard: NodeShard) -> Features:
         if not self.by_degree:
             return shard.features
-        scale = (shard.degree + 1).astype(np.float32) ** -0.5
+        scale = (shard.weighted_degree + 1) ** -0.5
         if isinstance(shard.features, np.ndarray):
             return shard.features * scale[:, None]
         return sparse.csr_matrix(sparse.diags(scale, dtype=np.float32) @ shard.features)
+
+
+def adjacency(shard: NodeShard) -> sparse.csr_matrix:
+    """Return a client's edges by their weights, [own, own + halo]; those of the same two nodes are apart."""
+    shape = shard.own, shard.own + shard.halo
+    return sparse.csr_matrix((shard.edge_weight, shard.senders, shard.pointers), shape=shape)
 
 
 def added(number: Indices, rows: int, parts: list[Features]) -> Features:

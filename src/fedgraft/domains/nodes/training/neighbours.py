@@ -36,14 +36,15 @@ class Neighbours(Answered):
 
     @cached_property
     def border(self) -> Border:
-        """The edges to nodes of others, each neighbour once."""
+        """The edges to nodes of others, each neighbour once, by the sum of weights where edges have some."""
         shard = each_once(self.shard)
         row = np.repeat(np.arange(shard.own), shard.degree)
         out = shard.senders >= shard.own
         nodes, counts = np.unique(row[out], return_counts=True)
         halo = shard.senders[out] - shard.own
         owner, place = (each[halo].astype(np.int64) for each in (shard.halo_owner, shard.halo_place))
-        return Border(shard.own, nodes.astype(np.int64), counts.astype(np.int64), owner, place)
+        weight = shard.edge_weight[out] if shard.weighted else None
+        return Border(shard.own, nodes.astype(np.int64), counts.astype(np.int64), owner, place, weight)
 
     def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
         """Return the mean of `rows`, [own, classes], over neighbours; those of a node without any are its own.
@@ -54,7 +55,7 @@ class Neighbours(Answered):
         total, count = np.asarray(self._within.edges @ rows, np.float32), self._within.degree.copy()
         if means is not None:
             known = np.flatnonzero(means.known)
-            nodes, weight = self.border.nodes[known], self.border.counts[known].astype(np.float32)
+            nodes, weight = self.border.nodes[known], self.border.totals[known]
             total[nodes] += weight[:, None] * means.rows[known, :width]
             count[nodes] += weight
         alone = count == 0

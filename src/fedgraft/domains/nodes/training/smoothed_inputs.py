@@ -82,7 +82,7 @@ PLAIN: Final = SmoothedInputs(0)
 
 @dataclass(frozen=True, eq=False)
 class Within:
-    """The edges inside a client: `edges` [own, own], every edge both ways, and float32 [own], each node's own edges."""
+    """The edges inside a client: `edges` [own, own], each both ways, by weight, and float32 [own], the sums of rows."""
 
     edges: sparse.csr_matrix
     degree: NDArray[np.float32]
@@ -92,9 +92,9 @@ class Within:
         """Return those of a shard, each neighbour once."""
         shard = each_once(shard)
         row, kept = np.repeat(np.arange(shard.own), shard.degree), shard.senders < shard.own
-        ones = np.ones(int(kept.sum()), np.float32)
-        edges = sparse.csr_matrix((ones, (row[kept], shard.senders[kept])), shape=(shard.own, shard.own))
-        return cls(edges, np.diff(edges.indptr).astype(np.float32))
+        weight, row = shard.edge_weight[kept], row[kept]
+        edges = sparse.csr_matrix((weight, (row, shard.senders[kept])), shape=(shard.own, shard.own))
+        return cls(edges, np.bincount(row, weight, minlength=shard.own).astype(np.float32))
 
     def mean(self, features: Features, sums: HopSums | None) -> Features:
         """Return the mean of each node's row and its neighbours', [own, f], those elsewhere of which `sums` are."""

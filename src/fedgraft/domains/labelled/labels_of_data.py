@@ -1,0 +1,94 @@
+"""What tasks have in common whose data say what their labels are: the kind, its measure, what examples count."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self, TypeVar
+
+from torch import Tensor
+
+from fedgraft.contracts.data import telling
+from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.task import Prepared
+from fedgraft.contracts.task_abilities import FittedTask
+from fedgraft.domains.labelled.shard import LabelledShard, labels_of
+from fedgraft.domains.labels import numbers
+from fedgraft.domains.labels.class_weights import BalancedClasses, ClassWeights, check_options
+from fedgraft.domains.labels.judged import METRICS
+from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.domains.labels.shared_unit import SharedUnit
+from fedgraft.errors import InputError, nearest, require
+from fedgraft.wire.layouts import Arrays
+
+Labelled = TypeVar("Labelled", bound=LabelledShard)
+
+
+@dataclass(frozen=True)
+class LabelsOfData(
+    BalancedClasses[Labelled, Prepared],
+    JudgedByData[Labelled, Prepared],
+    SharedUnit[Labelled, Prepared],
+    FittedTask[Labelled, Prepared],
+):
+    """Tell labels that are classes or numbers, as the data have them; options as of `LabelTask`."""
+
+    class_names: tuple[str, ...] = ()
+    label_names: tuple[str, ...] = ()
+    judged: str = ""
+    rare: str = ""
+    class_weights: ClassWeights = ""
+    focal: float = 0.0
+
+    @cached_property
+    def labels(self) -> Labels:
+        """As the data have them."""
+        return labels_of(self.class_names, self.label_names, self.judged, self.rare, self.focal)
+
+    @property
+    def classes(self) -> int:  # type: ignore[override]
+        """How many there are."""
+        return len(self.class_names)
+
+    @property
+    def tells_classes(self) -> bool:
+        """Whether labels are classes; before the data are known, whether a measure of these is asked for."""
+        return bool(self.class_names) or self.judged in METRICS
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those of classes, or of numbers; before the data are known, both."""
+        return super().metrics if self.class_names else (*METRICS, *numbers.METRICS)
+
+    def judged_by(self, shards: Sequence[Labelled], own: bool) -> Self:
+        """Return this task judged by what suits the data, which are always a user's own here.
+
+        Raises `InputError` for what classes alone, or numbers alone, have; and where there is nothing to learn.
+        """
+        check_options("task", self.class_weights, self.focal)  # not at its birth, where a domain's task checks its own
+        known = self.known_of(telling(shards)[0])
+        told = replace(self, **{name: value for name, value in known.items() if not getattr(self, name)})
+        kind, allowed = ("classes", METRICS) if told.class_names else ("numbers", numbers.METRICS)
+        if self.judged not in ("", *allowed):
+            raise InputError(
+                f"evaluation.metric must be one of {', '.join(allowed)} for these data, whose labels are {kind}; got "
+                f"{self.judged!r}.{nearest(self.judged, allowed)}"
+            )
+        if not told.class_names:
+            require(not self.class_weights, "task.class_weights", "'' where labels are numbers", self.class_weights)
+            require(not self.focal, "task.focal", "0 where labels are numbers", self.focal)
+        return super(LabelsOfData, told).judged_by(shards, True)
+
+    def known_of(self, shard: Labelled) -> dict[str, Any]:
+        """Return {option: value} of what the model must know of the data; a client's tell."""
+        return {"class_names": shard.classes, "label_names": shard.label_names}
+
+    def fitted(self, shards: Sequence[Labelled]) -> Self:
+        """With what the model must know of the data; raises where clients differ in it."""
+        known = self.known_of(shards[0])
+        for shard in telling(shards):
+            if (other := self.known_of(shard)) != known:
+                raise InputError(f"{shards[0].name} and {shard.name} must be labelled alike; got {known} and {other}.")
+        return replace(self, **known)
+
+    def _weights(self, shard: Labelled, shared: Arrays) -> Tensor | None:
+        return self.weights_of(shard, shared) if self.class_names else None

@@ -1,0 +1,58 @@
+"""Whole runs over edges with weights: halos and smoothed answers; a weight of 1 changes no bit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedgraft import wire
+from fedgraft.domains.nodes.base.edge_rows import EdgeRows
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.errors import InputError
+from fedgraft.experiment.storage.stored_state import check_state
+from helpers.node_runs import small
+from helpers.toy_runs import looped
+
+
+def weighted(shards: list[NodeShard], weight: float | None) -> list[NodeShard]:
+    """The same graph with a weight of all edges but those from every third node, which weigh 1."""
+    made = []
+    for shard in shards:
+        count = len(shard.senders)
+        each = None if weight is None else np.where(shard.senders % 3, weight, 1).astype(np.float32)
+        rows = EdgeRows(np.zeros((count, 0), np.float32), np.ones(count, bool), np.arange(count), each)
+        made.append(replace(shard, edge_rows=rows))
+    return made
+
+
+def ran(weight: float | None, recipe: str, **changes: object):
+    _, shards = small(recipe)
+    there = weighted(shards, weight)
+    experiment, _ = small(recipe, shards=there, **changes)
+    with looped(experiment, None, there) as (loop, _):
+        state = loop.run(loop.start(), lambda state, row: None)
+        loop.smooth(state)
+    return experiment, state
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes"),
+    [("graft_node", {"task__smoothing": 2}), ("fedais", {"rounds": 2}), ("fedgcn", {"rounds": 2})],
+    ids=["smoothed", "halos", "aggregates"],
+)
+def test_a_weight_of_one_is_none(recipe: str, changes: dict[str, object]) -> None:
+    _, one = ran(1.0, recipe, **changes)
+    _, none = ran(None, recipe, **changes)
+    _, more = ran(0.25, recipe, **changes)
+    assert wire.pack(one.best["models"]) == wire.pack(none.best["models"])
+    assert one.best["test"] == none.best["test"]
+    assert wire.pack(one.best["models"]) != wire.pack(more.best["models"])
+
+
+def test_weights_of_borders_are_part_of_the_state() -> None:
+    experiment, state = ran(0.25, "graft_node", task__smoothing=2)
+    check_state(state, experiment.plan, experiment.selector, "state.bin")
+    assert set(state.borders["weights"].tolist()) == {0.25, 1.0}
+    state.borders = {**state.borders, "weights": -state.borders["weights"]}
+    with pytest.raises(InputError, match=r"state\.borders do not fit"):
+        check_state(state, experiment.plan, experiment.selector, "state.bin")
