@@ -20,6 +20,7 @@ from fedgraft.domains.nodes.reading import tables as reading
 from fedgraft.domains.nodes.reading.border_columns import AUTO, SIDES, Borders, borders_of
 from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader, asked_carried
 from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
+from fedgraft.domains.nodes.reading.pyg_edges import table_of_edges
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.nodes.reading.scaled_edges import ScaledEdges
 from fedgraft.domains.nodes.reading.site_tables import site_border, site_part
@@ -63,7 +64,8 @@ class Nodes(
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
             client named after it. Or a PyG `Data` object (x, y with -1 for unknown, edge_index, and optionally `client`
             of each node, train_mask, val_mask and test_mask), or the path of a .pt file that `torch.save` wrote it to,
-            or {client: `Data` object}, without edges between clients. Or a file of a whole graph: .graphml, .gexf,
+            or {client: `Data` object}, without edges between clients; what its edges carry are edge_attr, columns "0",
+            "1" ..., and the attributes that `weight` and `time` name. Or a file of a whole graph: .graphml, .gexf,
             .gml, .net (Pajek), .edgelist or .adjlist, read by networkx.
         edges: the same for edges, where a folder's files are read as one; not with a PyG object or a file of both.
         node: column of `nodes`, an id that is unique over all clients.
@@ -130,10 +132,6 @@ class Nodes(
         if self.matches and (self._is_object() or is_graph_file(self.nodes)):
             raise InputError(
                 "Nodes.source_client and Nodes.target_client must be left out where edges are in no table."
-            )
-        if self.carries and self._is_object():
-            raise InputError(
-                "Nodes.edge_features, weight, time, directed and repeats must be left out where edges are in no table."
             )
         if self._is_object():
             if not isinstance(self.nodes, str | Path | Mapping) and not hasattr(self.nodes, "edge_index"):
@@ -205,7 +203,9 @@ class Nodes(
         if self._is_object() and not isinstance(self.nodes, str | Path):
             collection = self.read()
             tell(collection.notes)  # of what is in no table
-            return tables_of(collection, self.names(label=self.label or Nodes.label))
+            names = self.names(label=self.label or Nodes.label)
+            tables = tables_of(collection, names)
+            return {**tables, "edges": table_of_edges(*self._object(), names)} if self.carries else tables
         return super().tables()
 
     def read(self) -> Collection[WholeGraph]:
@@ -218,13 +218,9 @@ class Nodes(
             names, numbers = self.names(), self._are_numbers
             form = numbers, columns, self.unknowns, self.by_ids, self.borders, self.is_private, self.edge_reader()
             return reading.read_nodes(nodes, edges, names, "Nodes", *form)
-        data, where = self.nodes, "Nodes.nodes"
-        if isinstance(data, str | Path):
-            data, where = read_object(Path(data), where, "Data"), str(data)
-        elif isinstance(data, Mapping):
-            data = joined(data, where)
-        numbers, labelled = self._are_numbers, bool(self.label)
-        collection = collection_of(data, where, (), numbers, labelled, raw=True, unknown=self.unknowns)
+        data, where = self._object()
+        numbers, labelled, edges = self._are_numbers, bool(self.label), (self.names(), self.edge_reader())
+        collection = collection_of(data, where, (), numbers, labelled, True, self.unknowns, *edges)
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -330,6 +326,13 @@ class Nodes(
         if self.edges is None:
             return reading.numbered(task.features - self.made.added)
         return reading.named_features(task, self.nodes, names, own, self.made.names)
+
+    def _object(self) -> tuple[Any, str]:
+        """The PyG object, and what errors call it."""
+        data, where = self.nodes, "Nodes.nodes"
+        if isinstance(data, str | Path):
+            return read_object(Path(data), where, "Data"), str(data)
+        return joined(data, where, self.names()) if isinstance(data, Mapping) else data, where
 
     def _is_object(self) -> bool:
         if isinstance(self.nodes, str | Path):

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from torch_geometric.data import Data as Graph
 
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.errors import InputError
@@ -195,5 +197,93 @@ def test_columns_of_which_something_is_wrong(tmp_path: Path) -> None:
         Nodes(nodes, many, edge_features="channel").load(1)
     with pytest.raises(InputError, match=r"'edges: f' of nodes must have another name"):
         Nodes(nodes.rename(columns={"f": "edges: f"}), edges, weight="times", least_examples=1).load(1)
-    with pytest.raises(InputError, match="must be left out where edges are in no table"):
-        Nodes("graph.pt", directed=True)
+
+
+# --- PyG objects ------------------------------------------------------------------------------------------------------
+
+
+def graph(**more: Any) -> Graph:
+    """The tables as an object: without texts, its times as numbers."""
+    nodes, edges = tables()
+    place = {name: number for number, name in enumerate(nodes["node"])}
+    ends = [[place[name] for name in edges[role]] for role in ("source", "target")]
+    days = [float(when[-2:]) for when in edges["when"]]
+    masks = {f"{name}_mask": torch.tensor(nodes["split"] == split) for name, split in SPLITS.items()}
+    return Graph(
+        **{
+            "x": torch.arange(4.0)[:, None],
+            "y": torch.tensor([0, 1, 0, 1]),
+            "edge_index": torch.tensor(ends),
+            "edge_attr": torch.tensor(edges["amount"].tolist())[:, None],
+            "edge_weight": torch.tensor(edges["times"].tolist()),
+            "edge_time": torch.tensor(days, dtype=torch.float64),
+            "client": nodes["client"].tolist(),
+            **masks,
+            **more,
+        }
+    )
+
+
+SPLITS = {"train": "train", "val": "validation", "test": "test"}
+OF_OBJECT = {"edge_features": "all", "weight": "edge_weight", "time": "edge_time", "directed": True}
+
+
+@pytest.mark.parametrize("repeats", ["keep", "sum", "last"])
+def test_an_object_its_file_and_its_tables_are_the_same_as_the_users_tables(tmp_path: Path, repeats: Any) -> None:
+    nodes, edges = tables()
+    edges = edges.assign(when=[float(when[-2:]) for when in edges["when"]])
+    form = {"least_examples": 1, "repeats": repeats}
+    options = {"edge_features": "amount", "weight": "times", "time": "when", "directed": True, **form}
+    wanted = [shard.edge_rows for shard in Nodes(nodes, edges, **options).load(1)]
+    torch.save(graph(), tmp_path / "graph.pt")
+    data = Nodes(graph(), **OF_OBJECT, **form)
+    stored = Nodes(**data.tables(), **OF_OBJECT, **form)
+    for each in (data, stored, Nodes(tmp_path / "graph.pt", **OF_OBJECT, **form)):
+        for shard, rows in zip(each.load(1), wanted, strict=True):
+            assert rows is not None
+            assert shard.edge_rows is not None
+            for key in ("values", "along", "number", "weight"):
+                assert np.array_equal(getattr(shard.edge_rows, key), getattr(rows, key)), key
+
+
+def test_objects_of_clients_have_what_their_edges_carry_in_common() -> None:
+    one = graph(client=None)
+    shards = Nodes({"a": one, "b": one}, **OF_OBJECT, least_examples=1).load(1)
+    first, second = (shard.edge_rows for shard in shards)
+    assert first is not None
+    assert second is not None
+    assert np.array_equal(first.values, second.values)
+    assert second.number.min() == len(ROWS), "rows go on"
+    with pytest.raises(InputError, match=r"Nodes.nodes\['b'\] has no 'edge_weight', which other clients' objects have"):
+        Nodes({"a": one, "b": graph(client=None, edge_weight=None)}, **OF_OBJECT).load(1)
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "error"),
+    [
+        ({}, {"weight": "edge_wait"}, r"Nodes.nodes has no 'edge_wait' \(Nodes.weight\). Did you mean 'edge_weight'"),
+        ({"edge_weight": torch.ones(3)}, {"weight": "edge_weight"}, r"edge_weight must be numbers of shape \[7, n\]"),
+        (
+            {"edge_time": torch.ones(7, 2)},
+            {"time": "edge_time"},
+            r"edge_time must be one number per edge; got",
+        ),
+        (
+            {"edge_weight": -torch.ones(7)},
+            {"weight": "edge_weight"},
+            r"Nodes.nodes, row 1: 'edge_weight' must be",
+        ),
+        ({}, {"edge_features": "1"}, r"no column '1' \(Nodes.edge_features: 1\)"),
+        ({"edge_attr": torch.ones(2, 1)}, {"edge_features": "all"}, r"edge_attr must be numbers of shape \[7, n\]"),
+    ],
+)
+def test_attributes_that_do_not_fit_are_one_line(more: dict[str, Any], options: dict[str, Any], error: str) -> None:
+    with pytest.raises(InputError, match=error):
+        Nodes(graph(**more), **options).load(1)
+
+
+def test_notes_name_the_options_that_read_what_an_objects_edges_carry(caplog: pytest.LogCaptureFixture) -> None:
+    Nodes(graph(), weight="edge_weight").load(1)
+    assert "Nodes.nodes.edge_attr is not read; data.edge_features = 'all' would." in caplog.text
+    assert "Nodes.nodes.edge_time is not read; data.time = 'edge_time' would." in caplog.text
+    assert "edge_weight is not read" not in caplog.text
