@@ -219,8 +219,8 @@ class Nodes(
             form = numbers, columns, self.unknowns, self.by_ids, self.borders, self.is_private, self.edge_reader()
             return reading.read_nodes(nodes, edges, names, "Nodes", *form)
         data, where = self._object()
-        numbers, labelled, edges = self._are_numbers, bool(self.label), (self.names(), self.edge_reader())
-        collection = collection_of(data, where, (), numbers, labelled, True, self.unknowns, *edges)
+        given = self._are_numbers, bool(self.label), True, self.unknowns, self.names(), self.edge_reader()
+        collection = collection_of(data, where, (), *given)
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")

@@ -95,7 +95,7 @@ def test_all_is_every_other_column() -> None:
     nodes, edges = tables()
     data = Nodes(nodes, edges, edge_features="all", weight="times", time="when", least_examples=1)
     one = data.fitted(data.published(Node(MLP()), 1))
-    assert one.edge_features == ("amount", "channel")
+    assert one.edge_names == ("amount", "channel")
     assert listed(list(one.load(1))) == listed(load(**ALL_COLUMNS))
 
 

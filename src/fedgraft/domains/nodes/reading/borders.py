@@ -184,8 +184,8 @@ def _carrying(
     end = (ends[1, border] >= 0).astype(np.int64)  # which of the two is its own
     other = whose[1 - end, rows[border]]
     code, text = _others(links, rows[border], end) if len(border) else (border, np.zeros(0, str))
-    _, number = np.unique(np.stack([other, code]), axis=1, return_inverse=True)
-    ends[1 - end, border] = len(own[2]) + number.reshape(-1)  # nodes of others are behind its own
+    number = code + (other - other.min(initial=0)) * len(text)
+    ends[1 - end, border] = len(own[2]) + np.unique(number, return_inverse=True)[1]  # others' are behind its own
     chosen, kept, more = reader.chosen(ends, every.take(rows))
     row = np.flatnonzero(is_across[chosen])
     at = np.searchsorted(border, chosen[row])  # among those of the border
@@ -202,11 +202,12 @@ def _carrying(
 
 def _before(edges: Indices) -> Indices:
     """How many columns before each of [keys, edges] are the same, int64 [edges]."""
-    _, group = np.unique(edges, axis=1, return_inverse=True)
-    order = np.argsort(group.reshape(-1), kind="stable")
-    counts = np.bincount(group.reshape(-1))
+    order = np.lexsort(edges)
+    begins = np.ones(len(order), bool)
+    begins[1:] = (edges[:, order[1:]] != edges[:, order[:-1]]).any(axis=0)
+    starts = np.flatnonzero(begins)
     before = np.empty(len(order), np.int64)
-    before[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    before[order] = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
     return before
 
 

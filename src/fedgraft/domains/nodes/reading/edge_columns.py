@@ -128,18 +128,18 @@ class EdgeReader:
             carried = replace(carried, weight=np.ones(len(rows), np.float32))
         if self.repeats == "keep" or not len(rows):
             return rows, carried, notes
-        _, group = np.unique(ends if self.directed else np.sort(ends, axis=0), axis=1, return_inverse=True)
-        group = group.reshape(-1)
+        one, other = ends if self.directed else np.sort(ends, axis=0)
+        _, group = np.unique(one * (int(ends.max()) + 1) + other, return_inverse=True)
         order = np.lexsort((np.arange(len(rows)), *([] if carried.time is None else [carried.time]), group))
         ends_of_groups = np.flatnonzero(np.diff(group[order], append=-1))
         last = order[ends_of_groups]  # by group
         kept = np.argsort(last)
         if repeats := len(rows) - len(last):
             notes.append(f"{repeats:,} repeated edges {'added up' if self.repeats == 'sum' else 'left out'}.")
-        one = carried.take(last[kept])
+        lasts = carried.take(last[kept])
         if self.repeats == "sum":
-            one = _added(carried, group, one, kept)
-        return rows[last[kept]], one, notes
+            lasts = _added(carried, group, lasts, kept)
+        return rows[last[kept]], lasts, notes
 
 
 def _names(rows: Rows, owner: str) -> tuple[str, ...]:

@@ -58,9 +58,9 @@ class ScaledEdges(ScaledTables[Shard]):
 
     @property
     def edge_names(self) -> tuple[str, ...] | None:
-        """Columns that edges carry, but for the time, or `ALL_OTHERS`."""
+        """Columns that edges carry, but for the time, or `ALL_OTHERS`, until clients agree on these."""
         if self.edge_features == ALL:
-            return ALL_OTHERS
+            return tuple(name for name in self.edges_made.by_name if name != self.time) or ALL_OTHERS
         names = self.edge_features
         return tuple(names) if isinstance(names, list | tuple) else (names,) * bool(names)
 
@@ -115,19 +115,14 @@ class ScaledEdges(ScaledTables[Shard]):
         if not (self.carries and published):
             return options
         parts = [each.get(PUBLISHED) if isinstance(each, Mapping) else None for each in published]
-        telling = [each for each in parts if not (isinstance(each, Mapping) and each.get("rows") == 0)]
+        telling: list[Any] = [each for each in parts if not (isinstance(each, Mapping) and each.get("rows") == 0)]
         transforms = agreed(telling, self.scaling, "data.edge_features") if telling else {}
         tell(notes_on(telling, transforms, "Columns of edges"))
         if wrong := next((name for name in published[0]["names"] if name.startswith(OF_EDGES)), ""):
             raise InputError(f"Column {wrong!r} of nodes must have another name: {OF_EDGES!r} begins those of edges.")
-        renamed = {f"{OF_EDGES}{name}": each for name, each in transforms.items()}
-        return {**options, "transforms": {**options["transforms"], **renamed}, **self._named_edges(telling)}
-
-    def _named_edges(self, parts: Sequence[Any]) -> dict[str, Any]:
-        """The columns that edges carry, by name, from what clients published of them."""
-        if self.edge_features != ALL or not parts:
-            return {}
-        return {"edge_features": tuple(name for name in parts[0]["names"] if name != self.time)}
+        names = telling[0]["names"] if telling else ()
+        renamed = {f"{OF_EDGES}{name}": transforms.get(name, {}) for name in names}  # also of what stays as it is
+        return {**options, "transforms": {**options["transforms"], **renamed}}
 
     def known_of(self, task: Any, published: Sequence[Any]) -> Mapping[str, Any]:
         """Return the width of what edges carry, too, and whether they have weights."""
