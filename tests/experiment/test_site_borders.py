@@ -108,6 +108,39 @@ def test_sites_end_as_one_machine_with_the_whole_table(
     assert inside["digest"] != two["digest"]
 
 
+ALL_COLUMNS = {"data.edge_features": "all", "data.weight": "times", "data.time": "when", "data.directed": True}
+CARRIED = [
+    (True, {**COLUMNS, **ALL_COLUMNS}),
+    (False, {**COLUMNS, "data.edge_features": ["amount", "channel"], "data.time": "when", "data.repeats": "last"}),
+    (False, {**AUTO, "data.edge_features": "amount", "data.directed": True, "data.repeats": "sum"}),
+    (False, {**AUTO, "data.directed": True}),
+    (True, {**COLUMNS, **ALL_COLUMNS, "data.match": "psi", "model.name": "gine"}),
+]
+
+
+@pytest.mark.parametrize(("alike", "options"), CARRIED)
+def test_edges_that_carry_something_are_at_sites_as_on_one_machine(
+    tmp_path: Path, alike: bool, options: dict[str, Any]
+) -> None:
+    every = tables(alike)
+    every["edges"], options = site_tables.carrying(every["edges"]), {"model.name": "multigraph", **options}
+    one = here(every, tmp_path, "fedais", options)
+    two, _ = at_sites(every, tmp_path / "sites", "fedais", options)
+    for name in SAME:
+        assert two[name] == one[name], name
+    assert one["bytes"]["matching"] > 24 * len(every["edges"]) / 2 * 0.5
+
+
+def test_a_site_without_an_edge_knows_what_edges_carry(tmp_path: Path) -> None:
+    every = tables()
+    edges = site_tables.carrying(every["edges"])
+    every["edges"] = edges[(edges["from"] == "north") & (edges["to"] == "north")]
+    options = {**ALL_COLUMNS, "data.edge_features": ["amount", "channel"], "model.name": "multigraph"}
+    one = here(every, tmp_path, "fedais", options)
+    two, _ = at_sites(every, tmp_path / "sites", "fedais", options)
+    assert (two["digest"], two["bytes"]) == (one["digest"], one["bytes"])
+
+
 def test_one_machine_without_the_options_has_the_same_digest(tmp_path: Path) -> None:
     every = tables()
     (tmp_path / "as before").mkdir()

@@ -52,6 +52,18 @@ def nodes(count: int = 120, across: bool = False) -> tuple[pd.DataFrame, pd.Data
     return table, edges
 
 
+def carrying(edges: pd.DataFrame) -> pd.DataFrame:
+    """Edges with columns of numbers, texts, times and weights, some empty; a third of them is there twice."""
+    again = pd.concat([edges, edges.sample(frac=0.3, random_state=1)], ignore_index=True)
+    g, count = np.random.default_rng(6), len(again)
+    return again.assign(
+        amount=np.where(g.random(count) < 0.1, np.nan, g.exponential(100, count).round(2)),
+        channel=np.array(["wire", "card", None], object)[g.integers(0, 3, count)],
+        when=pd.Timestamp("2021-03-01") + pd.to_timedelta(g.integers(0, 10**6, count), "s"),
+        times=g.integers(0, 4, count),
+    )
+
+
 def typed(count: int = 120) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Papers whose topic is in their features, and their authors, who write on one topic; each client has its own."""
     papers, _ = nodes(count)

@@ -40,8 +40,9 @@ class Collection(Generic[Whole]):
     `split` says whether a split was given; else the whole is in none. `client` is int64 [examples] and `client_names`
     one per client; both are none where the data name no clients. `notes` say what was left out, for people to read.
     `parts` are the clients', where each came in a file of its own; else none. `columns` are features as they were read,
-    which the whole lacks until all clients have agreed on what is made of them; None where it has them. `matching` is
-    what it takes to join edges between clients, {client: (bytes down, bytes up)}.
+    which the whole lacks until all clients have agreed on what is made of them; None where it has them; `edges` are
+    what its edges carry, likewise. `matching` is what it takes to join edges between clients, {client: (bytes down,
+    bytes up)}.
     """
 
     whole: Whole
@@ -52,6 +53,7 @@ class Collection(Generic[Whole]):
     feature_names: tuple[str, ...] = ()
     parts: tuple[Whole, ...] = ()
     columns: Any = None
+    edges: Any = None
     matching: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 

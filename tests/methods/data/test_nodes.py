@@ -127,7 +127,8 @@ def test_lone_nodes_loops_and_repeats(caplog: pytest.LogCaptureFixture) -> None:
     assert "1 edges from a node to itself left out." in caplog.text
     assert "1 repeated edges left out." in caplog.text
     Nodes(made["nodes"], made["edges"].assign(amount=1.0)).load(1)
-    assert "Columns of edges that are not read: amount." in caplog.text
+    would = "data.edge_features, data.weight, data.time would read one."
+    assert f"Columns of edges that are not read: amount; {would}" in caplog.text
     made["edges"] = made["edges"].iloc[:0]
     assert len(merge_shards(Nodes(**made).load(1)).senders) == 0
 

@@ -14,7 +14,22 @@ from helpers.site_tables import CLIENTS
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytestmark = [pytest.mark.federation, pytest.mark.slow]
 
-CHANGES = {"data.name": "nodes", "data.target_client": "auto", "model.hidden": [8, 8], "rounds": 4, "yardsticks": []}
+CARRIED = {"data.edge_features": "all", "data.time": "when", "data.weight": "times", "data.directed": True}
+CHANGES = {
+    "data.name": "nodes",
+    "data.target_client": "auto",
+    **CARRIED,
+    "model.name": "multigraph",
+    "model.hidden": [8, 8],
+    "rounds": 4,
+    "yardsticks": [],
+}
+
+
+def tables():
+    """Nodes of both clients, and edges that carry data, half of them between these."""
+    nodes, edges = site_tables.nodes(across=True)
+    return nodes, site_tables.carrying(edges)
 
 
 class Sites(Federation):
@@ -25,7 +40,7 @@ class Sites(Federation):
         nowhere = {"data.nodes": "nowhere.csv", "data.edges": "nowhere.csv", "runtime.name": "flower"}
         (root / "recipe.toml").write_text(load(recipe, {**CHANGES, **nowhere, **dict(changes)}).to_toml())
         (root / "clients.toml").write_text(tomli_w.dumps({"names": list(CLIENTS)}))
-        nodes, edges = site_tables.nodes(across=True)
+        nodes, edges = tables()
         for name in CLIENTS:
             own = nodes[nodes["client"] == name].drop(columns="client")
             touches = edges["source"].isin(own["node"]) | edges["target"].isin(own["node"])
@@ -52,11 +67,11 @@ def sites(match, tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected(match, tmp_path_factory):
     root = tmp_path_factory.mktemp("local")
-    for name, table in zip(("nodes", "edges"), site_tables.nodes(across=True), strict=True):
+    for name, table in zip(("nodes", "edges"), tables(), strict=True):
         table.to_csv(root / f"{name}.csv", index=False)
-    tables = [f"data.{name}={root / f'{name}.csv'}" for name in ("nodes", "edges")]
+    given = [f"data.{name}={root / f'{name}.csv'}" for name in ("nodes", "edges")]
     options = [f"{key}={json.dumps(value).strip(chr(34))}" for key, value in {**CHANGES, **dict([match])}.items()]
-    return run_here(root / "run", "fedais", *options, *tables)
+    return run_here(root / "run", "fedais", *options, *given)
 
 
 def test_a_site_that_is_killed_knows_its_neighbours_again(sites, expected, tmp_path):

@@ -32,6 +32,9 @@ MANY: Final = 32
 MOST_TEXTS: Final = 64
 """Different texts of a column, each with a column of its own."""
 
+FEATURES: Final = "data.features"
+"""What errors call the option that names columns."""
+
 UNKNOWN, BINARY, WORDS, NUMBER = range(4)
 """What a client says of a column of numbers: too few rows to tell; 0 and 1; part of a bag of words; other numbers."""
 
@@ -39,8 +42,10 @@ UNKNOWN, BINARY, WORDS, NUMBER = range(4)
 # --- what a client publishes ------------------------------------------------------------------------------------------
 
 
-def statistics_of(columns: Columns, least: int, scaling: Scaling, where: str, own: bool = False) -> dict[str, Tree]:
-    """Return what a client publishes of its columns of features; `where` names its table in errors.
+def statistics_of(
+    columns: Columns, least: int, scaling: Scaling, where: str, own: bool = False, option: str = FEATURES
+) -> dict[str, Tree]:
+    """Return what a client publishes of its columns of features; `where` names its table in errors, `option` these.
 
     Nothing is told that fewer than `least` rows are behind: of a column with fewer numbers its kind is `UNKNOWN`, and a
     text of fewer rows is left out. Clients may have columns of their `own`: one that is empty is none of this client's,
@@ -56,7 +61,7 @@ def statistics_of(columns: Columns, least: int, scaling: Scaling, where: str, ow
         "missing": missing.astype(np.uint8),
         "moments": moments.astype(np.float32),
         "filled": _other_than_zero(columns.numbers, kinds),
-        "texts": {name: _of_texts(values, least, name, where) for name, values in columns.texts.items()},
+        "texts": {name: _of_texts(values, least, name, where, option) for name, values in columns.texts.items()},
     }
 
 
@@ -121,14 +126,14 @@ def _moments(numbers: Floats) -> Floats:
     return np.stack(parts, axis=1)
 
 
-def _of_texts(values: Array, least: int, name: str, where: str) -> Tree:
+def _of_texts(values: Array, least: int, name: str, where: str, option: str) -> Tree:
     """{"values": texts of at least so many rows, in their order; "count": of each; "missing": whether one is}."""
     known = values[[each is not None for each in values]].astype(str)
     texts, count = np.unique(known, return_counts=True)
     if len(texts) > MOST_TEXTS:
         raise InputError(
             f"{where}: column {name!r} has {len(texts):,} different texts, such as {str(texts[0])!r}; as a feature it "
-            f"may have {MOST_TEXTS}. Name the columns that are features, without it, in data.features."
+            f"may have {MOST_TEXTS}. Name the columns that are features, without it, in {option}."
         )
     kept = count >= least
     return {
@@ -141,8 +146,11 @@ def _of_texts(values: Array, least: int, name: str, where: str) -> Tree:
 # --- what all agree on ------------------------------------------------------------------------------------------------
 
 
-def agreed(published: Sequence[Any], scaling: Scaling) -> dict[str, dict[str, Any]]:
-    """Return the transforms {column: transform} of what clients published; columns that stay as they are left out."""
+def agreed(published: Sequence[Any], scaling: Scaling, option: str = FEATURES) -> dict[str, dict[str, Any]]:
+    """Return the transforms {column: transform} of what clients published; columns that stay as they are left out.
+
+    `option` is what errors call the one that names them.
+    """
     for client, each in enumerate(published):
         _check(each, client)
     first = published[0]
@@ -151,11 +159,13 @@ def agreed(published: Sequence[Any], scaling: Scaling) -> dict[str, dict[str, An
         if list(each["names"]) != names:
             raise InputError(f"Clients' columns of features must be alike; got {names} and {list(each['names'])}.")
         if differ := sorted(texts ^ set(each["texts"])):
-            raise InputError(f"Column {differ[0]!r} holds numbers at one client and texts at another; data.features.")
+            raise InputError(f"Column {differ[0]!r} holds numbers at one client and texts at another; {option}.")
     numeric = [name for name in names if name not in texts]
     number = iter(_agreed_numbers(published, len(numeric), scaling))
     transforms = {
-        name: _agreed_texts([each["texts"][name] for each in published], name) if name in texts else next(number)
+        name: _agreed_texts([each["texts"][name] for each in published], name, option)
+        if name in texts
+        else next(number)
         for name in names
     }
     return {name: transform for name, transform in transforms.items() if transform}
@@ -263,12 +273,12 @@ def _merged(moments: Floats, count: Floats) -> tuple[float, float, float]:
     return centre, variance**0.5, float(share @ (skewness * spread**3 + 3 * off * spread**2 + off**3))
 
 
-def _agreed_texts(parts: Sequence[Any], name: str) -> dict[str, Any]:
+def _agreed_texts(parts: Sequence[Any], name: str, option: str) -> dict[str, Any]:
     values = sorted({value for part in parts for value in part["values"]})
     if len(values) > MOST_TEXTS:
         raise InputError(
             f"Column {name!r} has {len(values):,} different texts over all clients, as a feature it may have "
-            f"{MOST_TEXTS}. Name the columns that are features, without it, in data.features."
+            f"{MOST_TEXTS}. Name the columns that are features, without it, in {option}."
         )
     missing = {"missing": True} if any(part["missing"] for part in parts) else {}
     return {"values": values, **missing}

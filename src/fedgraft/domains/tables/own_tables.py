@@ -135,14 +135,14 @@ class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
         values = {schema: getattr(self, schema.name) for schema in self.schemas}
         frames = {schema: with_text_names(table) for schema, table in values.items() if isinstance(table, pd.DataFrame)}
         named = {value for value in vars(self).values() if isinstance(value, str)}
-        tables = {}
+        tables, names = {}, self.names()
         for schema, table in frames.items():
-            features = [getattr(self, column.role) for column in schema.columns if column.kind == "features"]
+            features = [names[column.role] for column in schema.columns if column.kind == "features"]
             every = schema.rest or ALL_OTHERS in features
             kept = named.union(*(map(str, columns or ()) for columns in features))
             tables[schema.name] = table[[name for name in table if every or name in kept]]
             if unread := [str(name) for name in table if name not in tables[schema.name]]:
-                tell([schema.not_read(unread, self.names(), list(map(str, tables[schema.name])))])
+                tell([schema.not_read(unread, names, list(map(str, tables[schema.name])))])
         return tables
 
     def questions(

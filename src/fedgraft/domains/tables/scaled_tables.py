@@ -148,10 +148,14 @@ class ScaledTables(FittedData[Shard]):
         """Return the statistics of one client's columns, and of its classes."""
         collection = self.collection_at(task, tables, purpose)
         whole = collection.whole
-        tree = {**self._statistics_of(collection.columns, "--data"), **self._alike(task, collection)}
+        tree = {**self._of_own(collection), **self._alike(task, collection)}
         if not self._tells_classes(task, whole.classes):
             return tree
         return {**tree, **self._of_classes(whole.label, whole.classes, whole.split)}
+
+    def _of_own(self, collection: Collection[Any]) -> dict[str, Tree]:
+        """The statistics of one client's columns."""
+        return self._statistics_of(collection.columns, "--data")
 
     def named(self, published: Sequence[Any]) -> Self:
         """Return this data set with the columns that are features, which clients have alike, by name."""
@@ -177,12 +181,16 @@ class ScaledTables(FittedData[Shard]):
 
     def fitted(self, published: Sequence[Any]) -> Self:
         """Return this data set with a transform for each column, from all clients' statistics; a note says which."""
-        transforms = agreed(published, self.scaling) if published else {}
-        tell(notes_on(published, transforms))
-        fitted = replace(self, transforms=transforms)
+        fitted = replace(self, **self._agreed_options(published))
         if "collection" in vars(self):  # what was read is read once
             vars(fitted)["collection"] = vars(self).pop("collection")
         return fitted
+
+    def _agreed_options(self, published: Sequence[Any]) -> dict[str, Any]:
+        """{option: value} of what clients agree on, by what each has published."""
+        transforms = agreed(published, self.scaling) if published else {}
+        tell(notes_on(published, transforms))
+        return {"transforms": transforms}
 
     @cached_property
     def collection(self) -> Collection[Any]:

@@ -158,8 +158,11 @@ class Transforms:
         return compact(sparse.csr_matrix(kept, dtype=np.float32))
 
 
-def notes_on(published: Sequence[Any], transforms: Mapping[str, Transform]) -> list[str]:
-    """Return notes on what is made of columns: which are brought to one size, stay, are texts, lack numbers."""
+def notes_on(published: Sequence[Any], transforms: Mapping[str, Transform], what: str = "Features") -> list[str]:
+    """Return notes on what is made of columns: which are brought to one size, stay, are texts, lack numbers.
+
+    `what` is what they call the columns.
+    """
     if not published:
         return []
     groups: dict[str, list[str]] = {}
@@ -185,4 +188,4 @@ def notes_on(published: Sequence[Any], transforms: Mapping[str, Transform]) -> l
         "missing": "some cells are empty: the mean, and a column of 0 and 1 beside it",
     }
     parts = [f"{some(groups[group])}: {text}" for group, text in says.items() if group in groups]
-    return [f"Features: {'; '.join(parts)} (data.scaling)."] if transforms else []
+    return [f"{what}: {'; '.join(parts)} (data.scaling)."] if transforms else []

@@ -21,7 +21,17 @@ PUBLISHED: Final = "published"
 """What a site calls, of what it says of itself, that by which all agree on how data are read."""
 AGREED: Final = {
     "data": ("transforms", "features"),
-    "task": ("features", "sparse", "classes", "class_names", "metapaths", "judged", "rare"),
+    "task": (
+        "features",
+        "edge_features",
+        "edge_weights",
+        "sparse",
+        "classes",
+        "class_names",
+        "metapaths",
+        "judged",
+        "rare",
+    ),
 }
 """Options of sections on which clients agree as a run begins, where the recipe does not say them."""
 

@@ -17,9 +17,12 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
-from fedgraft.domains.nodes.reading.borders import AUTO, SIDES, Borders, borders_of
+from fedgraft.domains.nodes.reading.border_columns import AUTO, SIDES, Borders, borders_of
+from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader, asked_carried
 from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
+from fedgraft.domains.nodes.reading.pyg_edges import table_of_edges
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
+from fedgraft.domains.nodes.reading.scaled_edges import ScaledEdges
 from fedgraft.domains.nodes.reading.site_tables import site_border, site_part
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns
@@ -29,7 +32,6 @@ from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Names, Table, check_said
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array, Arrays
@@ -42,7 +44,7 @@ SHARES = 10
 class Nodes(
     LabelOptions,
     SplitOptions[NodeShard],
-    ScaledTables[NodeShard],
+    ScaledEdges[NodeShard],
     OwnTables[NodeShard],
     OwnShardData[NodeShard],
     MatchedData[NodeShard],
@@ -51,16 +53,19 @@ class Nodes(
 
     Source: none. Differs: nodes are split by the hash of their ids, so that each keeps its split as the graph grows;
         not by class, as published sets are. Of a PyG object the id of a node is its position.
-    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges
-    are undirected, listed one way or both, by one client or both; a node may have none. At a site: `nodes` and `edges`
-    of its own, where edges to nodes elsewhere are left out unless `target_client` or `source_client` is given; sites
-    agree on columns of features and on classes. With either of these several clients may have nodes of one id.
+    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order.
+    Edges are undirected, listed one way or both, by one client or both, and carry nothing, unless `edge_features`,
+    `weight`, `time`, `directed` or `repeats` say otherwise; then each row is an edge. A node may have none. At a
+    site: `nodes` and `edges` of its own, where edges to nodes elsewhere are left out unless `target_client` or
+    `source_client` is given; sites agree on columns of features and on classes. With either of these several
+    clients may have nodes of one id.
 
     Args:
         nodes: path of a .csv or .parquet file, or a DataFrame, one row per node; or a folder of such files, each a
             client named after it. Or a PyG `Data` object (x, y with -1 for unknown, edge_index, and optionally `client`
             of each node, train_mask, val_mask and test_mask), or the path of a .pt file that `torch.save` wrote it to,
-            or {client: `Data` object}, without edges between clients. Or a file of a whole graph: .graphml, .gexf,
+            or {client: `Data` object}, without edges between clients; what its edges carry are edge_attr, columns "0",
+            "1" ..., and the attributes that `weight` and `time` name. Or a file of a whole graph: .graphml, .gexf,
             .gml, .net (Pajek), .edgelist or .adjlist, read by networkx.
         edges: the same for edges, where a folder's files are read as one; not with a PyG object or a file of both.
         node: column of `nodes`, an id that is unique over all clients.
@@ -119,6 +124,7 @@ class Nodes(
             raise InputError("Nodes.match = 'psi' needs Nodes.source_client or Nodes.target_client, which match ids.")
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self.check_scaling()
+        self.check_edges()
         self.check_split()
         self._dealing()
         for table in self.schemas:
@@ -144,7 +150,7 @@ class Nodes(
     def names(self, **renamed: Any) -> Names:
         """Return {role: name} of the columns of all tables; ids that are looked for have no column of clients."""
         sides = {role: "" if getattr(self, role) == AUTO else getattr(self, role) for role in SIDES}
-        return super().names(**{**sides, **renamed})
+        return super().names(**{"edge_features": self.edge_names, **sides, **renamed})
 
     @property
     def borders(self) -> Borders:
@@ -169,7 +175,8 @@ class Nodes(
     def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
         """Return what a site tells of its edges to others."""
         self._check_edges(tables)
-        given = tables["nodes"], tables["edges"], self.names(), purpose, self.borders, self.by_ids
+        reader = self.edge_reader()
+        given = tables["nodes"], tables["edges"], self.names(), purpose, self.borders, self.by_ids, reader
         return site_border(*given).claims(secret)
 
     @classmethod
@@ -196,7 +203,9 @@ class Nodes(
         if self._is_object() and not isinstance(self.nodes, str | Path):
             collection = self.read()
             tell(collection.notes)  # of what is in no table
-            return tables_of(collection, self.names(label=self.label or Nodes.label))
+            names = self.names(label=self.label or Nodes.label)
+            tables = tables_of(collection, names)
+            return {**tables, "edges": table_of_edges(*self._object(), names)} if self.carries else tables
         return super().tables()
 
     def read(self) -> Collection[WholeGraph]:
@@ -207,15 +216,11 @@ class Nodes(
                 nodes, edges = tables_of_file(Path(str(nodes)), self.names())
             columns = partial(self.read_columns, owner="Nodes")
             names, numbers = self.names(), self._are_numbers
-            form = numbers, columns, self.unknowns, self.by_ids, self.borders, self.is_private
+            form = numbers, columns, self.unknowns, self.by_ids, self.borders, self.is_private, self.edge_reader()
             return reading.read_nodes(nodes, edges, names, "Nodes", *form)
-        data, where = self.nodes, "Nodes.nodes"
-        if isinstance(data, str | Path):
-            data, where = read_object(Path(data), where, "Data"), str(data)
-        elif isinstance(data, Mapping):
-            data = joined(data, where)
-        numbers, labelled = self._are_numbers, bool(self.label)
-        collection = collection_of(data, where, (), numbers, labelled, raw=True, unknown=self.unknowns)
+        data, where = self._object()
+        given = self._are_numbers, bool(self.label), True, self.unknowns, self.names(), self.edge_reader()
+        collection = collection_of(data, where, (), *given)
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -229,6 +234,8 @@ class Nodes(
         asked = super().questions(task, tables, own)
         if "nodes" in asked:
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
+        if "edges" in asked and (reader := self.edge_reader()):
+            asked["edges"] = asked_carried(asked["edges"], self.names(), reader)
         return {**asked, "features": pd.DataFrame({"name": self.made.names(names)})}
 
     def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
@@ -242,6 +249,7 @@ class Nodes(
     def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[NodeShard]:
         """Return one client's nodes and the edges between them, split, with columns."""
         columns: list[Columns] = []
+        carried: list[CarriedRows] = []
 
         def read_later(rows: Rows, others: Collection_[str]) -> Array:
             names = reading.feature_names(rows, "data")
@@ -249,8 +257,13 @@ class Nodes(
             columns.append(self.read_columns(rows, names, "data"))
             return np.zeros((len(rows), 0), np.float32)
 
-        shard = self._at_site(task, tables, purpose, read_later)
-        return Collection(shard, np.zeros(len(shard.split), np.int64), (), True, (), columns=columns[0])
+        def make_later(rows: CarriedRows) -> Array:
+            carried.append(rows)
+            return np.zeros((len(rows), 0), np.float32)
+
+        shard = self._at_site(task, tables, purpose, read_later, self.edge_reader(make_later))
+        edges = carried[0] if carried else None
+        return Collection(shard, np.zeros(len(shard.split), np.int64), (), True, (), columns=columns[0], edges=edges)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
@@ -258,24 +271,40 @@ class Nodes(
             columns = self._features(task, tables[reading.OWN_NODES])
             features = partial(self.own_features, names=columns, is_sparse=task.sparse)
             check = self.edges is not None
-            shard = reading.own_nodes(task, tables, self.names(), features, check, self.unknowns)
+            shard = reading.own_nodes(task, tables, self.names(), features, check, self.unknowns, self.edge_reader())
+            self._check_width(task, shard)
             return replace(shard, scale_rows=self.scale_rows)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
         features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
-        return replace(self._at_site(task, tables, purpose, features), scale_rows=self.scale_rows)
+        shard = self._at_site(task, tables, purpose, features, self.edge_reader())
+        return replace(shard, scale_rows=self.scale_rows)
 
     def _at_site(
-        self, task: Any, tables: Mapping[str, Given], purpose: Purpose, features: reading.OwnFeatures
+        self,
+        task: Any,
+        tables: Mapping[str, Given],
+        purpose: Purpose,
+        features: reading.OwnFeatures,
+        carried: EdgeReader | None,
     ) -> NodeShard:
         """One client's nodes and their edges, split."""
         self._check_edges(tables)
         classes = () if self._are_numbers or not self.label else task.class_names
-        form = purpose, self._are_numbers, self.unknowns, self.by_ids, self.borders
+        form = purpose, self._are_numbers, self.unknowns, self.by_ids, self.borders, carried
         shard, is_split = site_part(tables["nodes"], tables["edges"], self.names(), classes, features, *form)
         if not self.label:
             return shard
         return self._dealing().split_site(shard, is_split, self.splitting(purpose), str(tables["nodes"]))
+
+    @staticmethod
+    def _check_width(task: Any, shard: NodeShard) -> None:
+        """Raise `InputError` for edges that carry more or fewer numbers than the model was trained on."""
+        if (width := getattr(task, "edge_features", shard.edge_width)) != shard.edge_width:
+            raise InputError(
+                f"--{reading.OWN_EDGES}: edges carry {shard.edge_width} numbers, but the model was trained on {width}; "
+                "a run that names their columns in data.edge_features finds them among others."
+            )
 
     @staticmethod
     def _check_edges(tables: Mapping[str, Given]) -> None:
@@ -297,6 +326,13 @@ class Nodes(
         if self.edges is None:
             return reading.numbered(task.features - self.made.added)
         return reading.named_features(task, self.nodes, names, own, self.made.names)
+
+    def _object(self) -> tuple[Any, str]:
+        """The PyG object, and what errors call it."""
+        data, where = self.nodes, "Nodes.nodes"
+        if isinstance(data, str | Path):
+            return read_object(Path(data), where, "Data"), str(data)
+        return joined(data, where, self.names()) if isinstance(data, Mapping) else data, where
 
     def _is_object(self) -> bool:
         if isinstance(self.nodes, str | Path):

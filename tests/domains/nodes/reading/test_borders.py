@@ -1,5 +1,6 @@
 """Edges between clients: what two sites claim alike is the cut of the whole, and whatever else is there is counted."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,8 @@ BANKS = ("east", "north", "west")
 TASK = SimpleNamespace(class_names=("bad", "good"), sparse=False)
 COLUMNS = {"source_client": "from_bank", "target_client": "to_bank"}
 FEATURES = ("size",)
+TRANSFORMS = {"edges: amount": {"missing": True}, "edges: channel": {"values": ["card", "wire"], "missing": True}}
+"""What all agreed on of edges' columns; that of nodes stays as it is."""
 Frames = tuple[pd.DataFrame, pd.DataFrame]
 
 
@@ -40,7 +43,7 @@ def at_sites(
     nodes: pd.DataFrame, edges: pd.DataFrame | dict[str, pd.DataFrame], **options: Any
 ) -> tuple[list[NodeShard], dict[int, Any]]:
     """What sites make of their own tables, by way of a server; and what they claim."""
-    data = Nodes("nowhere.csv", "nowhere.csv", features=FEATURES, transforms={}, **options)
+    data = Nodes("nowhere.csv", "nowhere.csv", features=FEATURES, transforms=TRANSFORMS, **options)
     tables = [
         {
             "nodes": nodes[nodes["client"] == bank],
@@ -70,16 +73,35 @@ def by_masks(claims: dict[int, Any]) -> dict[int, Any]:
 
 def here(nodes: pd.DataFrame, edges: Any, **options: Any) -> list[NodeShard]:
     """What one place makes of all tables."""
-    return list(Nodes(nodes, edges, features=FEATURES, transforms={}, **options).load(3))
+    return list(Nodes(nodes, edges, features=FEATURES, transforms=TRANSFORMS, **options).load(3))
+
+
+def carrying(edges: pd.DataFrame, seed: int = 7) -> pd.DataFrame:
+    """Edges with columns, of which some are there twice or three times."""
+    g, count = np.random.default_rng(seed), len(edges)
+    edges = edges.assign(
+        amount=np.where(g.random(count) < 0.1, np.nan, g.exponential(100, count).round(2)),
+        channel=np.array(["wire", "card", None], object)[g.integers(0, 3, count)],
+        when=pd.Timestamp("2021-03-01") + pd.to_timedelta(g.integers(0, 10**6, count), "s"),
+        times=g.integers(0, 4, count),
+    )
+    again = pd.concat([edges, *(edges.sample(frac=0.3, random_state=k).assign(amount=1.0 * k) for k in range(2))])
+    back = edges.sample(frac=0.2, random_state=3)
+    sides = {"source": "target", "target": "source", "from_bank": "to_bank", "to_bank": "from_bank"}
+    return pd.concat([again, back.rename(columns=sides)], ignore_index=True)
 
 
 def check_same(one: list[NodeShard], two: list[NodeShard]) -> None:
-    """Every bit of both is the same."""
+    """Every bit of both is the same, but for the numbers of edges' rows, which are those of each one's own table."""
     for mine, theirs in zip(one, two, strict=True):
         for name in ("name", "ids", "features", "label", "split", "pointers", "senders", "halo_owner", "halo_place"):
             left, right = getattr(mine, name), getattr(theirs, name)
             assert np.array_equal(left, right), name
             assert not isinstance(left, np.ndarray) or left.dtype == right.dtype, name
+        assert (mine.edge_rows is None) == (theirs.edge_rows is None)
+        for name in ("values", "along", "weight") if mine.edge_rows else ():
+            left, right = getattr(mine.edge_rows, name), getattr(theirs.edge_rows, name)
+            assert np.array_equal(left, right) if isinstance(left, np.ndarray) else left is right, name
 
 
 @pytest.mark.parametrize(("alike", "options"), [(False, COLUMNS), (True, COLUMNS), (False, {"target_client": "auto"})])
@@ -93,6 +115,66 @@ def test_sites_have_the_halos_of_the_whole_that_was_cut(alike: bool, options: di
     if not alike:  # as a version that knows no borders cuts it
         check_same(found, here(nodes, edges, split_by=split_by))
     assert all(len(each["token"]) == len({bytes(token) for token in each["token"]}) for each in claims.values())
+
+
+CARRIED: list[dict[str, Any]] = [
+    {"edge_features": ("amount", "channel"), "weight": "times", "time": "when", "directed": True},
+    {"edge_features": "amount", "time": "when", "repeats": "last"},
+    {"edge_features": "amount", "directed": True, "repeats": "sum"},
+    {"weight": "times", "repeats": "sum"},
+    {"directed": True},
+    {"repeats": "keep"},
+]
+
+
+@pytest.mark.parametrize("borders", [COLUMNS, {"target_client": "auto"}])
+@pytest.mark.parametrize("carried", CARRIED)
+def test_edges_between_clients_carry_at_both_ends_what_the_whole_has(
+    borders: dict[str, str], carried: dict[str, Any]
+) -> None:
+    nodes, edges = graph(alike=borders is COLUMNS)
+    edges, form = carrying(edges), {**carried, "scaling": "none", "split_by": "ids"}
+    nodes["split"] = (["train"] * 3 + ["validation", "test"]) * 8
+    found, _ = at_sites(nodes, edges, **borders, **form)
+    check_same(found, here(nodes, edges, **borders, **form))
+    assert sum(len(shard.senders) for shard in found) % 2 == 0
+    assert all(shard.edge_rows is not None for shard in found)
+    if borders is not COLUMNS:  # as where nothing says whose ends are
+        check_same(found, here(nodes, edges, **form))
+    if carried.get("repeats", "keep") == "keep" and "weight" not in carried:
+        loops = (edges["source"] == edges["target"]) & (edges["from_bank"] == edges["to_bank"])
+        assert sum(len(shard.senders) for shard in found) == 2 * int((~loops).sum())
+
+
+def test_an_edge_that_one_side_lists_more_often_is_joined_as_often_as_both_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes = pd.DataFrame({"node": ["e", "n", "w"], "client": BANKS, "label": "bad", "size": 1.0})
+    nodes = pd.concat([nodes, nodes.assign(node=["e1", "n1", "w1"])])
+    nodes["split"] = ["train", "train", "train", "validation", "test", "test"]
+    rows = [("e", "n", "east", "north", amount) for amount in (1.0, 2.0, 3.0)]
+    edges = pd.DataFrame(rows, columns=["source", "target", "from_bank", "to_bank", "amount"])
+    back = edges.iloc[:1].rename(
+        columns={"source": "target", "target": "source", "from_bank": "to_bank", "to_bank": "from_bank"}
+    )
+    parts = {"east": edges, "north": pd.concat([edges.iloc[:2].assign(amount=7.0), back]), "west": edges.iloc[:0]}
+    form = {**COLUMNS, "edge_features": ("amount",), "directed": True, "scaling": "none"}
+    found, claims = at_sites(nodes, parts, **form)
+    assert [len(each["token"]) for each in claims.values()] == [3, 3, 0]
+    east, north, _ = found
+    assert east.edge_rows is not None
+    assert north.edge_rows is not None
+    assert (east.senders.tolist(), north.senders.tolist()) == ([2, 2], [2, 2])
+    assert east.edge_rows.values[:, 0].tolist() == [1.0, 2.0]
+    assert (east.edge_rows.along.tolist(), north.edge_rows.along.tolist()) == ([False] * 2, [True] * 2)
+    assert north.edge_rows.values[:, 0].tolist() == [7.0, 7.0], "each has what its own table says"
+    assert "1 edges to nodes of 'north', which does not list them, left out" in caplog.text
+    assert "1 edges to nodes of 'east', which does not list them, left out" in caplog.text
+    (tmp_path / "edges").mkdir()
+    for bank, table in parts.items():
+        table.to_csv(tmp_path / "edges" / f"{bank}.csv", index=False)
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    check_same(found, here(tmp_path / "nodes.csv", tmp_path / "edges", **form))
 
 
 def test_what_it_takes_is_what_sites_would_send() -> None:
@@ -158,13 +240,16 @@ def test_wrong_borders_are_counted_by_client_and_the_rest_goes_on(tmp_path, capl
     assert "1 rows of column 'to_bank' name no client, such as 'sooth'. Did you mean 'north'?" in caplog.text
 
 
-@pytest.mark.parametrize("match", ["hashes", "psi"])
 @pytest.mark.parametrize("options", [COLUMNS, {"source_client": "auto"}])
+@pytest.mark.parametrize(
+    ("match", "carried"), [("psi", {}), ("psi", CARRIED[0]), ("hashes", {}), *(("hashes", each) for each in CARRIED)]
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_sites_list_one_place_joins_what_they_would(
-    tmp_path, seed: int, options: dict[str, str], match: str
+    tmp_path, seed: int, carried: dict[str, Any], options: dict[str, str], match: str
 ) -> None:
     nodes, edges = graph(alike=seed % 2 == 1)
+    edges, options = (carrying(edges) if carried else edges), {"scaling": "none", **options, **carried}
     g = np.random.default_rng(seed)
     (tmp_path / "edges").mkdir()
     parts = {}

@@ -8,47 +8,45 @@ and routes addresses. One machine with all tables does the same: what two sites 
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.nodes.base.edge_rows import EdgeRows, stacked_edges
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.tables.rows import Rows, codes_of, places_of
-from fedgraft.errors import InputError, nearest, unknown
+from fedgraft.domains.nodes.reading.border_columns import ENDS, NOBODY, UNSAID, said
+from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader, each_both_ways, stacked_rows
+from fedgraft.domains.tables.rows import Rows, codes_of
+from fedgraft.errors import unknown
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.masking import matching_bytes
 from fedgraft.wire.tokens import ALONE, ANYBODY, SECRET_BYTES, SEVERAL, matched, tokens
 
-AUTO: Final[Literal["auto"]] = "auto"
-"""In place of the name of a column of clients: ids are looked for among all."""
-ENDS: Final = ("source", "target")
-SIDES: Final = ("source_client", "target_client")
-"""Roles of the columns that say whose an end is."""
 DOMAIN: Final = "edge between clients"
-UNSAID, NOBODY = -2, -3
-"""In place of a client: a table does not say whose an end is; it names somebody who is no client."""
-Borders: TypeAlias = Literal["", "columns", "auto"]
-"""How edges between clients are known: not at all, by columns that say whose ends are, or by ids among all."""
-SHOWN: Final = 3
-"""Names of strangers that a note lists."""
 
 
 @dataclass(frozen=True, eq=False)
 class Border:
-    """Edges of a client's own nodes to nodes of others, before anybody knows where those are; each is here once.
+    """Edges of a client's own nodes to nodes of others, before anybody knows where those are.
+
+    Each is here once, but where edges carry something: then as often as it is listed.
 
     Args:
         place: int64 [n], its own nodes, by place.
         other: int64 [n], whose the other end is, the number of a client or `ANYBODY`.
-        pairs: texts of both ends in an order that both sides know.
+        pairs: texts of both ends in an order that both sides know; and which edge of these it is.
         first: bool [n], whether its own end comes first there.
+        row: int64 [n], which of its rows carry them; None where they carry nothing.
+        along: bool [n], whether they go to its own end.
     """
 
     place: Indices
     other: Indices
     pairs: Sequence[tuple[str, ...]]
     first: Array
+    row: Indices | None = None
+    along: Array | None = None
 
     def claims(self, secret: bytes) -> Arrays:
         """Return what the client tells the server, as `tokens.CLAIMS` has it."""
@@ -75,14 +73,31 @@ class Border:
 
 @dataclass(frozen=True, eq=False)
 class Divided:
-    """Edges of one client's table: `inside`, int64 [2, n], places of own nodes; its border; and notes on others."""
+    """Edges of one client's table: `inside`, int64 [2, n], places of own nodes; its border; and notes on others.
+
+    What they carry is `carried`, whose rows `row`, int64 [n], are those inside it; None where they carry nothing.
+    """
 
     inside: Indices
     border: Border
     notes: Sequence[str]
+    carried: CarriedRows | None = None
+    row: Indices | None = None
 
 
-def divided(links: Rows, whose: Indices, ids: Array, client: int, names: Sequence[str], where: str) -> Divided:
+Carried: TypeAlias = tuple[EdgeReader, CarriedRows]
+"""How edges are read that carry something, and what the rows of a table carry."""
+
+
+def divided(
+    links: Rows,
+    whose: Indices,
+    ids: Array,
+    client: int,
+    names: Sequence[str],
+    where: str,
+    carried: Carried | None = None,
+) -> Divided:
     """Return the edges of a client's rows, those inside it and those to others.
 
     Args:
@@ -93,6 +108,7 @@ def divided(links: Rows, whose: Indices, ids: Array, client: int, names: Sequenc
         client: its number.
         names: of all clients.
         where: what notes call its table of nodes.
+        carried: what its rows carry; None where they carry nothing.
     """
     place = np.stack([links[role].among(ids) for role in ENDS])
     own = (place >= 0) & ((whose == client) | (whose == ANYBODY) | (whose == UNSAID))
@@ -104,7 +120,10 @@ def divided(links: Rows, whose: Indices, ids: Array, client: int, names: Sequenc
         "edges between nodes of others": other.all(axis=0),
     }
     notes = [f"{count:,} {what} left out." for what, rows in kinds.items() if (count := np.count_nonzero(rows))]
-    rows = np.flatnonzero(own.any(axis=0) & other.any(axis=0))
+    across = own.any(axis=0) & other.any(axis=0)
+    if carried:
+        return _carrying(links, whose, np.where(own, place, -1), across, (client, names, ids), notes, carried)
+    rows = np.flatnonzero(across)
     end = own[1, rows].astype(np.int64)  # which of the two is its own
     border, repeats = _border(links, rows, end, place[end, rows], whose[1 - end, rows], (client, names, ids))
     if repeats:
@@ -116,71 +135,107 @@ def _border(
     links: Rows, rows: Indices, end: Indices, place: Indices, other: Indices, own: tuple[int, Sequence[str], Array]
 ) -> tuple[Border, int]:
     """(the border of some rows, how many of these were there before in the same direction)."""
-    client, names, ids = own
     if not len(rows):
         return Border(place, other, (), np.zeros(0, bool)), 0
-    code, text = codes_of(np.where(end == 0, *(links[role].texts()[rows] for role in ENDS[::-1])), "id", links.where)
+    code, text = _others(links, rows, end)
     edge = np.stack([place, other, code])
     _, kept = np.unique(edge, axis=1, return_index=True)
     repeats = len(rows) - np.unique(np.vstack([edge, end]), axis=1).shape[1]
-    here, there = ids[place[kept]].tolist(), text[code[kept]].tolist()
-    sides = [
-        ((mine,), (theirs,)) if whose == ANYBODY else ((names[client], mine), (names[whose], theirs))
-        for mine, theirs, whose in zip(here, there, other[kept].tolist(), strict=True)
-    ]
-    first = np.array([mine < theirs for mine, theirs in sides], bool)
-    pairs = [(*min(each), *max(each)) for each in sides]
+    pairs, first = _pairs(place[kept], other[kept], text[code[kept]], own)
     return Border(place[kept], other[kept], pairs, first), repeats
 
 
-# --- whose the ends are -----------------------------------------------------------------------------------------------
+def _others(links: Rows, rows: Indices, end: Indices) -> tuple[Indices, Array]:
+    """(code of the end that is another's of each row, their texts); `end` is its own."""
+    texts = np.where(end == 0, *(links[role].texts()[rows] for role in ENDS[::-1]))
+    return codes_of(texts, "id", links.where)
 
 
-def said(links: Rows, clients: Sequence[str]) -> tuple[Indices, tuple[str, ...]]:
-    """Return whose the ends are as columns say it, int64 [2, rows], and notes; `UNSAID` where they say nothing.
+def _pairs(
+    place: Indices, other: Indices, there: Array, own: tuple[int, Sequence[str], Array]
+) -> tuple[list[tuple[str, ...]], Array]:
+    """(texts of both ends in an order that both sides know, whether its own end is first)."""
+    client, names, ids = own
+    sides = [
+        ((mine,), (theirs,)) if whose == ANYBODY else ((names[client], mine), (names[whose], theirs))
+        for mine, theirs, whose in zip(ids[place].tolist(), there.tolist(), other.tolist(), strict=True)
+    ]
+    return [(*min(each), *max(each)) for each in sides], np.array([mine < theirs for mine, theirs in sides], bool)
 
-    Raises `InputError` for a column that is not there, or names no client at all.
+
+def _carrying(
+    links: Rows,
+    whose: Indices,
+    place: Indices,
+    across: Array,
+    own: tuple[int, Sequence[str], Array],
+    notes: list[str],
+    carried: Carried,
+) -> Divided:
+    """The edges of a client's rows, which carry something; `place` is that of own ends, -1 for those of others.
+
+    A repeat is an edge of its own, told from the others by how many of the same ends, and the same direction if they
+    have one, are listed before: so what one side lists more often than the other is not joined.
     """
-    whose = np.full((2, len(links)), UNSAID, np.int64)
-    notes = []
-    for end, role in enumerate(SIDES):
-        if not (column := links.names[role]):
-            continue
-        if role not in links:
-            raise InputError(f"{links.where}: no column {column!r} (data.{role}).{nearest(column, links)}")
-        if not len(filled := links[role].filled):
-            continue
-        code, names = links[role].take(filled).codes()
-        number = places_of(np.array(clients), names)
-        if strangers := names[number < 0].tolist():
-            if len(strangers) == len(names):
-                raise links[role].error(filled[:1], "the name of a client", hint=nearest(strangers[0], clients))
-            shown = ", ".join(map(repr, strangers[:SHOWN]))
-            count, like = np.count_nonzero(number[code] < 0), nearest(strangers[0], clients)
-            notes.append(f"{count:,} rows of column {column!r} name no client, such as {shown}.{like}")
-        whose[end, filled] = np.where(number < 0, NOBODY, number)[code]
-    return whose, tuple(notes)
+    reader, every = carried
+    rows = np.flatnonzero(across | (place >= 0).all(axis=0))
+    ends, is_across = place[:, rows], across[rows]
+    border = np.flatnonzero(is_across)
+    end = (ends[1, border] >= 0).astype(np.int64)  # which of the two is its own
+    other = whose[1 - end, rows[border]]
+    code, text = _others(links, rows[border], end) if len(border) else (border, np.zeros(0, str))
+    number = code + (other - other.min(initial=0)) * len(text)
+    ends[1 - end, border] = len(own[2]) + np.unique(number, return_inverse=True)[1]  # others' are behind its own
+    chosen, kept, more = reader.chosen(ends, every.take(rows))
+    row = np.flatnonzero(is_across[chosen])
+    at = np.searchsorted(border, chosen[row])  # among those of the border
+    direction = end[at] if reader.directed else np.zeros(len(at), np.int64)
+    edge = np.stack([ends[end, border][at], other[at], code[at], direction])
+    pairs, first = _pairs(edge[0], edge[1], text[code[at]], own)
+    goes = (first == (direction == 0)) | (not reader.directed)  # from the first of a pair to the second
+    pairs = [(*pair, str(int(way)), str(k)) for pair, way, k in zip(pairs, goes, _before(edge), strict=True)]
+    along = (end[at] == 1) | (not reader.directed)
+    inside = np.flatnonzero(~is_across[chosen])
+    found = Border(edge[0], edge[1], pairs, first, row, along)
+    return Divided(ends[:, chosen[inside]], found, [*notes, *more], kept, inside)
+
+
+def _before(edges: Indices) -> Indices:
+    """How many columns before each of [keys, edges] are the same, int64 [edges]."""
+    order = np.lexsort(edges)
+    begins = np.ones(len(order), bool)
+    begins[1:] = (edges[:, order[1:]] != edges[:, order[:-1]]).any(axis=0)
+    starts = np.flatnonzero(begins)
+    before = np.empty(len(order), np.int64)
+    before[order] = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+    return before
 
 
 # --- a client's shard -------------------------------------------------------------------------------------------------
 
 
-def with_halo(shard: NodeShard, border: Border, addresses: Arrays) -> NodeShard:
+def with_halo(shard: NodeShard, border: Border, addresses: Arrays, carried: EdgeRows | None = None) -> NodeShard:
     """Return a client's shard, which has edges inside it alone, with those to others that were joined.
 
-    `addresses` are as `tokens.ADDRESSES` has them, one for each claim of the border.
+    `addresses` are as `tokens.ADDRESSES` has them, one for each claim of the border; `carried` is what these carry.
     """
     joined = addresses["owner"] >= 0
     address = addresses["owner"][joined].astype(np.int64) << 32 | addresses["place"][joined]
     halo, number = np.unique(address, return_inverse=True)
-    pairs = np.unique(np.stack([border.place[joined], shard.own + number]), axis=1)
+    pairs = np.stack([border.place[joined], shard.own + number])
+    edge_rows = None
+    if carried is None:
+        pairs = np.unique(pairs, axis=1)
+    else:
+        edge_rows = stacked_edges([shard.edge_rows, carried.take(joined)])
     receiver = np.concatenate([np.repeat(np.arange(shard.own), shard.degree), pairs[0]])
     senders = np.concatenate([shard.senders, pairs[1]])
-    order = np.lexsort((senders, receiver))
+    order = np.lexsort((senders, receiver) if edge_rows is None else (edge_rows.number, senders, receiver))
     return replace(
         shard,
         pointers=np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=shard.own))]),
         senders=senders[order].astype(np.int32),
+        edge_rows=None if edge_rows is None else edge_rows.take(order),
         halo_owner=(halo >> 32).astype(np.int32),
         halo_place=(halo & 0xFFFFFFFF).astype(np.int32),
     )
@@ -189,13 +244,22 @@ def with_halo(shard: NodeShard, border: Border, addresses: Arrays) -> NodeShard:
 # --- all clients in one place -----------------------------------------------------------------------------------------
 
 
+Stored: TypeAlias = tuple[Indices, Indices, Indices, Array, CarriedRows, dict[int, Indices]]
+"""Edges as clients store them, as `edge_columns.stored` takes them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """Edges of all clients, `ends` int64 [2, edges], places of nodes; notes; {client: (bytes down, up)} of matching."""
+    """Edges of all clients, `ends` int64 [2, edges], places of nodes; notes; {client: (bytes down, up)} of matching.
+
+    Where edges carry something they are `stored`, receivers and what else `edge_columns.stored` takes; there are no
+    `ends`, as of an edge between two clients each has what its own table says.
+    """
 
     ends: Indices
     notes: Sequence[str]
     matching: Mapping[int, tuple[int, int]]
+    stored: Stored | None = None
 
 
 def joined(
@@ -206,6 +270,7 @@ def joined(
     ids: Array,
     names: Sequence[str],
     is_private: bool = False,
+    reader: EdgeReader | None = None,
 ) -> Joined:
     """Join the edges of all clients' tables as their sites would: each divides its own, and claims are matched.
 
@@ -219,6 +284,7 @@ def joined(
         ids: texts, all different.
         names: of all clients.
         is_private: whether sites would match ids by private set intersection, which joins the same and takes more.
+        reader: how edges are read that carry something.
     """
     whose, notes = (np.full((2, len(links)), ANYBODY), ()) if is_auto else said(links, names)
     end = np.stack([links[role].among(ids) for role in ENDS])
@@ -226,8 +292,11 @@ def joined(
         whose = np.where(whose == UNSAID, _only_owners(client, code, len(ids))[end], whose)
     places = [np.flatnonzero(client == k) for k in range(len(names))]
     parts, rows = {}, _rows_of(links, whose, end, [code[each] for each in places], names)
+    every = reader.read(links, "Nodes") if reader else None
     for k, (mine, at) in enumerate(zip(rows, places, strict=True)):
-        parts[k] = divided(links.take(mine), whose[:, mine], ids[code[at]], k, names, f"the nodes of {names[k]!r}")
+        carried = (reader, every.take(mine)) if reader and every is not None else None
+        form = k, names, f"the nodes of {names[k]!r}", carried
+        parts[k] = divided(links.take(mine), whose[:, mine], ids[code[at]], *form)
     secret = secrets.token_bytes(SECRET_BYTES)
     claims = {k: part.border.claims(secret) for k, part in parts.items()}
     addresses = matched(claims)
@@ -238,7 +307,9 @@ def joined(
         found = [*part.notes, *part.border.notes(addresses[k]["owner"], names)]
         told += [f"Client {names[k]!r}: {note}" for note in found]
     sizes = matching_bytes(claims, addresses, len(names), is_private)
-    return Joined(_ends_of_all(parts, addresses, places), told, sizes)
+    if not reader:
+        return Joined(_ends_of_all(parts, addresses, places), told, sizes)
+    return Joined(np.zeros((2, 0), np.int64), told, sizes, _stored(parts, addresses, places, reader.directed))
 
 
 def _only_owners(client: Indices, code: Indices, ids: int) -> Indices:
@@ -280,18 +351,29 @@ def _ends_of_all(parts: Mapping[int, Divided], addresses: Mapping[int, Arrays], 
     return np.concatenate(ends, axis=1)
 
 
-# --- options ----------------------------------------------------------------------------------------------------------
-
-
-def borders_of(owner: str, source_client: str, target_client: str) -> Borders:
-    """Return how options say that edges between clients are known; `owner` is what errors call them.
-
-    Raises `InputError` where one says that ids are looked for, and the other names a column.
-    """
-    said_by = {"source_client": source_client, "target_client": target_client}
-    if AUTO not in said_by.values():
-        return "columns" if source_client or target_client else ""
-    for option, name in said_by.items():
-        if name not in (AUTO, ""):
-            raise InputError(f"{owner}.{option} must be left out, or {AUTO!r} as the other one; got {name!r}.")
-    return AUTO
+def _stored(
+    parts: Mapping[int, Divided], addresses: Mapping[int, Arrays], places: Sequence[Indices], directed: bool
+) -> Stored:
+    """The edges of all as each client stores its own; arguments as of `_ends_of_all`."""
+    starts, whole = np.cumsum([0, *map(len, places)]), np.concatenate(places)
+    kept: list[CarriedRows] = []
+    stored: list[tuple[Array, ...]] = []
+    counted: dict[int, Indices] = {}
+    begin = 0
+    for client, part in parts.items():
+        assert part.carried is not None, "as it was read"
+        assert part.row is not None, "likewise"
+        assert part.border.row is not None, "likewise"
+        receiver, sender, row, along = each_both_ways(places[client][part.inside], directed)
+        stored.append((receiver, sender, begin + part.row[row], along))
+        owner, place = addresses[client]["owner"], addresses[client]["place"]
+        found = np.flatnonzero(owner >= 0)
+        there = whole[starts[owner[found]] + place[found]]
+        assert part.border.along is not None, "likewise"
+        border = part.border.row[found] + begin, part.border.along[found]
+        stored.append((places[client][part.border.place[found]], there, *border))
+        counted[client] = begin + np.arange(len(part.carried))
+        kept.append(part.carried)
+        begin += len(part.carried)
+    receiver, sender, row, along = (np.concatenate(each) for each in zip(*stored, strict=True))
+    return receiver, sender, row, along, stacked_rows(kept), counted

@@ -13,6 +13,8 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
+from fedgraft.domains.nodes.reading.edge_columns import EdgeReader, StoredEdges
+from fedgraft.domains.nodes.reading.pyg_edges import READ_BY, carried_edges, joined_edges, reads_edges, unread
 from fedgraft.domains.tables import pyg_objects as pyg
 from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
@@ -29,13 +31,15 @@ def collection_of(
     labelled: bool = True,
     raw: bool = False,
     unknown: Sequence[str] = (),
+    names: Names | None = None,
+    carried: EdgeReader | None = None,
 ) -> Collection[WholeGraph]:
     """Return a PyG `Data` object with x, y, edge_index, and optionally `client` and the three masks, as one graph.
 
     `where` is what errors call it, and the name of the graph. `classes` are their names; none = the numbers of those
     that nodes have, ascending. y may be numbers (nan = unknown), not classes (-1 = unknown); unless it is `labelled`,
     neither y nor the masks are read. Where features are to be `raw`, they are `columns`, and the graph has none.
-    Labels `unknown` are as -1 or nan.
+    Labels `unknown` are as -1 or nan. `carried` says how edges are read that carry something, by `names` of columns.
     """
     for key in ("x", "y", "edge_index") if labelled else ("x", "edge_index"):
         if getattr(data, key, None) is None:
@@ -55,12 +59,16 @@ def collection_of(
         y = pyg.classes_of(y, nodes, f"{where}.y", numbers_hint("node"))
         label, classes = _classes(y, classes, where)
     ends = pyg.ends_of(data.edge_index, f"{where}.edge_index")
-    pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
-    notes = (*notes, *(f"{where}.{key} is not read." for key in pyg.UNREAD if getattr(data, key, None) is not None))
+    edges: StoredEdges | None = None
+    if carried and names:
+        pointers, senders, edges, notes = carried_edges(data, where, nodes, names, carried)
+    else:
+        pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
+    notes = (*notes, *(unread(data, where, names) if names else ()))
     notes = (*notes, *(class_notes(label, classes, where, unknown) if raw else ()))
     masks = {key: getattr(data, key, None) for key in pyg.MASKS} if labelled else {}
     split, is_split = pyg.split_of(masks, nodes, where)
-    client, names = pyg.clients_of(getattr(data, "client", None), nodes, where)
+    client, clients = pyg.clients_of(getattr(data, "client", None), nodes, where)
     whole = WholeGraph(
         name=where,
         ids=np.arange(nodes).astype(object),
@@ -71,11 +79,14 @@ def collection_of(
         pointers=pointers,
         senders=senders,
     )
-    return Collection(whole, client, tuple(names.tolist()), is_split, notes, columns=columns)
+    return Collection(whole, client, tuple(clients.tolist()), is_split, notes, columns=columns, edges=edges)
 
 
-def joined(objects: Mapping[Any, Any], where: str) -> Any:
-    """One object of several, {client: its `Data`}; it has `client`, and masks where all of them have."""
+def joined(objects: Mapping[Any, Any], where: str, names: Names) -> Any:
+    """One object of several, {client: its `Data`}; it has `client`, and masks where all of them have.
+
+    `names` say which attributes of edges it has, too.
+    """
     if not objects:
         raise InputError(f"{where} holds no client; at least one is needed.")
     for client, each in objects.items():
@@ -88,7 +99,7 @@ def joined(objects: Mapping[Any, Any], where: str) -> Any:
         if each.x.ndim != 2 or each.x.shape[1] != next(iter(objects.values())).x.shape[1]:
             raise InputError(f"{where}[{client!r}].x must have the features of the others; got {list(each.x.shape)}.")
     every, sizes = list(objects.values()), [each.x.shape[0] for each in objects.values()]
-    unread = {key: True for key in pyg.UNREAD if any(getattr(each, key, None) is not None for each in every)}
+    untold = {key: True for key in READ_BY if any(getattr(each, key, None) is not None for each in every)}
     masks: dict[str, list[Any]] = {key: [getattr(each, key, None) for each in every] for key in pyg.MASKS}
     first = np.cumsum([0, *sizes[:-1]])
     named = [(f"{where}[{client!r}]", each) for client, each in objects.items()]
@@ -103,7 +114,7 @@ def joined(objects: Mapping[Any, Any], where: str) -> Any:
             for key, parts in masks.items()
             if all(mask is not None for mask in parts)
         },
-        **unread,
+        **{**untold, **(joined_edges(dict(named), names) if reads_edges(names) else {})},
     )
 
 

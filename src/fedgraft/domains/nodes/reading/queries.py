@@ -6,16 +6,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fedgraft.contracts.values import HaloRows, Indices, Questions
 from fedgraft.domains.examples import Features, stacked
+from fedgraft.domains.nodes.base.edge_rows import EdgeRows, both_ways, stacked_edges, taken
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, undirected
+from fedgraft.domains.nodes.reading.edge_columns import DIRECTED, LEFT_OUT
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.asked import Places, feature_columns, groups_of, ids_near, owners_of, places_known
-from fedgraft.domains.tables.features import check_given, new_features
+from fedgraft.domains.tables.features import check_given, check_present, new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError, nearest
@@ -89,12 +90,13 @@ class Newcomers:
                 )
         return np.array([each if each >= 0 else of_group[group[k]] for k, each in enumerate(named.tolist())], np.int64)
 
-    def ends(self, client: Indices, place: Indices) -> dict[int, Indices]:
-        """{client: int64 [2, edges]}, edges of its new nodes by numbers of nodes, where each new one has a place.
+    def ends(self, client: Indices, place: Indices) -> dict[int, tuple[Indices, Indices]]:
+        """{client: edges of its new nodes}, numbers of nodes, int64 [2, edges], each new one at its place; and rows.
 
         Raises `InputError` for an edge between two clients.
         """
         edges: dict[int, list[list[int]]] = {}
+        rows: dict[int, list[int]] = {}
         for row, pair in enumerate(self._edges):
             new = next(name for name in pair if name in self._number)
             mine, numbers = int(client[self._number[new]]), []
@@ -109,7 +111,8 @@ class Newcomers:
                     )
                 numbers.append(whose[mine])
             edges.setdefault(mine, []).append(numbers)
-        return {each: np.array(numbers, np.int64).T for each, numbers in edges.items()}
+            rows.setdefault(mine, []).append(row)
+        return {each: (np.array(numbers, np.int64).T, np.array(rows[each])) for each, numbers in edges.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +125,7 @@ class Asked:
         features: float32 [new, f], of new nodes.
         pointers: int64 [own + new + 1], of a CSR of the edges of new nodes, every edge both ways.
         senders: int32 [edges], its columns.
+        edge_rows: what these carry; None where edges carry nothing.
     """
 
     ids: NDArray[np.object_]
@@ -129,6 +133,7 @@ class Asked:
     features: Features
     pointers: Indices
     senders: Numbers
+    edge_rows: EdgeRows | None = None
 
 
 def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
@@ -142,7 +147,8 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     """
     nodes = read_asked(tables, ASKED_NODES)
     ids = nodes["node"].texts().astype(object)
-    edges = read_asked(tables, ASKED_EDGES)
+    carries = any(shard.edge_rows is not None for shard in shards)
+    edges = read_asked(tables, replace(ASKED_EDGES, rest=carries))
     known = [shard.ids for shard in shards]
     owners = owners_of(known, {*ids, *ends_of(edges).ravel().tolist()})
     client, place = places_known(nodes, ids, lambda name: owners.get(name, {}), [shard.name for shard in shards])
@@ -157,14 +163,58 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
         mine = new[client[new] == number]
         place[mine] = shards[number].own + np.arange(len(mine))
     ends = newcomers.ends(client[new], place[new])
+    carried = _carried(edges, shards) if carries else None
     questions = {}
     for number in np.unique(client).tolist():
         rows, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
-        pairs = ends.get(number, np.zeros((2, 0), np.int64))
-        pointers, senders, notes = undirected(pairs, shards[number].own + len(mine), f"{OWNER}.edges, row")
-        tell(notes, f"{OWNER}.edges, client {shards[number].name!r}: ")
-        questions[number] = Questions(rows, Asked(ids[rows], place[rows], features[mine], pointers, senders))
+        pairs, at = ends.get(number, (np.zeros((2, 0), np.int64), np.zeros(0, np.int64)))
+        whole, where = shards[number].own + len(mine), f"{OWNER}.edges, client {shards[number].name!r}: "
+        if carried:
+            pointers, senders, edge_rows, notes = carried.joined(pairs, at, whole)
+        else:
+            edge_rows = None
+            pointers, senders, notes = undirected(pairs, whole, f"{OWNER}.edges, row")
+        tell(notes, where)
+        asked = Asked(ids[rows], place[rows], features[mine], pointers, senders, edge_rows)
+        questions[number] = Questions(rows, asked)
     return questions
+
+
+@dataclass(frozen=True, eq=False)
+class _Carried:
+    """What rows of edges carry, as `EdgeRows` has it; `left_out`, bool [rows], are none of the graph."""
+
+    values: NDArray[np.float32]
+    weight: NDArray[np.float32] | None
+    left_out: NDArray[np.bool_]
+    directed: bool
+
+    def joined(self, ends: Indices, rows: Indices, nodes: int) -> tuple[Indices, Numbers, EdgeRows, tuple[str, ...]]:
+        """(pointers, senders, edge_rows, notes) of edges that are some of the rows; `ends` are int64 [2, edges]."""
+        there, loops = ~self.left_out[rows], ends[0] == ends[1]
+        count, kept = int((there & loops).sum()), there & ~loops
+        notes = (f"{count:,} edges from a node to itself left out.",) if count else ()
+        weight = None if self.weight is None else self.weight[rows[kept]]
+        return *both_ways(ends[:, kept], self.values[rows[kept]], nodes, self.directed, weight), notes
+
+
+def _carried(edges: Rows, shards: Sequence[NodeShard]) -> _Carried:
+    """What edges carry whose columns `asked_carried` made, or "0", "1" ..., and "weight", as a data set has them."""
+    known = [shard.edge_rows for shard in shards if shard.edge_rows is not None]
+    names, weighted = [str(place) for place in range(known[0].width)], known[0].weight is not None
+    wanted = [*names, *(["weight"] if weighted else [])]
+    if not len(edges):
+        nothing = np.zeros((0, len(names)), np.float32)
+        return _Carried(nothing, np.zeros(0, np.float32) if weighted else None, np.zeros(0, bool), False)
+    check_present(edges, wanted, "which edges of the run's data carry", ("source", "target"))
+    values = np.zeros((len(edges), len(names)), np.float32)
+    for place, name in enumerate(names):
+        values[:, place] = edges.column(name).numbers()
+    said = {name: edges.frame[name].to_numpy(bool) for name in (LEFT_OUT, DIRECTED) if name in edges.frame}
+    weight = edges.column("weight").numbers().astype(np.float32) if weighted else None
+    one_way = any(not each.along.all() for each in known)
+    directed = bool(said[DIRECTED].any()) if DIRECTED in said else one_way
+    return _Carried(values, weight, said.get(LEFT_OUT, np.zeros(len(edges), bool)), directed)
 
 
 def test_nodes(shard: NodeShard) -> Asked:
@@ -181,9 +231,9 @@ def with_new_nodes(shard: NodeShard, questions: Asked) -> NodeShard:
     own = shard.own + new
     receivers = [np.repeat(np.arange(shard.own), shard.degree), np.repeat(np.arange(own), np.diff(questions.pointers))]
     senders = [np.where(shard.senders < shard.own, shard.senders, shard.senders + new), questions.senders]
-    ends = np.concatenate(receivers), np.concatenate(senders)
-    edges = sparse.csr_matrix((np.ones(len(ends[0]), bool), ends), shape=(own, own + shard.halo))
-    edges.sort_indices()
+    receiver, sender = np.concatenate(receivers), np.concatenate(senders)
+    carried = _behind(shard.edge_rows, questions.edge_rows)
+    order = np.lexsort((sender, receiver) if carried is None else (carried.number, sender, receiver))
     is_new = questions.nodes >= shard.own
     ids = np.concatenate([shard.ids, np.full(new, "", dtype=object)])
     ids[questions.nodes[is_new]] = questions.ids[is_new]
@@ -193,9 +243,18 @@ def with_new_nodes(shard: NodeShard, questions: Asked) -> NodeShard:
         features=stacked([shard.features, questions.features]),
         label=np.concatenate([shard.label, np.full(new, -1 if shard.classes else np.nan)]),
         split=np.concatenate([shard.split, np.full(new, -1, np.int8)]),
-        pointers=edges.indptr.astype(np.int64),
-        senders=edges.indices.astype(np.int32),
+        pointers=np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=own))]),
+        senders=sender[order].astype(np.int32),
+        edge_rows=taken(carried, order),
     )
+
+
+def _behind(known: EdgeRows | None, new: EdgeRows | None) -> EdgeRows | None:
+    """What edges carry and, behind it, what those of new nodes do, whose rows go on from the others'."""
+    if known is None or new is None:
+        return None
+    begin = int(known.number.max(initial=-1)) + 1
+    return stacked_edges([known, replace(new, number=new.number + begin)])
 
 
 def remembered_halo(remembered: Tree, own: int, halo: int, widths: Sequence[int]) -> list[HaloRows]:

@@ -9,9 +9,12 @@ from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
+from fedgraft.domains.nodes.base.edge_rows import EdgeRows
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.borders import AUTO, Border, Borders, Divided, divided, said, with_halo
-from fedgraft.domains.nodes.reading.tables import EDGES, OwnFeatures, ids_of, inner_part, own_part, own_rows
+from fedgraft.domains.nodes.reading.border_columns import AUTO, Borders, said
+from fedgraft.domains.nodes.reading.borders import Border, Divided, divided, with_halo
+from fedgraft.domains.nodes.reading.edge_columns import EdgeReader, each_both_ways, stored
+from fedgraft.domains.nodes.reading.tables import EDGES, Adjacency, OwnFeatures, ids_of, inner_part, own_part, own_rows
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split
 from fedgraft.domains.tables.reader import read
@@ -31,13 +34,21 @@ def _site_rows(nodes: Given, names: Names, by_ids: bool) -> Rows:
 
 
 def site_border(
-    nodes: Given, edges: Given, names: Names, purpose: Purpose, borders: Borders, by_ids: bool = True
+    nodes: Given,
+    edges: Given,
+    names: Names,
+    purpose: Purpose,
+    borders: Borders,
+    by_ids: bool = True,
+    carried: EdgeReader | None = None,
 ) -> Border:
     """Return the edges of a site's nodes to nodes of others; arguments as of `site_part`."""
-    return _divided(_site_rows(nodes, names, by_ids), edges, purpose, borders)[1].border
+    return _divided(_site_rows(nodes, names, by_ids), edges, purpose, borders, carried)[1].border
 
 
-def _divided(rows: Rows, edges: Given, purpose: Purpose, borders: Borders) -> tuple[Rows, Divided]:
+def _divided(
+    rows: Rows, edges: Given, purpose: Purpose, borders: Borders, reader: EdgeReader | None
+) -> tuple[Rows, Divided]:
     """(the edges of a site's table, these divided)."""
     links = read(edges, replace(EDGES, folder=""), rows.names, "data", "--data edges")
     if purpose.neighbours is None:
@@ -47,16 +58,24 @@ def _divided(rows: Rows, edges: Given, purpose: Purpose, borders: Borders) -> tu
         )
     clients, client = purpose.neighbours.clients, purpose.client
     whose, notes = (np.full((2, len(links)), ANYBODY), ()) if borders == AUTO else said(links, clients)
-    part = divided(links, whose, ids_of(rows), client, clients, rows.where)
+    carried = (reader, reader.read(links, "data")) if reader else None
+    part = divided(links, whose, ids_of(rows), client, clients, rows.where, carried)
     return links, replace(part, notes=(*notes, *part.notes))
 
 
 def _with_border(
-    rows: Rows, edges: Given, purpose: Purpose, borders: Borders, classes: tuple[str, ...], features: OwnFeatures
+    rows: Rows,
+    edges: Given,
+    purpose: Purpose,
+    borders: Borders,
+    classes: tuple[str, ...],
+    features: OwnFeatures,
+    reader: EdgeReader | None,
 ) -> NodeShard:
     """A site's own part with its edges to others, as far as it is known where their other ends are."""
-    links, part = _divided(rows, edges, purpose, borders)
-    shard = inner_part(rows, links, part.inside, classes, features)
+    links, part = _divided(rows, edges, purpose, borders, reader)
+    inside, at_border = _carried(part, len(rows), reader) if reader else (part.inside, None)
+    shard = inner_part(rows, links, inside, classes, features)
     tell(part.notes, f"{links.where}: ")
     assert purpose.neighbours is not None, "as it divided"
     if (addresses := purpose.neighbours.addresses) is None:
@@ -69,7 +88,20 @@ def _with_border(
     except WireError as error:
         raise InputError(f"The server has sent what is no answer to the edges of {links.where}: {error}.") from error
     tell(part.border.notes(addresses["owner"], purpose.neighbours.clients), f"{links.where}: ")
-    return with_halo(shard, part.border, addresses)
+    return with_halo(shard, part.border, addresses, at_border)
+
+
+def _carried(part: Divided, nodes: int, reader: EdgeReader) -> tuple[Adjacency, EdgeRows]:
+    """The edges inside a client and what they carry, and what those of its border carry."""
+    carried, border = part.carried, part.border
+    assert carried is not None, "as it was read"
+    assert part.row is not None, "likewise"
+    assert border.row is not None, "likewise"
+    assert border.along is not None, "likewise"
+    values = reader.make(carried)
+    receiver, sender, row, along = each_both_ways(part.inside, reader.directed)
+    pointers, senders, kept = stored(nodes, receiver, sender, part.row[row], along, carried)
+    return (pointers, senders, kept.edge_rows(values)), carried.edge_rows(values, border.row, border.along)
 
 
 def site_part(
@@ -83,18 +115,20 @@ def site_part(
     unknown: Sequence[str] = (),
     by_ids: bool = True,
     borders: Borders = "",
+    carried: EdgeReader | None = None,
 ) -> tuple[NodeShard, bool]:
     """Return the own part, with its labels, of the client of a purpose, and whether the table names a split.
 
     Nodes are in the order of their ids, or of rows unless `by_ids`. `classes` are those of the recipe's task, which all
     sites have in common, or () for those that occur; labels `unknown` are as empty. With `borders` edges to nodes of
-    others are in its halo, as far as the purpose knows where these are.
+    others are in its halo, as far as the purpose knows where these are. `carried` says how edges are read that carry
+    something.
     """
     rows, name = _site_rows(nodes, names, by_ids), purpose.name
     if borders:
-        shard = _with_border(rows, edges, purpose, borders, classes, features)
+        shard = _with_border(rows, edges, purpose, borders, classes, features, carried)
     else:
-        shard = own_part(rows, edges, classes, features)
+        shard = own_part(rows, edges, classes, features, carried)
     if "client" in rows:
         check_one_client(rows["client"].codes()[1].tolist(), f"column {names['client']!r} of {rows.where}", name)
     shard = replace(shard, name=name)

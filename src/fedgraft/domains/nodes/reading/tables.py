@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
@@ -20,8 +21,19 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
+from fedgraft.domains.nodes.base.edge_rows import EdgeRows
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.borders import AUTO, ENDS, SIDES, Borders, joined
+from fedgraft.domains.nodes.reading.border_columns import AUTO, ENDS, SIDES, Borders
+from fedgraft.domains.nodes.reading.borders import Joined, joined
+from fedgraft.domains.nodes.reading.edge_columns import (
+    ASKED_CARRIED,
+    EDGE_COLUMNS,
+    NO_COLUMNS,
+    EdgeReader,
+    StoredEdges,
+    each_both_ways,
+    stored,
+)
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.features import known_features
@@ -56,11 +68,12 @@ EDGES = Table(
         Column("source"),
         Column("target"),
         *(Column(side, needed=False, silent=True, option=f"data.{side}") for side in SIDES),
+        *EDGE_COLUMNS,
     ),
     may_be_empty=True,
     folder="parts",
 )
-"""One row per edge, listed one way or both, by the ids of its ends; perhaps with whose these are."""
+"""One row per edge, listed one way or both, by the ids of its ends; perhaps whose these are, and what it carries."""
 ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)), rest=True)
 ASKED_PAIRS = Table("pairs", (Column("source"), Column("target"), Column("client", needed=False)))
 ASKED_EDGES = replace(EDGES, columns=EDGES.columns[:2], folder="")
@@ -87,13 +100,15 @@ def read_nodes(
     by_ids: bool = True,
     borders: Borders = "",
     is_private: bool = False,
+    carried: EdgeReader | None = None,
 ) -> Collection[WholeGraph]:
     """Return two tables as one graph, its nodes in the order of their ids, or of rows unless `by_ids`.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
     ... Labels are numbers or classes, those `unknown` as empty. `read_features` reads columns of features. With
-    `borders`, joined as `is_private` says, clients may have ids alike; what two would not join is not joined.
+    `borders`, joined as `is_private` says, clients may have ids alike; what two would not join is not joined. `carried`
+    says how edges are read that carry something, which the graph lacks until clients agree on what is made of it.
     """
     rows = read(nodes, NODES, names, owner)
     if rows.files and "client" in rows:
@@ -108,19 +123,17 @@ def read_nodes(
     rows.check_once(code + client * len(ids) * bool(borders), ids, "node", f" of column {names['node']!r}")
     order = _arranged(client, code, ids) if by_ids else np.arange(len(rows))
     label, classes = _labels(rows, are_numbers, unknown)
-    split = read_split(rows, label) if names["label"] else np.full(len(rows), -1, np.int8)
-    is_split = bool(names["label"]) and "split" in rows
-    if is_split and (missing := [name for part, name in enumerate(SPLITS) if not (split == part).any()]):
-        raise InputError(f"{rows.where}: column {names['split']!r} leaves no node for {missing[0]}; one is needed.")
+    split, is_split = _split(rows, label)
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
     links, between = read(edges, EDGES, names, owner), None
     if borders:
-        between = joined(links, borders == AUTO, client[order], code[order], ids, clients.tolist(), is_private)
+        how = is_private, carried
+        between = joined(links, borders == AUTO, client[order], code[order], ids, clients.tolist(), *how)
         ends = between.ends
     else:
         ends = np.stack([links[role].among(ids, f"a node of {where}") for role in ENDS])
         ends = np.argsort(code[order])[ends]
-    pointers, senders, notes = undirected(ends, len(rows), f"{owner}.edges, row")
+    pointers, senders, kept, notes = _arranged_edges(links, ends, len(rows), between, carried, owner)
     whole = WholeGraph(
         name=where,
         ids=ids[code[order]].astype(object),
@@ -133,9 +146,29 @@ def read_nodes(
     )
     columns = read_features(rows, feature_names(rows, owner)).take(order)
     told = (*rows.notes, *notes, *links.notes, *class_notes(label, classes, where, unknown))
-    matching = between.matching if between else {}
     told += tuple(between.notes) if between else ()
-    return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, columns=columns, matching=matching)
+    more: dict[str, Any] = {"columns": columns, "edges": kept, "matching": between.matching if between else {}}
+    return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, **more)
+
+
+def _arranged_edges(
+    links: Rows, ends: Indices, nodes: int, between: Joined | None, reader: EdgeReader | None, owner: str
+) -> tuple[Indices, NDArray[np.int32], StoredEdges | None, tuple[str, ...]]:
+    """(pointers, senders, what edges carry, notes); arguments as of `carrying`."""
+    if between and between.stored:
+        return *stored(nodes, *between.stored), ()
+    if reader:
+        return carrying(links, ends, nodes, reader, owner)
+    pointers, senders, notes = undirected(ends, nodes, f"{owner}.edges, row")
+    return pointers, senders, None, notes
+
+
+def carrying(
+    links: Rows, ends: Indices, nodes: int, reader: EdgeReader, owner: str
+) -> tuple[Indices, NDArray[np.int32], StoredEdges, tuple[str, ...]]:
+    """(pointers, senders, edges, notes) of rows whose ends are numbers of so many nodes, int64 [2, rows]."""
+    rows, carried, notes = reader.chosen(ends, reader.read(links, owner))
+    return *stored(nodes, *each_both_ways(ends[:, rows], reader.directed), carried), tuple(notes)
 
 
 def _arranged(client: Indices, code: Indices, ids: Array) -> Indices:
@@ -143,6 +176,19 @@ def _arranged(client: Indices, code: Indices, ids: Array) -> Indices:
     rank = np.empty(len(ids), np.int64)
     rank[ascending(ids)] = np.arange(len(ids))
     return np.lexsort((client, rank[code]))
+
+
+def _split(rows: Rows, label: Array) -> tuple[NDArray[np.int8], bool]:
+    """(split of each row, whether the table says it), none where no label is read."""
+    if not rows.names["label"]:
+        return np.full(len(rows), -1, np.int8), False
+    split = read_split(rows, label)
+    missing = [name for part, name in enumerate(SPLITS) if not (split == part).any()]
+    if "split" in rows and missing:
+        raise InputError(
+            f"{rows.where}: column {rows.names['split']!r} leaves no node for {missing[0]}; one is needed."
+        )
+    return split, "split" in rows
 
 
 def _labels(rows: Rows, are_numbers: bool, unknown: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
@@ -185,18 +231,26 @@ OwnFeatures: TypeAlias = Callable[[Rows, Collection_[str]], Features]
 """What makes features of rows, float32 [rows, features], by the names of columns that are none."""
 
 
-def own_part(rows: Rows, edges: Given, classes: tuple[str, ...], features: OwnFeatures) -> NodeShard:
+def own_part(
+    rows: Rows, edges: Given, classes: tuple[str, ...], features: OwnFeatures, carried: EdgeReader | None = None
+) -> NodeShard:
     """Return one client's own part of a graph from its own two tables, the first by `own_rows`. Labels are not read.
 
     It has no halo: edges to nodes that are not in the table of nodes are left out, with a note, for nobody here knows
-    whose they are.
+    whose they are. `carried` says how edges are read that carry something.
     """
-    links = read(edges, ASKED_EDGES, rows.names, "data", "--data-edges")
+    links = read(edges, ASKED_CARRIED if carried else ASKED_EDGES, rows.names, "data", "--data-edges")
     ends = np.stack([links[role].among(ids_of(rows)) for role in ENDS])
     inside = (ends >= 0).all(axis=0)
     if left_out := int((~inside).sum()):
         LOG.warning(f"{links.where}: {left_out:,} edges to nodes that are not in {rows.where} left out.")
-    return inner_part(rows, links, ends[:, inside], classes, features)
+    if not carried:
+        return inner_part(rows, links, ends[:, inside], classes, features)
+    kept = links.take(np.flatnonzero(inside))
+    pointers, senders, edges_kept, notes = carrying(kept, ends[:, inside], len(rows), carried, "data")
+    tell(notes, f"{links.where}: ")
+    edge_rows = edges_kept.edge_rows(carried.make(edges_kept.carried))
+    return inner_part(rows, links, (pointers, senders, edge_rows), classes, features)
 
 
 def ids_of(rows: Rows) -> Array:
@@ -206,9 +260,23 @@ def ids_of(rows: Rows) -> Array:
     return ids[code]
 
 
-def inner_part(rows: Rows, links: Rows, ends: Indices, classes: tuple[str, ...], features: OwnFeatures) -> NodeShard:
-    """Return a client's own nodes and the edges between them, whose ends are places of nodes, int64 [2, edges]."""
-    pointers, senders, notes = undirected(ends, len(rows), f"{links.where}, row")
+Adjacency: TypeAlias = tuple[Indices, NDArray[np.int32], EdgeRows]
+"""Pointers, senders and what edges carry, as a shard holds them."""
+
+
+def inner_part(
+    rows: Rows, links: Rows, edges: Indices | Adjacency, classes: tuple[str, ...], features: OwnFeatures
+) -> NodeShard:
+    """Return a client's own nodes and the edges between them, whose ends are places of nodes, int64 [2, edges].
+
+    Where they carry something they are given as a shard holds them.
+    """
+    notes: tuple[str, ...] = ()
+    edge_rows = None
+    if isinstance(edges, tuple):
+        pointers, senders, edge_rows = edges
+    else:
+        pointers, senders, notes = undirected(edges, len(rows), f"{links.where}, row")
     tell(rows.notes)
     tell(links.notes)
     tell(notes, f"{links.where}: ")
@@ -221,6 +289,7 @@ def inner_part(rows: Rows, links: Rows, ends: Indices, classes: tuple[str, ...],
         split=np.full(len(rows), -1, np.int8),
         pointers=pointers,
         senders=senders,
+        edge_rows=edge_rows,
         halo_owner=np.zeros(0, np.int32),
         halo_place=np.zeros(0, np.int32),
     )
@@ -245,7 +314,7 @@ class OwnNodes(OwnShardData[NodeShard]):
 
 def usual_names(**renamed: Any) -> dict[str, Any]:
     """Return the usual names of the columns of nodes and of edges, or these."""
-    return NODES.names(**renamed) | EDGES.names(**renamed)
+    return NODES.names(**renamed) | EDGES.names(**{**NO_COLUMNS, **renamed})
 
 
 def own_features(rows: Rows, others: Collection_[str], names: Sequence[str], is_sparse: bool) -> Features:
@@ -260,6 +329,7 @@ def own_nodes(
     features: OwnFeatures,
     check: bool = False,
     unknown: Sequence[str] = (),
+    carried: EdgeReader | None = None,
 ) -> NodeShard:
     """Read one client's nodes and the edges between them from both of `OWN_TABLES`.
 
@@ -275,7 +345,7 @@ def own_nodes(
         )
     if check and task.classes and "label" in rows:
         _check_labels(rows, task.class_names, unknown)
-    return own_part(rows, tables[OWN_EDGES], task.class_names, features)
+    return own_part(rows, tables[OWN_EDGES], task.class_names, features, carried)
 
 
 def numbered(count: int) -> tuple[str, ...]:

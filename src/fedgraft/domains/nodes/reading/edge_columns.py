@@ -1,0 +1,262 @@
+"""Reads what edges carry from their table: columns, weights and times, and brings together those of the same two ends.
+
+It knows nothing of nodes but the numbers of ends, so that data sets whose labels are on edges read them alike.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.nodes.base.edge_rows import EdgeRows
+from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import Columns, read_columns
+from fedgraft.domains.tables.reader import OWNER, named_once, read
+from fedgraft.domains.tables.rows import Rows, codes_of
+from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
+from fedgraft.errors import InputError
+
+Floats: TypeAlias = NDArray[np.float64]
+Values: TypeAlias = NDArray[np.float32]
+
+EDGE_COLUMNS: Final = (
+    Column("edge_features", "features"),
+    Column("weight", "number", silent=True),
+    Column("time", "time", silent=True),
+)
+"""Columns of what edges carry."""
+NO_COLUMNS: Final = {"edge_features": (), "weight": "", "time": ""}
+"""Their names where none is read."""
+ASKED_CARRIED: Final = Table("edges", (Column("source"), Column("target"), *EDGE_COLUMNS), may_be_empty=True)
+"""Edges of one client's own nodes, or of new ones, with what they carry."""
+
+
+@dataclass(frozen=True, eq=False)
+class CarriedRows:
+    """What edges carry, a row for each, as it is read.
+
+    Args:
+        columns: of numbers and texts; the time is the last one, if it is read.
+        weight: float32 [edges], how many edges each stands for, finite and at least 0; None = one each.
+        time: float64 [edges], as its column counts, or seconds of dates since 1970; None where it is not read.
+        number: int64 [edges], the row of the table.
+    """
+
+    columns: Columns
+    weight: Values | None
+    time: Floats | None
+    number: Indices
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def take(self, rows: Indices) -> "CarriedRows":
+        """Return some of the rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        time = None if self.time is None else self.time[rows]
+        return CarriedRows(self.columns.take(rows), weight, time, self.number[rows])
+
+    def edge_rows(self, values: Values, row: Indices, along: NDArray[np.bool_]) -> EdgeRows:
+        """Return what stored edges carry: `row`, int64 [stored], is whose they are; `values`, of all rows."""
+        weight = None if self.weight is None else self.weight[row]
+        return EdgeRows(values[row], along, self.number[row], weight)
+
+
+def stacked_rows(parts: Sequence[CarriedRows]) -> CarriedRows:
+    """Return the rows of several one after another; all have the same columns."""
+    first = parts[0]
+    numbers = np.concatenate([np.asarray(part.columns.numbers) for part in parts])
+    texts = {name: np.concatenate([part.columns.texts[name] for part in parts]) for name in first.columns.texts}
+    weights = [part.weight for part in parts if part.weight is not None]
+    times = [part.time for part in parts if part.time is not None]
+    return CarriedRows(
+        Columns(first.columns.names, numbers, texts),
+        np.concatenate(weights) if weights else None,
+        np.concatenate(times) if times else None,
+        np.concatenate([part.number for part in parts]),
+    )
+
+
+Make: TypeAlias = Callable[[CarriedRows], Values]
+"""What a model reads of rows, float32 [edges, width]."""
+
+
+@dataclass(frozen=True)
+class EdgeReader:
+    """How a table of edges is read that carry something.
+
+    Args:
+        make: what is made of their columns.
+        directed: whether an edge goes from its source to its target alone.
+        repeats: what becomes of several of the same two ends, if directed in the same direction: "keep"; "sum" adds
+            numbers and weights, or counts, and has times and texts of the last; "last" keeps that one, by time, else by
+            row.
+        texts: columns that hold texts; None = found out.
+    """
+
+    make: Make
+    directed: bool = False
+    repeats: Literal["keep", "sum", "last"] = "keep"
+    texts: Collection[str] | None = None
+
+    def read(self, rows: Rows, owner: str) -> CarriedRows:
+        """Return what each row of a table carries. Raises `InputError`; `owner` as of `reader.read`."""
+        names, time = _names(rows, owner), rows.read("time")
+        hint = f" Columns that are none of edges' data are left out by naming the others in {owner}.edge_features."
+        columns = read_columns(rows, names, hint, None if self.texts is None else tuple(self.texts))
+        if time is not None:
+            numbers = np.column_stack([np.asarray(columns.numbers), time])
+            columns = Columns((*columns.names, rows.names["time"]), numbers, columns.texts)
+        return CarriedRows(columns, _weights(rows), time, np.arange(len(rows)))
+
+    def chosen(self, ends: Indices, carried: CarriedRows) -> tuple[Indices, CarriedRows, list[str]]:
+        """(which rows are edges of the graph, int64 ascending; what these carry; notes on others).
+
+        `ends` are int64 [2, rows], numbers of the two nodes.
+        """
+        loops = ends[0] == ends[1]
+        nothing = np.zeros(len(carried), bool) if carried.weight is None else carried.weight == 0
+        rows = np.flatnonzero(~loops & ~nothing)
+        counts = {"edges from a node to itself": loops.sum(), "edges of weight 0": (nothing & ~loops).sum()}
+        notes = [f"{count:,} {what} left out." for what, count in counts.items() if count]
+        carried, ends = carried.take(rows), ends[:, rows]
+        if self.repeats == "sum" and carried.weight is None:
+            carried = replace(carried, weight=np.ones(len(rows), np.float32))
+        if self.repeats == "keep" or not len(rows):
+            return rows, carried, notes
+        one, other = ends if self.directed else np.sort(ends, axis=0)
+        _, group = np.unique(one * (int(ends.max()) + 1) + other, return_inverse=True)
+        order = np.lexsort((np.arange(len(rows)), *([] if carried.time is None else [carried.time]), group))
+        ends_of_groups = np.flatnonzero(np.diff(group[order], append=-1))
+        last = order[ends_of_groups]  # by group
+        kept = np.argsort(last)
+        if repeats := len(rows) - len(last):
+            notes.append(f"{repeats:,} repeated edges {'added up' if self.repeats == 'sum' else 'left out'}.")
+        lasts = carried.take(last[kept])
+        if self.repeats == "sum":
+            lasts = _added(carried, group, lasts, kept)
+        return rows[last[kept]], lasts, notes
+
+
+def _names(rows: Rows, owner: str) -> tuple[str, ...]:
+    """The columns that edges carry, but for their time."""
+    names = rows.names["edge_features"]
+    if names is not ALL_OTHERS:
+        return tuple(names)
+    taken = {rows.names[column.role] for column in rows.table.columns if column.kind != "features"}
+    others = tuple(name for name in rows if name not in taken)
+    if not others:
+        raise InputError(f"{rows.where}: no other column that edges could carry ({owner}.edge_features = 'all').")
+    if unnamed := [name for name in others if name.startswith("Unnamed: ")]:  # as pandas calls a file's
+        raise InputError(
+            f"{rows.where}: column {int(unnamed[0][9:]) + 1} has no name, such as an index written along; name it in "
+            f"the header, leave it out, or name those that edges carry in {owner}.edge_features."
+        )
+    return others
+
+
+def _weights(rows: Rows) -> Values | None:
+    if "weight" not in rows:
+        return None
+    cells = rows["weight"]
+    weights = cells.numbers()
+    if (wrong := ~((weights >= 0) & (weights <= np.finfo(np.float32).max))).any():
+        raise cells.error(wrong, "a finite number and at least 0, as a weight")
+    return weights.astype(np.float32)
+
+
+def _added(carried: CarriedRows, group: Indices, last: CarriedRows, kept: Indices) -> CarriedRows:
+    """The last edges of groups, with the sums of all; `kept`, int64 [groups], are their groups."""
+    count = len(kept)
+    numbers = np.array(last.columns.numbers, np.float64)
+    given = np.asarray(carried.columns.numbers)
+    for column in range(given.shape[1] - (carried.time is not None)):
+        known = ~np.isnan(given[:, column])
+        sums = np.bincount(group[known], given[known, column], minlength=count)
+        some = np.bincount(group[known], minlength=count) > 0
+        numbers[:, column] = np.where(some, sums, np.nan)[kept]
+    weight = np.bincount(group, carried.weight, minlength=count)[kept].astype(np.float32)
+    return replace(last, columns=replace(last.columns, numbers=numbers), weight=weight)
+
+
+# --- as a graph stores them -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class StoredEdges:
+    """Edges as a graph stores them, by receiver and sender, before something is made of what they carry.
+
+    Args:
+        carried: rows of edges.
+        row: int64 [stored], which of them each stored one is of.
+        along: bool [stored], whether it goes from the sender to the receiver.
+        counted: {client: its rows} where an edge may be of two tables; None: a row is of the clients of its ends.
+    """
+
+    carried: CarriedRows
+    row: Indices
+    along: NDArray[np.bool_]
+    counted: dict[int, Indices] | None = None
+
+    def edge_rows(self, values: Values) -> EdgeRows:
+        """Return what they carry, by what was made of the rows, float32 [rows, width]."""
+        return self.carried.edge_rows(values, self.row, self.along)
+
+    def of_client(self, client: int, owner: Indices) -> CarriedRows:
+        """Return a client's rows; `owner`, int64 [stored], is whose the receivers are."""
+        rows = np.unique(self.row[owner == client]) if self.counted is None else self.counted[client]
+        return self.carried.take(rows)
+
+
+def each_both_ways(ends: Indices, directed: bool) -> tuple[Indices, Indices, Indices, NDArray[np.bool_]]:
+    """(receiver, sender, row, along) of edges at both ends, all [2 edges]; `ends` are int64 [2, edges]."""
+    count = ends.shape[1]
+    along = np.ones(2 * count, bool)
+    along[count:] = not directed
+    return np.concatenate([ends[1], ends[0]]), np.concatenate(ends), np.tile(np.arange(count), 2), along
+
+
+def stored(
+    nodes: int,
+    receiver: Indices,
+    sender: Indices,
+    row: Indices,
+    along: NDArray[np.bool_],
+    carried: CarriedRows,
+    counted: dict[int, Indices] | None = None,
+) -> tuple[Indices, NDArray[np.int32], StoredEdges]:
+    """(pointers, senders, edges) of a graph of so many nodes; edges of the same two are in the order of their table."""
+    order = np.lexsort((carried.number[row], sender, receiver))
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=nodes))])
+    return pointers, sender[order].astype(np.int32), StoredEdges(carried, row[order], along[order], counted)
+
+
+# --- of new nodes -----------------------------------------------------------------------------------------------------
+
+LEFT_OUT, DIRECTED = "left_out", "directed"
+"""Columns of a table of questions: rows that are no edges of the graph; whether edges go one way."""
+
+
+def asked_carried(table: pd.DataFrame, names: Names, reader: EdgeReader) -> pd.DataFrame:
+    """Return a table of edges of new nodes as tasks read it, with its rows: what a model reads is in columns "0" ..."""
+    where = f"{OWNER}.edges"
+    usual = {**names, "source": "source", "target": "target"}
+    rows = read(named_once(table, where), ASKED_CARRIED, usual, "data", where)
+    carried = reader.read(rows, "data")
+    texts = np.concatenate([rows[role].texts() for role in ("source", "target")]) if len(rows) else np.zeros(0, str)
+    ends = codes_of(texts, "source", where)[0].reshape(2, -1) if len(rows) else np.zeros((2, 0), np.int64)
+    kept, carried, notes = reader.chosen(ends, carried)
+    tell(notes, f"{where}: ")
+    values = reader.make(carried)
+    left_out, made = np.ones(len(rows), bool), np.zeros((len(rows), values.shape[1]), np.float32)
+    left_out[kept], made[kept] = False, values
+    columns: dict[str, Any] = {role: rows.frame[role] for role in ("source", "target")}
+    columns |= {LEFT_OUT: left_out, DIRECTED: np.full(len(rows), reader.directed)}
+    if carried.weight is not None:
+        columns["weight"] = np.zeros(len(rows), np.float32)
+        columns["weight"][kept] = carried.weight
+    return pd.DataFrame({**columns, **{str(place): made[:, place] for place in range(made.shape[1])}})
