@@ -22,6 +22,7 @@ from fedgraft.testing.laws import Law
 from helpers.toy_graphs import TRIANGLE, write_tu
 from helpers.toy_movies import write_movies
 from helpers.toy_nodes import write_npz
+from helpers.toy_ratings import write_ratings
 from helpers.toy_transfers import write_transfers
 from helpers.toy_typed import own_tables, write_heco
 
@@ -131,6 +132,7 @@ COPIES: dict[str, Callable[[Path], dict[str, object]]] = {
     "pyg_nodes": _npz,
     "nodes": _nodes,
     "amlsim": _transfers,
+    "bitcoin": lambda folder: {"root": str(write_ratings(folder)), "clients": 3, "partition": "iid"},
     "movies": _table_of_movies,
     "typed_sets": _heco,
     "typed_graph": _typed,

@@ -18,6 +18,7 @@ from fedgraft.methods.data.shops import Shops
 from fedgraft.methods.data.typed_blocks import TypedBlocks
 from fedgraft.testing import tasks
 from fedgraft.testing.laws import Law
+from fedgraft.testing.toy_edges import ToyEdges
 from helpers.laws import held
 
 NAMES = discovery.names("tasks")
@@ -28,10 +29,11 @@ DATA: dict[str, Callable[[], Data[Any]]] = {
     "node": lambda: Blocks(nodes=150, classes=3, clients=3, features=8),
     "node_regression": lambda: Blocks(nodes=150, classes=3, clients=3, features=8, labels="numbers"),
     "link": lambda: Blocks(nodes=150, classes=3, clients=3, features=8),
+    "edge": ToyEdges,
     "ranking": lambda: Catalogue(users=60, items=50, count=900, clients=3),
     "typed_node": lambda: TypedBlocks(papers=30, clients=3, classes=3, features=16),
 }
-ENCODERS = {"typed_node": "han"}
+ENCODERS = {"typed_node": "han", "edge": "multigraph"}
 """Encoders of tasks that cannot have a GCN."""
 POOLABLE: dict[str, Callable[[], Data[Any]]] = {
     "graph": lambda: Molecules(clients=1, graphs=40),
@@ -83,6 +85,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "link, perceptron and few neighbours": ("link", {"decoder": "perceptron", "negatives": 3, "neighbours": 2}),
     "link, inputs smoothed": ("link", {"propagate": 2, "likeness": True, "scale": 2.0}),
     "link, hops weighed": ("link", {"propagate": 1, "joined": "attention"}),
+    "edge, histories and features alone": ("edge", {"share_states": False, "windows": 2}),
+    "edge, nothing shared": ("edge", {"share_states": False, "share_features": False, "share_history": False}),
     "ranking, as printed": ("ranking", {"objective": "margin", "negatives": 5, "decorrelation": 0.1}),
     "ranking, one table": ("ranking", {"tied": True, "negatives": 0}),
     "typed node, few neighbours": ("typed_node", {"neighbours": 2, "dropout": 0.2}),

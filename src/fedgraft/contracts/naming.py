@@ -16,6 +16,11 @@ class NamingTask(PublishingTask[Shard, Prepared]):
     refused.
     """
 
+    @property
+    def copies(self) -> int:
+        """Return how many rows of a halo one node stands for; row k of node v is v x copies + k; 1 by default."""
+        return 1
+
     @abstractmethod
     def named(self, statistics: Arrays) -> Sequence[Halo]:
         """Server: return their addresses, of statistics that `check` has passed."""

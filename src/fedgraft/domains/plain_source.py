@@ -112,12 +112,13 @@ def _reads(encoder: PlainEncoder, edge_width: int) -> TypeGuard[PlainColumnEncod
     return edge_width > 0 and isinstance(encoder, PlainColumnEncoder)
 
 
-def called(network: WholeNetwork, batch: str, weighted: bool = False) -> str:
+def called(network: WholeNetwork, batch: str, columns: int = 0, weighted: bool = False) -> str:
     """Return the text that calls a whole network `self.network`; `batch` is the text of each node's graph.
 
-    `weighted` says whether edges have weights, `edge_weight`; columns, where it takes some, are `edge_attr`.
+    It reads so many columns of edges, `edge_attr`; `weighted` says whether edges have weights, `edge_weight`.
     """
+    nothing = f"x.new_zeros(edge_index.shape[1], {network.edge_width})"
     weight = "edge_weight" if weighted else "x.new_ones(edge_index.shape[1])"
-    texts = {"edge_weight": weight, "edge_attr": "edge_attr", "batch": batch}
+    texts = {"edge_weight": weight, "edge_attr": "edge_attr" if columns else nothing, "batch": batch}
     more = [f"{name}={text}" for name, text in texts.items() if name in network.takes]
     return f"self.network({', '.join(['x', 'edge_index', *more])})"

@@ -1,15 +1,19 @@
 """Messages along edges that carry numbers, averaged at their receivers, with their own gradient.
 
     edge_messages(sent, weight, fan)    out[i] = mean over i's edges e, from j, of relu(sent[j] + weight values[e])
+    means_and_maxima(...)               the same, and beside it the largest of these messages, number by number
 
-Edges of two nodes may repeat, each with values of its own. Edges are taken a piece at a time, those of whole receivers,
-and for the gradient those of whole senders: a piece stays in a processor's cache, and of [edges, width] there is only a
-mask, bool, of where the relu let pass. Sums are products with rows that follow each other, in one order: equal bits.
+Where several messages are equally large they share the gradient of the largest equally. Edges of two nodes may repeat,
+each with values of its own. Edges are taken a piece at a time, those of whole receivers, and for the gradient those of
+whole senders: a piece stays in a processor's cache, and of [edges, width] there is only a mask, bool, of where the relu
+let pass, and one of where the largest are. Sums are products with rows that follow each other, in one order: equal
+bits.
 """
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,10 +49,15 @@ class Fan:
         order = torch.from_numpy(np.argsort(by, kind="stable")).to(sender.device)
         self.shape, self.edges = shape, len(by)
         self.sender, self.values = sender, values
-        self.order, self.receiver_back = order, receiver[order]
+        self.receiver, self.order, self.receiver_back = receiver, order, receiver[order]
         self.scaled_back = None if values is None else (values * share[:, None])[order].t().contiguous()
         self.pieces = list(_pieces(to, share, shape[0]))
         self.pieces_back = list(_pieces(by[order.numpy(force=True)], share[order], shape[1]))
+
+    @cached_property
+    def values_back(self) -> Tensor | None:
+        """What edges carry, [any, edges], in the order of their senders."""
+        return None if self.values is None else self.values[self.order].t().contiguous()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,48 +68,101 @@ class _Piece:
     edges: slice
     sums: Csr
 
+    @cached_property
+    def plain_sums(self) -> Csr:
+        """The same with every edge once, however much it counts."""
+        return replace(self.sums, values=torch.ones_like(self.sums.values))
+
 
 def edge_messages(
     sent: Float[Tensor, "senders width"], weight: Float[Tensor, "width any"] | None, fan: Fan
 ) -> Float[Tensor, "receivers width"]:
     """Return each receiver's mean message, zero of none; `weight` maps what edges carry, None where nobody reads it."""
-    means: Tensor = _EdgeMessages.apply(sent, weight, fan)  # type: ignore[no-untyped-call]
+    means: Tensor = _EdgeMessages.apply(sent, weight, fan, False)[0]  # type: ignore[no-untyped-call]
     return means
+
+
+def means_and_maxima(
+    sent: Float[Tensor, "senders width"], weight: Float[Tensor, "width any"] | None, fan: Fan
+) -> tuple[Float[Tensor, "receivers width"], Float[Tensor, "receivers width"]]:
+    """Return each receiver's mean message and its largest in each number, zero of none; arguments as `edge_messages`.
+
+    How much an edge counts matters to the mean alone.
+    """
+    means, maxima = _EdgeMessages.apply(sent, weight, fan, True)  # type: ignore[no-untyped-call]
+    return means, maxima
 
 
 class _EdgeMessages(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, sent: Tensor, weight: Tensor | None, fan: Fan) -> Tensor:
+    def forward(
+        ctx: Any, sent: Tensor, weight: Tensor | None, fan: Fan, with_maxima: bool
+    ) -> tuple[Tensor, Tensor | None]:
         means = sent.new_empty(fan.shape[0], sent.shape[1])
         passed = torch.empty(fan.edges, sent.shape[1], dtype=torch.bool, device=sent.device)
+        largest = _Largest.of(means, passed) if with_maxima else None
         for piece in fan.pieces:
             messages = sent.index_select(0, fan.sender[piece.edges])
             if weight is not None:
                 messages.addmm_(_carried(fan.values)[piece.edges], weight.t())
             torch.gt(messages, 0, out=passed[piece.edges])
             means[piece.nodes] = piece.sums @ messages.relu_()
+            if largest is not None:
+                largest.add(piece, messages, passed[piece.edges], fan.receiver[piece.edges] - piece.nodes.start)
         ctx.fan, ctx.reads = fan, weight is not None
-        ctx.save_for_backward(passed)
+        ctx.save_for_backward(passed, *([] if largest is None else [largest.there, largest.equal]))
         _count(fan, sent.shape[1], weight is not None)
-        return means
+        return means, None if largest is None else largest.maxima
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None]:
+    def backward(ctx: Any, to_means: Tensor, to_maxima: Any) -> tuple[Tensor, Tensor | None, None, None]:
         fan: Fan = ctx.fan
-        (passed,) = ctx.saved_tensors
-        width = gradient.shape[1]
-        to_sent = gradient.new_empty(fan.shape[1], width)
-        to_weight = gradient.new_zeros(_carried(fan.values).shape[1], width) if ctx.reads else None
+        passed, *of_largest = ctx.saved_tensors
+        if of_largest:
+            there, equal = of_largest
+            shared = to_maxima / equal
+        width = to_means.shape[1]
+        to_sent = to_means.new_empty(fan.shape[1], width)
+        to_weight = to_means.new_zeros(_carried(fan.values).shape[1], width) if ctx.reads else None
         for piece in fan.pieces_back:
-            messages = gradient.index_select(0, fan.receiver_back[piece.edges])
-            # As bytes and then as numbers: a product with what is true or false takes four times as long.
-            there = passed.index_select(0, fan.order[piece.edges]).view(torch.uint8).to(messages.dtype)
-            messages.mul_(there)
+            messages = _at_edges(to_means, passed, fan, piece.edges)
             to_sent[piece.nodes] = piece.sums @ messages
             if to_weight is not None:
                 to_weight.addmm_(_carried(fan.scaled_back)[:, piece.edges], messages)
+            if of_largest:
+                messages = _at_edges(shared, there, fan, piece.edges)
+                to_sent[piece.nodes] += piece.plain_sums @ messages
+                if to_weight is not None:
+                    to_weight.addmm_(_carried(fan.values_back)[:, piece.edges], messages)
         _count(fan, width, ctx.reads)
-        return to_sent, None if to_weight is None else to_weight.t(), None
+        return to_sent, None if to_weight is None else to_weight.t(), None, None
+
+
+def _at_edges(gradient: Tensor, mask: Tensor, fan: Fan, edges: slice) -> Tensor:
+    """The gradient [receivers, width] at some edges in the order of their senders, where the mask is true; else 0."""
+    at = gradient.index_select(0, fan.receiver_back[edges])
+    # As bytes and then as numbers: a product with what is true or false takes four times as long.
+    return at.mul_(mask.index_select(0, fan.order[edges]).view(torch.uint8).to(at.dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class _Largest:
+    """The largest messages of receivers [receivers, width], how many are equally large, at least 1, and which."""
+
+    maxima: Tensor
+    equal: Tensor
+    there: Tensor
+
+    @classmethod
+    def of(cls, means: Tensor, passed: Tensor) -> "_Largest":
+        """Of no message yet; shapes and dtypes are those of the arguments."""
+        return cls(torch.zeros_like(means), torch.ones_like(means), torch.empty_like(passed))
+
+    def add(self, piece: _Piece, messages: Tensor, passed: Tensor, at: Tensor) -> None:
+        """Look at a piece's messages [edges, width], those that passed, to receivers `at` of the piece's."""
+        top = self.maxima[piece.nodes].scatter_reduce_(0, at[:, None].expand_as(messages), messages, "amax")
+        there = torch.logical_and(messages == top.index_select(0, at), passed, out=self.there[piece.edges])
+        self.equal[piece.nodes] = (piece.plain_sums @ there.to(messages.dtype)).clamp_(min=1)
 
 
 def _count(fan: Fan, width: int, reads: bool) -> None:

@@ -73,13 +73,14 @@ class WholeNetwork(nn.Module):
         width: of what it gives.
         pools: whether that is of graphs.
         takes: names of further arguments that it is given.
+        edge_width: columns of edges among these.
     """
 
     def __init__(self, module: nn.Module, tried: Tried, edge_width: int = 0) -> None:
         super().__init__()
         self.module = module
         self.width, self.pools, self.takes = tried.width, tried.pools, tried.takes
-        self._edge_width = edge_width if "edge_attr" in tried.takes else 0
+        self.edge_width = edge_width if "edge_attr" in tried.takes else 0
         self._weights = sum(parameter.numel() for parameter in module.parameters())
 
     def forward(self, states: States, block: Subgraph) -> Tensor:
@@ -87,7 +88,7 @@ class WholeNetwork(nn.Module):
         x = states if isinstance(states, Tensor) else states.dense
         numbers, graph = torch.unique_consecutive(block.graph, return_inverse=True)
         times = block.edge_weight if "edge_weight" in self.takes else block.edge_times
-        edge_attr = columns_of(block, self._edge_width)
+        edge_attr = columns_of(block, self.edge_width)
         output = self.called(x, block.edge_index, times, graph, edge_attr)
         return output[torch.searchsorted(numbers, block.graphs)] if self.pools else block.own(output)
 

@@ -105,7 +105,7 @@ def nodes_that_a_client_names_are_nodes_of_others(case: TaskCase) -> None:
         if named and isinstance(task, HaloTask) and task.halo_widths:
             told = {pair for each in named for pair in zip(each.owner.tolist(), each.place.tolist(), strict=True)}
             halo = task.halos(case.published)[client][1]
-            needed = set(zip(halo.owner.tolist(), halo.place.tolist(), strict=True))
+            needed = set(zip(halo.owner.tolist(), (halo.place // task.copies).tolist(), strict=True))
             expect(needed <= told, f"client {client} must name the nodes of its halo", needed - told)
 
 

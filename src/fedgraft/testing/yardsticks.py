@@ -29,6 +29,7 @@ from fedgraft.methods.yardsticks.popularity import Popularity
 from fedgraft.methods.yardsticks.typed_majority import TypedMajority
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect, require_class
+from fedgraft.testing.toy_edges import ToyEdges
 
 Scores = dict[str, float]
 
@@ -118,6 +119,7 @@ BENCHES = {
     "node_regression": Bench(_NUMBERED, _labels_blind, _nodes_untested, NodeMean(), "lower", _error),
     "typed_node": Bench(_TYPED, _labels_blind, _nodes_untested, TypedMajority(), sound=_share),
     "link": Bench(_BLOCKS, _links_blind, _links_untested, sound=_share, task=Link(SAGE())),
+    "edge": Bench(ToyEdges(), _labels_blind, _nodes_untested, sound=_share),
     "ranking": Bench(_CATALOGUE, _ranking_untested, _ranking_untested, Popularity(), sound=_share),
 }
 """{task: what its yardsticks are tried on}."""

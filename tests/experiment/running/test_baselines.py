@@ -108,4 +108,4 @@ def test_yardsticks_that_need_no_bytes_say_so():
     local = {name for name in discovery.names("yardsticks") if discovery.find("yardsticks", name).local}
     of_links = {"adamic_adar", "feature_cosine", "preferential_attachment"}
     of_classes = {"majority", "own_majority", "typed_own_majority", "wl_kernel"}
-    assert local == {"client_biases", "graph_mean", "graph_ridge", *of_classes, *of_links}
+    assert local == {"client_biases", "graph_mean", "graph_ridge", "own_boosting", *of_classes, *of_links}

@@ -64,6 +64,27 @@ def test_a_layer_by_hand() -> None:
     assert found[:, 0].tolist() == expected
 
 
+def test_a_layer_with_maxima_by_hand() -> None:
+    # The messages are those above; largest are 4.5 and 8.5 along, 5 and 4 back.
+    module = Multigraph(hidden=1, maxima=True).edge_convolution(1, 1, 1, torch.Generator())
+    plain = by_hand()
+    with torch.no_grad():
+        for name, parameter in plain.named_parameters():
+            module.get_parameter(name).copy_(parameter)
+        module.along.largest.weight.fill_(1000)
+        module.back.largest.weight.fill_(10000)
+    block = read(shard_of(TRANSFERS, AMOUNTS))
+    added = (module(STATES, block) - plain(STATES, block))[:, 0]
+    assert added.tolist() == [50000, 4500 + 40000, 8500]
+
+
+def test_maxima_leave_what_is_drawn_before_them() -> None:
+    one, other = (Multigraph(maxima=each).convolution(3, 4, torch.Generator().manual_seed(0)) for each in (False, True))
+    for module in (one, other):
+        assert (module.along.largest is None) == (module is one)
+    assert torch.equal(one.along.mean.weight, other.along.mean.weight)
+
+
 def test_direction_and_numbers_of_edges_matter() -> None:
     shard = shard_of(TRANSFERS, AMOUNTS)
     module = drawn(shard)

@@ -54,18 +54,19 @@ class LinkData:
         scale: float,
         likeness: bool = False,
         inputs: SmoothedInputs = PLAIN,
+        columns: int = 0,
     ) -> "LinkData":
         """Prepare a client's part for a model with this encoder and so many convolutions.
 
         Features are brought to the length `scale`; 0 = as they are. `likeness` says whether their cosines join a score.
-        `inputs` are made of features over training edges.
+        `inputs` are made of features over training edges, which the model takes to have so many columns.
         """
         graph = shard.graph
         seen = inputs.of(replace(graph, features=scaled(graph.features, scale)) if scale else graph)
         nobody = FeatureCoding(seen.width, not isinstance(seen.features, np.ndarray)).empty(0)
         nodes = NodeData(
             features=inputs.rows(seen.features, nobody),
-            around=around_of(graph, None, np.ones(graph.own, bool), encoder, inputs.width(graph.width), 0),
+            around=around_of(graph, None, np.ones(graph.own, bool), encoder, inputs.width(graph.width), columns),
             own=graph.own,
             halo=0,
             label=graph.label,

@@ -7,8 +7,8 @@ from torch import Tensor
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel
 from fedgraft.domains.links.model import LIKENESS, LinkModel
-from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
-from fedgraft.domains.plain_source import called, listed, module_text
+from fedgraft.domains.nodes.training.plain_inputs import ReadEdges, ReadFeatures
+from fedgraft.domains.plain_source import call_of, called, listed, module_text
 from fedgraft.nn.whole_networks import WholeNetwork
 
 USAGE = """from model import load
@@ -22,14 +22,18 @@ OUTPUTS = (
 
 
 def plain_links(
-    model: LinkModel, encoder: PlainEncoder | NetworkEncoder, widths: Sequence[int], read: ReadFeatures
+    model: LinkModel,
+    encoder: PlainEncoder | NetworkEncoder,
+    widths: Sequence[int],
+    read: ReadFeatures,
+    edges: ReadEdges,
 ) -> PlainModel:
     """Return the plain model of a trained one.
 
     `widths` are those of the inputs and behind each convolution, or behind the network; `read` says how inputs are made
-    of features.
+    of features, and `edges` what else it reads.
     """
-    imports, made, states, arrays = _network(model, encoder, widths)
+    imports, made, states, arrays = _network(model, encoder, widths, edges)
     arrays |= read.arrays(model.nodes)
     made += read.made
     forward = ["h = x", *read.lines("h"), *states]
@@ -55,18 +59,19 @@ def plain_links(
         forward.append(f"odds = odds + {LIKENESS} * self.likeness * {cosine}")
     forward.append("return odds")
     says = f"From features [nodes, {read.features}], edges and pairs of nodes to log odds [pairs]."
-    source = module_text(imports, "", says, made, "self, x, edge_index, pairs", forward)
+    source = module_text(imports, "", says, made, edges.arguments("pairs"), forward)
     inputs = (
         f"- `x`: float32 [nodes, {read.features}], the nodes' features, columns in the order of the training data."
         f"{read.told}\n"
         "- `edge_index`: int64 [2, edges], source over target; an undirected edge both ways, no loops, none twice.\n"
+        f"{edges.told}"
         "- `pairs`: int64 [2, pairs], the nodes to score.\n"
     )
-    return PlainModel(source, arrays, inputs, USAGE, OUTPUTS)
+    return PlainModel(source, arrays, inputs, edges.usage(USAGE), OUTPUTS)
 
 
 def _network(
-    model: LinkModel, encoder: PlainEncoder | NetworkEncoder, widths: Sequence[int]
+    model: LinkModel, encoder: PlainEncoder | NetworkEncoder, widths: Sequence[int], edges: ReadEdges
 ) -> tuple[list[str], list[str], list[str], dict[str, Tensor]]:
     """(imports, lines that make the layers, lines of `forward` that make states `h`, arrays)."""
     convolutions = model.nodes.convolutions
@@ -74,7 +79,7 @@ def _network(
         network = convolutions[0]
         assert isinstance(network, WholeNetwork), "of a NetworkEncoder"
         line, maker = encoder.source(widths[0])
-        call = called(network, "edge_index.new_zeros(len(x))").replace("(x,", "(h,", 1)
+        call = called(network, "edge_index.new_zeros(len(x))", edges.columns, edges.weighted).replace("(x,", "(h,", 1)
         arrays = {f"network.{name}": array for name, array in network.module.state_dict().items()}
         return [line], [f"self.network = {maker}"], [f"h = {call}"], arrays
     arrays = {
@@ -85,7 +90,7 @@ def _network(
     states = [
         "for number, conv in enumerate(self.convs):",
         "    h = torch.relu(h) if number else h",
-        f"    h = {encoder.call.replace('(x', '(h', 1)}",
+        f"    h = {call_of(encoder, edges.columns, edges.weighted).replace('(x', '(h', 1)}",
     ]
     imports = [f"from torch_geometric.nn import {encoder.layer}"] if encoder.layer else []
-    return imports, [listed(encoder, widths)], states, arrays
+    return imports, [listed(encoder, widths, edges.columns)], states, arrays

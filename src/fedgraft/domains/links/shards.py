@@ -1,7 +1,8 @@
 """One client's own part of a graph with some of its edges held out, and pairs without an edge beside these.
 
 Rules:
-    Edges     those between own nodes. Edges to nodes elsewhere have no part in anything.
+    Edges     those between own nodes. Edges to nodes elsewhere have no part in anything. Where edges carry something,
+              several may join two nodes; these are one to be told, and held out together.
     Split     a share of them is for validation, a share for test; at least one each, of three edges or more. The others
               train, and they alone carry messages. Of own tables the hash of its ends says where an edge is.
     No edges  each split has pairs of own nodes without an edge of any split: as many as it has edges, or `FEWEST` where
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.data import KnownRows
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.keyed_split import Hashes, joined_either_way, named, split_by_hash
-from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
+from fedgraft.domains.nodes.base.shards import NodeShard, each_once, merge_shards
 from fedgraft.domains.nodes.training.halo_setup import inside, without_edges
 from fedgraft.errors import literal, require
 
@@ -62,7 +63,7 @@ class LinkShard(KnownRows):
 
     @property
     def edges(self) -> Indices:
-        """Training edges, int64 [2, edges], the lower node first."""
+        """Training edges, int64 [2, edges], the lower node first; each once, however many join two nodes."""
         return edges_of(self.graph)
 
     def parted(self) -> tuple[Hashes, NDArray[np.integer]]:
@@ -94,6 +95,7 @@ class LinkShard(KnownRows):
 
 def edges_of(graph: NodeShard) -> Indices:
     """Return edges between own nodes, int64 [2, edges], each once, the lower node first, in ascending order."""
+    graph = each_once(graph)
     receiver, sender = np.repeat(np.arange(graph.own), graph.degree), graph.senders.astype(np.int64)
     once = (receiver < sender) & (sender < graph.own)
     return np.stack([receiver[once], sender[once]])

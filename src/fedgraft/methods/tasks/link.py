@@ -24,13 +24,15 @@ from fedgraft.domains.links.model import LinkModel
 from fedgraft.domains.links.plain_links import plain_links
 from fedgraft.domains.links.queries import AskedPairs, split_pairs_asked
 from fedgraft.domains.links.shards import LinkShard, hold_out, merge_links, whole
+from fedgraft.domains.nodes.base.edge_notes import carried_by, unread
 from fedgraft.domains.nodes.base.memory_check import check_inputs
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.queries import with_new_nodes
 from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
+from fedgraft.domains.nodes.training.plain_inputs import ReadEdges, ReadFeatures
 from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs, check_hops
+from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require, require_options
 from fedgraft.nn.whole_networks import WholeNetwork
 from fedgraft.wire.layouts import Array, Arrays
@@ -81,6 +83,8 @@ class Link(
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         k: pairs without an edge that hits@k looks at, >= 1.
         features: width of features; 0 = as the data have.
+        edge_features: numbers that an edge carries; 0 = as the data have.
+        edge_weights: whether edges have weights; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
         propagate: hops over which features are averaged over training edges before training, >= 0, as of the task
             `node`; 0 = features as they are.
@@ -111,6 +115,8 @@ class Link(
     scale: float = 0.0
     k: int = metrics.HITS
     features: int = 0
+    edge_features: int = 0
+    edge_weights: bool = False
     sparse: bool = False
     judged: str = ""
     propagate: int = 0
@@ -170,10 +176,14 @@ class Link(
             raise InputError(
                 f"None of the {len(shards)} clients has an edge between two nodes of its own to learn from."
             )
-        if self.features not in (0, graph.width):
-            raise InputError(f"task.features = {self.features}, but the data have {graph.width}.")
+        known = {"features": graph.width, **carried_by(graph)}
+        for name, value in known.items():
+            if (option := getattr(self, name)) not in (0, value):
+                raise InputError(f"task.{name} = {option}, but the data have {value}.")
+        if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
+            tell(unread(self.encoder, self.inputs.width(graph.width), graph))
         check_inputs([shard.graph for shard in shards], self.propagate, self.inputs.attends)
-        return replace(self, features=graph.width, sparse=not isinstance(graph.features, np.ndarray))
+        return replace(self, **known, sparse=not isinstance(graph.features, np.ndarray))
 
     def prepare(self, shard: LinkShard, shared: Arrays) -> LinkData:
         """Neighbourhoods and features, of training edges alone."""
@@ -191,7 +201,7 @@ class Link(
         """Return a model, the same for all clients."""
         attention = attention_of(self.inputs, self.features)
         width = self.inputs.width(self.features or 1)
-        nodes = NodeModel(self.encoder, width, self.width, "linear", self.dropout, g, attention)
+        nodes = NodeModel(self.encoder, width, self.width, "linear", self.dropout, g, attention, self.edge_features)
         return LinkModel(nodes, self.width, self.decoder, self.likeness, g)
 
     def loss(self, model: nn.Module, data: LinkData, draw: Draw, encoded: Tensor | None) -> Tensor:
@@ -248,7 +258,9 @@ class Link(
         network = model.nodes.convolutions[0] if isinstance(self.encoder, NetworkEncoder) else None
         behind = [network.width] if isinstance(network, WholeNetwork) else [*self._encoder_widths]
         read = ReadFeatures(self.features, self.scale, self.inputs)
-        return plain_links(model, self.encoder, [self.inputs.width(self.features), *behind], read)
+        width = self.inputs.width(self.features)
+        edges = ReadEdges.of(self.encoder, width, self.edge_features, self.edge_weights, self.propagate > 0)
+        return plain_links(model, self.encoder, [width, *behind], read, edges)
 
     @property
     def _encoder_widths(self) -> tuple[int, ...]:
@@ -257,7 +269,9 @@ class Link(
 
     def _data(self, shard: LinkShard) -> LinkData:
         scale = self.scale if shard.graph.scale_rows else 0.0
-        return LinkData.of(shard, self.encoder, self.layers, scale, self.likeness, self.inputs)
+        return LinkData.of(
+            shard, self.encoder, self.layers, scale, self.likeness, self.inputs, columns=self.edge_features
+        )
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""

@@ -28,7 +28,7 @@ from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.task.observed_nodes import ObservedNodes
-from fedgraft.domains.nodes.task.plain_nodes import ReadEdges, plain_network, plain_nodes
+from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
 from fedgraft.domains.nodes.task.refined_nodes import refined_answers, refining, refining_losses
 from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
@@ -48,7 +48,7 @@ from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.neighgen import Generator, generator_of
-from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
+from fedgraft.domains.nodes.training.plain_inputs import ReadEdges, ReadFeatures
 from fedgraft.domains.nodes.training.refinement import Refinement
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
 from fedgraft.domains.nodes.training.topology import View

@@ -10,6 +10,7 @@ from scipy import sparse
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.links.metrics import Scores, held_against
 from fedgraft.domains.links.shards import LinkShard
+from fedgraft.domains.nodes.base.shards import each_once
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class AdamicAdar(Yardstick[LinkShard]):
 
 
 def _scores(shard: LinkShard) -> Scores:
-    graph = shard.graph
+    graph = each_once(shard.graph)
     entries = (np.ones(len(graph.senders)), graph.senders, graph.pointers)
     joined = sparse.csr_matrix(entries, shape=(graph.own, graph.own))
     weight = 1 / np.log(np.maximum(graph.degree, 2))  # whom two nodes have in common has two neighbours at least

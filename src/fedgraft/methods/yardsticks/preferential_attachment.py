@@ -7,6 +7,7 @@ from typing import ClassVar
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.links.metrics import Scores, held_against
 from fedgraft.domains.links.shards import LinkShard
+from fedgraft.domains.nodes.base.shards import each_once
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,6 @@ class PreferentialAttachment(Yardstick[LinkShard]):
 
 
 def _scores(shard: LinkShard) -> Scores:
-    one, other = shard.graph.degree[shard.pairs]
+    one, other = each_once(shard.graph).degree[shard.pairs]
     scores: Scores = (one * other).astype(float)
     return scores

@@ -55,7 +55,8 @@ class EdgeRows:
 
     def take(self, places: NDArray[np.integer] | NDArray[np.bool_]) -> "EdgeRows":
         """Return some rows, by their places or by a mask."""
-        weight, order = (None if each is None else each[places] for each in (self.weight, self.order))
+        weight = None if self.weight is None else self.weight[places]
+        order = None if self.order is None else self.order[places]
         return EdgeRows(self.values[places], self.along[places], self.number[places], weight, order)
 
 
@@ -109,5 +110,11 @@ def both_ways(
     along[count:] = not directed
     pointers = np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=nodes))])
     row = number[sorting]
-    carried = (None if each is None else each[row] for each in (weight, order))
-    return pointers, sender[sorting], EdgeRows(values[row], along[sorting], row, *carried)
+    rows = EdgeRows(
+        values[row],
+        along[sorting],
+        row,
+        weight=None if weight is None else weight[row],
+        order=None if order is None else order[row],
+    )
+    return pointers, sender[sorting], rows

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from fedgraft.contracts.naming import NamingTask
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.labels.known import groups_of
+from fedgraft.domains.nodes.base.edge_notes import carried_by, unread
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
@@ -118,8 +119,7 @@ class NodeTask(
 
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
         """Return {option: value} of what the model must know of the data; a client's tell."""
-        edges = {"edge_features": shard.edge_width, "edge_weights": shard.weighted}
-        return {"features": shard.width, **{name: value for name, value in edges.items() if value}}
+        return {"features": shard.width, **carried_by(shard)}
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
         """With what the model must know of the data; raises for halos that no memory of this machine holds."""
@@ -132,7 +132,7 @@ class NodeTask(
             if (option := getattr(self, name)) not in (0, (), value):
                 raise InputError(f"task.{name} = {option}, but the data have {value}.")
         if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
-            tell(self._unread(first))
+            tell(unread(self.encoder, self.inputs.width(first.width), first))
         return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
 
     @property
@@ -314,18 +314,6 @@ class NodeTask(
             data.states.receive(before)
         return data
 
-    def _unread(self, shard: NodeShard) -> list[str]:
-        """A note on columns of edges, and one on weights, that are there and that the encoder does not read."""
-        width, model = shard.edge_width, type(self.encoder).__name__
-        read = self.encoder.reads(self.inputs.width(shard.width), width) if width or shard.weighted else frozenset()
-        notes = []
-        if width and "columns" not in read:
-            columns = f"{width} column{'s' * (width > 1)}"
-            notes.append(f"task: edges carry {columns}, which model {model} does not read; {_READING['columns']}")
-        if shard.weighted and "weights" not in read:
-            notes.append(f"task: edges have weights, which model {model} does not read; {_READING['weights']}")
-        return notes
-
     @property
     def _connected(self) -> bool:
         return self.share_states or (self.share_features and not self.aggregates)
@@ -363,13 +351,6 @@ class NodeTask(
         if count := len(draw.neighbours):
             require(count == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", count)
         return draw.neighbours or (self.neighbours,) * self.layers
-
-
-_READING: Final = {
-    "columns": "model.name = 'gine', 'gat' and 'multigraph' do.",
-    "weights": "all others but some of 'pyg' and 'network' do.",
-}
-"""Who reads what edges carry."""
 
 
 def _class_counts(shard: NodeShard) -> Indices:

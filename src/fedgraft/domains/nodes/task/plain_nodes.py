@@ -1,63 +1,14 @@
 """A trained model of the task `node` in the words of PyTorch Geometric."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
 
-from fedgraft.contracts.encoder import Encoder, NetworkEncoder
+from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import USAGE, PlainEncoder, PlainModel, Tensors
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
+from fedgraft.domains.nodes.training.plain_inputs import ReadEdges, ReadFeatures
 from fedgraft.domains.plain_source import call_of, called, listed, source_of
-from fedgraft.errors import InputError
 from fedgraft.nn.layers import weight_of
 from fedgraft.nn.whole_networks import WholeNetwork
-
-
-@dataclass(frozen=True)
-class ReadEdges:
-    """What a model reads of edges: so many `columns`, and whether by their weights."""
-
-    columns: int
-    weighted: bool
-
-    @classmethod
-    def of(cls, encoder: Encoder, inputs: int, columns: int, weighted: bool, averages: bool) -> Self:
-        """Return what an encoder reads of edges that have so many columns, and perhaps weights.
-
-        Raises `InputError` where features are averaged by weight before it, which no exported model does.
-        """
-        if weighted and averages:
-            raise InputError(
-                "A model with task.propagate over edges with weights cannot be exported: it averages features by these."
-            )
-        read = encoder.reads(inputs, columns)
-        return cls(columns * ("columns" in read), weighted and encoder.reads_neighbours and "weights" in read)
-
-    @property
-    def names(self) -> list[str]:
-        """Names of further arguments."""
-        return ["edge_attr"] * (self.columns > 0) + ["edge_weight"] * self.weighted
-
-    @property
-    def arguments(self) -> str:
-        """Those of `forward`."""
-        return ", ".join(["self", "x", "edge_index", *self.names])
-
-    @property
-    def usage(self) -> str:
-        """A few lines that use the model."""
-        return USAGE.replace("edge_index", ", ".join(["edge_index", *self.names]))
-
-    @property
-    def told(self) -> str:
-        """Sentences about further arguments, for people to read."""
-        texts = {
-            "edge_attr": f"float32 [edges, {self.columns}], columns of edges, scaled as those of the training data; "
-            "where two nodes have several edges, `edge_index` has each",
-            "edge_weight": "float32 [edges], how much each counts, above 0",
-        }
-        return "".join(f"- `{name}`: {texts[name]}.\n" for name in self.names)
 
 
 def plain_nodes(
@@ -93,8 +44,8 @@ def plain_nodes(
         forward.append("return self.head(torch.relu(x))")
         arrays = {**arrays, "head.weight": weight_of(model.head), "head.bias": model.head.bias}
     says, inputs = _about(len(classes), read)
-    source = source_of(encoder, classes, says, made, edges.arguments, forward)
-    return PlainModel(source, arrays, inputs + edges.told, edges.usage)
+    source = source_of(encoder, classes, says, made, edges.arguments(), forward)
+    return PlainModel(source, arrays, inputs + edges.told, edges.usage(USAGE))
 
 
 def plain_network(
@@ -112,11 +63,11 @@ def plain_network(
         "head.bias": model.head.bias,
         **read.arrays(model),
     }
-    call = called(network, "edge_index.new_zeros(len(x))", edges.weighted)
+    call = called(network, "edge_index.new_zeros(len(x))", edges.columns, edges.weighted)
     forward = [*read.lines(), f"return self.head({call})"]
     says, inputs = _about(len(classes), read)
-    source = source_of(None, classes, says, made, edges.arguments, forward, imports=[line])
-    return PlainModel(source, arrays, inputs + edges.told, edges.usage)
+    source = source_of(None, classes, says, made, edges.arguments(), forward, imports=[line])
+    return PlainModel(source, arrays, inputs + edges.told, edges.usage(USAGE))
 
 
 def _about(classes: int, read: ReadFeatures) -> tuple[str, str]:

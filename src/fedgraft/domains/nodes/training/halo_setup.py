@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import Halo, Indices
@@ -51,10 +52,11 @@ class HaloSetup:
         known = (Spec("needed", "uint8", (VARIABLE,)), Spec("known", "uint8", (VARIABLE,)))
         return Layout((self._degree_spec, *self._feature_specs, *known))
 
-    def statistics(self, shard: NodeShard) -> Arrays:
-        """Return what a client publishes."""
+    def statistics(self, shard: NodeShard, wanted: NDArray[np.bool_] | None = None) -> Arrays:
+        """Return what a client publishes; `wanted`, bool [own], says of which nodes, by default those with a halo."""
         cut = np.zeros(shard.own, bool)
         cut[np.repeat(np.arange(shard.own), shard.degree)[shard.senders >= shard.own]] = True
+        cut = cut if wanted is None else cut | wanted
         boundary = np.flatnonzero(cut)
         return {
             "nodes": np.array([shard.own], np.uint32),

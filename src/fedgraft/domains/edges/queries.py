@@ -1,0 +1,153 @@
+"""Questions about edges: who answers for each, which ends are new nodes, and a client's part with these in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import Indices, Questions
+from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.domains.examples import stacked
+from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.tables.asked import clients_said, feature_columns, owners_of
+from fedgraft.domains.tables.reader import read_asked
+from fedgraft.domains.tables.schema import Column, Table
+from fedgraft.errors import InputError, nearest
+
+ASKED_EDGES = Table("edges", (Column("source"), Column("target"), Column("client", needed=False)), rest=True)
+"""One row per edge that is asked about, with its columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class AskedEdges:
+    """Questions about edges to one client.
+
+    Args:
+        ids: object [2, asked], of the ends.
+        ends: int64 [2, asked], nodes as of `EdgeShard.ends`; new ones follow own ones, -1 = nothing is known of it.
+        columns: float32 [asked, width], what is known of each.
+        new: object [new], ids of new nodes.
+    """
+
+    ids: NDArray[np.object_]
+    ends: Indices
+    columns: NDArray[np.float32]
+    new: NDArray[np.object_]
+
+
+def split_edges_asked(
+    shards: Sequence[EdgeShard], tables: Mapping[str, pd.DataFrame], width: int
+) -> dict[int, Questions]:
+    """{client: its edges}, every row of the table "edges" with one client: that of its source, else of its target.
+
+    Columns are numbers, so many, in columns that the table "features" names in its column "name", or "0", "1" ... A
+    node that no client has is new: nothing is known of it but this edge. Of another client's node the client that
+    answers knows what it was told in the run, if an edge joined them.
+
+    Raises `InputError` for what is missing, and for an edge of which no client has an end, unless there is one client
+    or the column "client" says who answers.
+    """
+    rows = read_asked(tables, ASKED_EDGES)
+    names = [shard.name for shard in shards]
+    ids = np.stack([rows[role].texts() for role in ("source", "target")]).astype(object)
+    said = clients_said(rows, names)
+    known = owners_of([shard.ids for shard in shards], {*ids.ravel().tolist()})
+    client = np.array([_whose(shards, known, ids[:, row], int(said[row]), rows, row) for row in range(len(rows))])
+    columns = _columns(rows, feature_columns({k: v for k, v in tables.items() if k != "edges"}, width))
+    answers = {}
+    for each in np.unique(client).tolist():
+        mine = np.flatnonzero(client == each)
+        answers[each] = Questions(mine, _asked(shards, each, known, ids[:, mine], columns[mine]))
+    return answers
+
+
+def with_asked(shard: EdgeShard, asked: AskedEdges) -> EdgeShard:
+    """The client's part with new nodes behind its own, and asked edges behind those that it has, later than all."""
+    new, graph = len(asked.new), shard.graph
+
+    def moved(nodes: NDArray[np.integer]) -> Any:
+        return np.where(nodes >= graph.own, nodes + new, nodes)
+
+    blank = FeatureCoding(graph.width, not isinstance(graph.features, np.ndarray)).empty(new)
+    wider = replace(
+        graph,
+        ids=np.concatenate([graph.ids, asked.new]),
+        features=stacked([graph.features, blank]),
+        label=np.concatenate([graph.label, np.full(new, -1, graph.label.dtype)]),
+        split=np.concatenate([graph.split, np.full(new, -1, np.int8)]),
+        pointers=np.concatenate([graph.pointers, np.full(new, graph.pointers[-1])]),
+        senders=moved(graph.senders).astype(np.int32),
+    )
+    count = asked.ends.shape[1]
+    unknown = np.full(count, -1) if shard.classes else np.full(count, np.nan)
+    return replace(
+        shard,
+        ids=wider.ids,
+        ends=np.concatenate([moved(shard.ends), asked.ends], axis=1),
+        label=np.concatenate([shard.label, unknown]),
+        split=np.concatenate([shard.split, np.full(count, -1, np.int8)]),
+        graph=wider,
+        columns=np.concatenate([shard.columns, asked.columns]),
+        order=np.concatenate([shard.order, np.ones(count)]),
+    )
+
+
+def _whose(
+    shards: Sequence[EdgeShard], known: Mapping[str, Any], ids: NDArray[np.object_], said: int, rows: Any, row: int
+) -> int:
+    """The client that answers for an edge."""
+    if said >= 0:
+        return said
+    for name in ids:
+        owners = known.get(name, {})
+        if len(owners) == 1:
+            return int(next(iter(owners)))
+        if owners:
+            whose = " and ".join(repr(shards[each].name) for each in owners)
+            raise InputError(f"{rows.row(row)}: node {name!r} is of clients {whose}; a column 'client' must say whose.")
+    if len(shards) == 1:
+        return 0
+    hint = nearest(str(ids[0]), [str(name) for shard in shards for name in shard.ids])
+    raise InputError(
+        f"{rows.row(row)}: no client has {ids[0]!r} or {ids[1]!r}; a column 'client' must say who answers.{hint}"
+    )
+
+
+def _columns(rows: Any, names: Sequence[str]) -> NDArray[np.float32]:
+    """float32 [rows, width], the columns of what is known of an edge."""
+    there = [str(name) for name in rows]
+    for name in names:
+        if name not in there:
+            raise InputError(
+                f"{rows.where}: no column {name!r}, which the model reads of an edge.{nearest(name, there)}"
+            )
+    if not names:
+        return np.zeros((len(rows), 0), np.float32)
+    return np.stack([rows.cells(name).numbers() for name in names], axis=1).astype(np.float32)
+
+
+def _asked(
+    shards: Sequence[EdgeShard], client: int, known: Mapping[str, Any], ids: NDArray[np.object_], columns: Any
+) -> AskedEdges:
+    """The questions to one client about edges with these ids, object [2, asked]."""
+    shard = shards[client]
+    graph = shard.graph
+    new = np.array(list(dict.fromkeys(name for name in ids.ravel().tolist() if name not in known)), object)
+    own = graph.own + len(new)
+    number = {name: graph.own + place for place, name in enumerate(new.tolist())}
+    address = zip(graph.halo_owner.tolist(), graph.halo_place.tolist(), strict=True)
+    halo = {each: own + place for place, each in enumerate(address)}
+
+    def at(name: str) -> int:
+        if name in number:
+            return number[name]
+        owners = known[name]
+        if client in owners:
+            return int(owners[client])
+        return next((halo[pair] for pair in owners.items() if pair in halo), -1)
+
+    ends = np.array([[at(name) for name in side] for side in ids.tolist()], np.int64).reshape(2, -1)
+    return AskedEdges(ids, ends, columns, new)

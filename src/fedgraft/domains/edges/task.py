@@ -1,0 +1,218 @@
+"""What the task `edge` does with nodes: copies per stage, the set-up between clients, and hidden states."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fedgraft.contracts import Draw, Halo, HaloRows, Indices
+from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.naming import NamingTask
+from fedgraft.domains.edges.client_edges import EdgeData, all_slots
+from fedgraft.domains.edges.history import history_of
+from fedgraft.domains.edges.model import EdgeModel
+from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.domains.edges.stages import stages
+from fedgraft.domains.edges.told_history import ToldHistory
+from fedgraft.domains.edges.unrolled import COUNTS, Unrolled, unrolled
+from fedgraft.domains.examples import scaled
+from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.base.features import FeatureRows
+from fedgraft.domains.nodes.base.historical_embeddings import States
+from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
+from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside
+from fedgraft.errors import require
+from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
+from fedgraft.wire.lazy import Made
+
+
+@dataclass(frozen=True)
+class EdgeHalos(abilities.HaloTask[EdgeShard, EdgeData], NamingTask[EdgeShard, EdgeData]):
+    """Compute states of nodes of a graph that is cut over clients, a copy per stage; options as of `Edge`."""
+
+    encoder: LayeredEncoder
+    windows: int = 4
+    readout: int = 128
+    share_features: bool = True
+    share_states: bool = True
+    share_history: bool = True
+    dropout: float = 0.0
+    scale: float = 0.0
+    features: int = 0
+    edge_features: int = 0
+    edge_weights: bool = False
+    sparse: bool = False
+
+    def __post_init__(self) -> None:
+        require(self.windows >= 2, "Edge.windows", ">= 2, so that what trains hears from edges", self.windows)
+        require(self.readout >= 1, "Edge.readout", ">= 1", self.readout)
+        require(0 <= self.dropout < 1, "Edge.dropout", "in [0, 1)", self.dropout)
+        require(self.scale >= 0, "Edge.scale", ">= 0 (0 = as they are)", self.scale)
+        require(self.encoder.depth >= 1, "Edge.encoder", "of at least one convolution", self.encoder.depth)
+        for option in ("features", "edge_features"):
+            require(getattr(self, option) >= 0, f"Edge.{option}", ">= 0", getattr(self, option))
+
+    @property
+    def halo_widths(self) -> tuple[int, ...]:
+        """Widths of all layers: what is told of an edge reads the last."""
+        return self.encoder.widths if self.share_states else ()
+
+    @property
+    def pull(self) -> str:
+        """Rows that changed."""
+        return "changed"
+
+    @property
+    def statistics_layout(self) -> Layout:
+        """Addresses of the halo; what others may know of own copies, and of what came before edges."""
+        told = [each.statistics_layout.specs for each in self._exchanges]
+        return Layout((*(spec for specs in told for spec in specs), *super().statistics_layout.specs))
+
+    def statistics(self, shard: EdgeShard) -> Arrays:
+        """Return what a client publishes."""
+        published = super().statistics(shard)
+        if self.share_history:
+            published = {**self._history.statistics(shard), **published}
+        if self._connected:
+            seen = self._seen(shard)
+            published = {**self._set_up.statistics(seen.graph, seen.outward), **published}
+        return published
+
+    def check(self, statistics: Arrays) -> None:
+        """Sizes, order and finite numbers."""
+        super().check(statistics)
+        for each in self._exchanges:
+            each.check(statistics)
+
+    @property
+    def combined_layout(self) -> Layout:
+        """`Layout` of what is known of the halo, of which own copies others need, and of what came before edges."""
+        told = [each.combined_layout.specs for each in self._exchanges]
+        return Layout((*(spec for specs in told for spec in specs), *super().combined_layout.specs))
+
+    def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
+        """Everybody's halo, from what its owners published, and what came before edges to it."""
+        told = [
+            each for each in (super().combine(statistics), *(x.combine(statistics) for x in self._exchanges)) if each
+        ]
+        return Made(statistics, lambda client: {k: array for each in told for k, array in each[client].items()})
+
+    def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
+        """Return the same as published."""
+        return self._set_up.halos(statistics)
+
+    @property
+    def copies(self) -> int:
+        """A copy of each node per stage."""
+        return stages(self.windows)
+
+    def named(self, statistics: Arrays) -> Sequence[Halo]:
+        """Return the nodes whose copies a client needs."""
+        if not self._connected:
+            return []
+        place = statistics["place"].astype(np.int64) // self.copies
+        address = np.unique(statistics["owner"].astype(np.int64) << 32 | place)
+        return [Halo(address >> 32, address & 0xFFFFFFFF)]
+
+    def nodes_of(self, shard: EdgeShard, shared: Arrays) -> tuple[NodeData, Indices]:
+        """Copies of nodes, with what was told of those elsewhere, and which of them each edge joins, int64 [2, n]."""
+        seen = self._seen(shard)
+        graph = seen.graph
+        features, known, degree, needed = self._set_up.received(graph, shared if self._connected else {})
+        all_known = np.concatenate([np.ones(graph.own, bool), known])
+        width, columns = self.features + COUNTS, self.edge_features
+        nodes = NodeData(
+            features=FeatureRows(graph.features, features),
+            around=around_of(graph, degree, all_known, self.encoder, width, columns),
+            own=graph.own,
+            halo=graph.halo,
+            label=graph.label,
+            rows={},
+            known=all_known,
+            needed=needed,
+            states=States(graph.own, graph.halo, self.halo_widths),
+            class_counts=np.zeros(0, np.int64),
+            sums=None,
+            degree=graph.weighted_degree,
+            layers=self.encoder.depth,
+            exchanges=self.share_states,
+        )
+        return nodes, seen.ends
+
+    def history(self, shard: EdgeShard, shared: Arrays) -> NDArray[np.float32]:
+        """What came before each edge, float32 [examples, n]; of targets elsewhere as their clients told it."""
+        found = history_of(shard)
+        told, later = self._history.received(shard, shared if self.share_history else {})
+        asked = np.flatnonzero((shard.order >= 1) & (shard.ends[1] >= shard.graph.own))
+        told[asked] = later[shard.ends[1][asked] - shard.graph.own]
+        found[:, -told.shape[1] :] += told
+        return found
+
+    def opened(self, data: EdgeData, states: Tree) -> EdgeData:
+        """Return the data with these states of own copies and of the halo."""
+        return data.opened(states)
+
+    def closed(self, data: EdgeData) -> Tree:
+        """Return the states of own copies and of the halo."""
+        return data.nodes.states.to_tree()
+
+    def receive(self, data: EdgeData, rows: Sequence[HaloRows]) -> None:
+        """Remember states of the halo."""
+        data.nodes.states.receive(rows)
+
+    def changed(self, data: EdgeData) -> list[HaloRows]:
+        """Return states of copies that others need, those that changed."""
+        return data.changed()
+
+    def read(self, data: EdgeData, draw: Draw) -> list[Indices]:
+        """Return all slots of the halo, for each layer."""
+        return [all_slots(data)] * len(self.halo_widths)
+
+    def look(self, model: nn.Module, data: EdgeData, seed: int, losses: bool) -> Array:
+        """Pass once over all own copies and note their states; return losses of training edges, float32 [examples]."""
+        if not (losses or data.nodes.exchanges):
+            return np.zeros(0, np.float32)
+        assert isinstance(model, EdgeModel), "edges have no ensembles"
+        with torch.no_grad():
+            states = data.states(model, notes=True)
+            return self.losses_of(model, data, states, data.rows["train"]).numpy(force=True)
+
+    def losses_of(self, model: EdgeModel, data: EdgeData, states: torch.Tensor, rows: Indices) -> torch.Tensor:
+        """Return the labels' losses of some edges, float32 [n]."""
+        raise NotImplementedError
+
+    def relay(self, model: nn.Module, data: EdgeData, layer: int) -> list[HaloRows]:
+        """States of one layer of all own copies, from all their neighbours."""
+        return data.nodes.relay(model, layer)
+
+    @property
+    def _exchanges(self) -> list[HaloSetup | ToldHistory]:
+        """What clients tell each other before training."""
+        return [*([self._set_up] * self._connected), *([self._history] * self.share_history)]
+
+    @property
+    def _history(self) -> ToldHistory:
+        return ToldHistory(self.edge_features)
+
+    @property
+    def _connected(self) -> bool:
+        return self.share_states or self.share_features
+
+    @property
+    def _set_up(self) -> HaloSetup:
+        return HaloSetup(FeatureCoding(self.features + COUNTS, self.sparse), self.share_features, self.edge_weights)
+
+    def _seen(self, shard: EdgeShard) -> Unrolled:
+        """Copies of the nodes that take part, their features as the model reads them."""
+        graph = shard.graph
+        if self.scale and graph.scale_rows:
+            graph = replace(graph, features=scaled(graph.features, self.scale))
+        if not self._connected:
+            ends = np.where(shard.ends < graph.own, shard.ends, -1)
+            shard = replace(shard, ends=ends)
+            graph = inside(graph)
+        return unrolled(replace(shard, graph=graph), self.windows)

@@ -1,0 +1,113 @@
+"""Tell each other, once before training, what came before edges between clients at the end that only one of them has.
+
+The client of an edge's target tells the client of its source what came before it at the target, and of each node with
+an edge between them what came at all. No ids travel: both count the edges between them in one order, by the places of
+target and source, and by time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts.values import Indices
+from fedgraft.domains.edges.history import NODE_PARTS, before_at
+from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.errors import WireError
+from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
+
+CLIENTS, COUNTS, ROWS = "history_clients", "history_counts", "history"
+"""uint32 [others] whom a client tells something, uint32 [others] how many rows, float32 [rows, width] for all of them.
+"""
+
+
+@dataclass(frozen=True)
+class ToldHistory:
+    """The exchange, of edges that carry so many columns."""
+
+    edge_width: int
+
+    @property
+    def width(self) -> int:
+        """int, columns of a row."""
+        return NODE_PARTS * (1 + self.edge_width)
+
+    @property
+    def statistics_layout(self) -> Layout:
+        """Layout of what a client publishes."""
+        counts = (Spec(name, "uint32", (VARIABLE,)) for name in (CLIENTS, COUNTS))
+        return Layout((*counts, Spec(ROWS, "float32", (VARIABLE, self.width))))
+
+    @property
+    def combined_layout(self) -> Layout:
+        """Layout of what a client gets back."""
+        return Layout((Spec(ROWS, "float32", (VARIABLE, self.width)),))
+
+    def statistics(self, shard: EdgeShard) -> Arrays:
+        """Return what a client publishes: for each other client, rows of edges that come from it, then of nodes."""
+        graph = shard.graph
+        rows = graph.edge_rows
+        assert rows is not None and rows.order is not None, "a shard was checked"  # noqa: PT018
+        receiver = np.repeat(np.arange(graph.own), graph.degree)
+        outside = np.flatnonzero(graph.senders >= graph.own)
+        halo = graph.senders[outside] - graph.own
+        owner, place, node = graph.halo_owner[halo], graph.halo_place[halo], receiver[outside]
+        order, comes = rows.order[outside], rows.along[outside]
+        clients, counts, nodes, until = np.unique(owner), [], [], []
+        for client in clients.tolist():
+            mine = np.flatnonzero((owner == client) & comes)
+            mine = mine[np.lexsort((order[mine], place[mine], node[mine]))]
+            joined = np.unique(node[owner == client])
+            nodes += [node[mine], joined]
+            until += [order[mine], np.ones(len(joined))]
+            counts.append(len(mine) + len(joined))
+        asked = np.concatenate([np.zeros(0, np.int64), *nodes])
+        told = before_at(shard.graph, asked, np.concatenate([np.zeros(0), *until]))
+        return {CLIENTS: clients.astype(np.uint32), COUNTS: np.array(counts, np.uint32), ROWS: told}
+
+    def check(self, statistics: Arrays) -> None:
+        """Raise `WireError` for what no client can have published."""
+        clients, counts, rows = (statistics[name] for name in (CLIENTS, COUNTS, ROWS))
+        if (np.diff(clients.astype(np.int64)) <= 0).any() or len(clients) != len(counts):
+            raise WireError("clients that are told histories must ascend, with a count each")
+        if int(counts.sum(dtype=np.int64)) != len(rows):
+            raise WireError(f"{len(rows)} histories of edges where {int(counts.sum(dtype=np.int64))} are meant")
+        if not np.isfinite(rows).all():
+            raise WireError("a history that is not finite")
+
+    def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
+        """Return what each client gets back: the rows for it, by the clients that tell them."""
+        told: dict[int, list[NDArray[np.float32]]] = {client: [] for client in statistics}
+        for client in sorted(statistics):
+            each = statistics[client]
+            bounds = np.cumsum([0, *each[COUNTS].tolist()])
+            for other, first, last in zip(each[CLIENTS].tolist(), bounds, bounds[1:], strict=False):
+                if other in told:
+                    told[other].append(each[ROWS][first:last])
+        nothing = np.zeros((0, self.width), np.float32)
+        return {client: {ROWS: np.concatenate([nothing, *rows])} for client, rows in told.items()}
+
+    def received(self, shard: EdgeShard, shared: Arrays) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """What was told of targets elsewhere: float32 [examples, width], zeros of others, and [halo, width] in the end.
+
+        Both are zeros where nothing was received, or not what belongs to these edges.
+        """
+        graph, (source, target) = shard.graph, shard.ends
+        edges = np.zeros((len(source), self.width), np.float32)
+        nodes = np.zeros((graph.halo, self.width), np.float32)
+        outside = np.flatnonzero((target >= graph.own) & (shard.order < 1))
+        owner, place = graph.halo_owner[target[outside] - graph.own], graph.halo_place[target[outside] - graph.own]
+        at: list[tuple[NDArray[np.float32], Indices]] = []
+        for client in np.unique(graph.halo_owner).tolist():
+            mine = np.flatnonzero(owner == client)
+            mine = mine[np.lexsort((shard.order[outside[mine]], source[outside[mine]], place[mine]))]
+            at += [(edges, outside[mine]), (nodes, np.flatnonzero(graph.halo_owner == client))]
+        rows = shared.get(ROWS, edges[:0])
+        if sum(len(places) for _, places in at) != len(rows):
+            return edges, nodes
+        first = 0
+        for array, places in at:
+            array[places] = rows[first : first + len(places)]
+            first += len(places)
+        return edges, nodes

@@ -1,0 +1,197 @@
+"""Edge: tell the class or the number of an edge, by the edges before it."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import UnionType
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts import Draw, Questions, Sums
+from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
+from fedgraft.domains.edges.client_edges import EdgeData
+from fedgraft.domains.edges.history import history_width
+from fedgraft.domains.edges.model import EdgeModel
+from fedgraft.domains.edges.queries import AskedEdges, split_edges_asked, with_asked
+from fedgraft.domains.edges.shards import EdgeShard, merge_edges
+from fedgraft.domains.edges.stages import stages
+from fedgraft.domains.edges.task import EdgeHalos
+from fedgraft.domains.edges.unrolled import COUNTS
+from fedgraft.domains.labelled.labels_of_data import LabelsOfData
+from fedgraft.domains.labels.class_weights import weighted
+from fedgraft.domains.labels.known import groups_of
+from fedgraft.domains.nodes.reading.queries import remembered_halo
+from fedgraft.domains.nodes.training.halo_setup import inside
+from fedgraft.wire.layouts import Array, Arrays
+
+
+@dataclass(frozen=True)
+class Edge(
+    LabelsOfData[EdgeShard, EdgeData],
+    EdgeHalos,
+    abilities.PooledTask[EdgeShard, EdgeData],
+    abilities.PredictingTask[EdgeShard, EdgeData],
+):
+    """Edge: tell the class or the number of an edge, by the edges before it.
+
+    An edge is the client's whose its source is. Convolutions make states of its two ends, from messages along other
+    edges and against them; a perceptron reads both states, the edge's own columns, and what came before it: how many
+    edges, and the means of their columns, between the same two ends, at its source and at its target, each way apart.
+    Beside its features a node has the logarithms of 1 + edges that come in, and that go out.
+
+    With times the first 64 % of edges train, the next 16 % are for validation, the last 20 % for test. An edge hears
+    from edges of an earlier part alone: those that train are cut into `windows`, and one for validation or test hears
+    from all parts before its own. No message comes from the future. Without times the parts are drawn, and a window
+    hears from all other windows, validation and test from all windows.
+
+    Asked: a table `edges` with columns "source", "target", perhaps "client", and the edge's own columns. All edges of
+    the run are before it. A node that no client has is new; nothing is known of it.
+
+    Source: messages both ways as Egressy et al., AAAI 2024; states of ends and columns of an edge as read by its
+        classifier there and in Weber et al., "Anti-Money Laundering in Bitcoin", KDD workshop 2019; windows of time as
+        You et al., "ROLAND", KDD 2022.
+    Differs: states are computed anew for each window, from the edges before it, in place of updated from window to
+        window. Labels are no inputs, unless the data have made them columns of earlier edges.
+
+    Args:
+        encoder: the convolutions; the recipe's [model].
+        windows: parts of the training edges, >= 2.
+        readout: width of the perceptron's hidden layer, >= 1; ours.
+        share_features: whether clients publish the features of nodes with edges to other clients, once, a row for each
+            part; where not, edges to nodes elsewhere carry no message to the first layer.
+        share_states: whether clients tell each other states of such nodes, of each layer. With neither, edges between
+            clients carry nothing, and nothing is known of their targets.
+        share_history: whether the client of an edge's target tells that of its source what came before the edge at the
+            target: how many edges, and the means of their columns.
+        dropout: share of each hidden layer dropped in training, in [0, 1).
+        scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
+        class_names: of the classes; taken from the data. label_names: none; an edge has one label.
+        judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
+        rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
+        class_weights: what the loss of an edge of each class is multiplied by: "" for 1, "balanced" so that all classes
+            of all clients count alike, or a table {class = weight}, others having 1.
+        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
+            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
+        features: width of features of nodes; 0 = as the data have.
+        edge_features: numbers that an edge carries to its ends; 0 = as the data have.
+        edge_weights: whether edges have weights; taken from the data.
+        columns: numbers that are known of an edge when it is scored; taken from the data.
+        sparse: whether features are sparse; taken from the data.
+    """
+
+    reads: ClassVar[str] = "edge"
+    asks: ClassVar[tuple[str, ...]] = ("edges",)
+    encoders: ClassVar[type[Any] | UnionType] = LayeredEncoder
+
+    columns: int = 0
+
+    @property
+    def stochastic(self) -> bool:
+        """True where there is dropout, or a stochastic convolution."""
+        return self.dropout > 0 or self.encoder.stochastic
+
+    def known_of(self, shard: EdgeShard) -> dict[str, Any]:
+        """Return the kind of labels, and the widths of what is read."""
+        graph = shard.graph
+        return {
+            **super().known_of(shard),
+            "features": graph.width,
+            "edge_features": graph.edge_width,
+            "edge_weights": graph.weighted,
+            "columns": shard.columns.shape[1],
+            "sparse": not isinstance(graph.features, np.ndarray),
+        }
+
+    def prepare(self, shard: EdgeShard, shared: Arrays) -> EdgeData:
+        """Copies of nodes, columns of edges, labels in the common unit; no states yet."""
+        nodes, ends = self.nodes_of(shard, shared)
+        unit, own = self.unit_of(shard, shared), self.labels.constant(self.training_labels(shard))
+        read = np.concatenate([shard.columns, self.history(shard, shared)], axis=1)
+        return EdgeData(
+            nodes=nodes,
+            ends=torch.from_numpy(ends),
+            columns=torch.from_numpy(read),
+            label=torch.from_numpy(self.labels.told(shard.label, unit)),
+            rows={split: shard.rows(split) for split in SPLITS},
+            unit=unit.around(own),
+            weights=self._weights(shard, shared),
+        )
+
+    def examples(self, data: EdgeData) -> int:
+        """Return how many training edges the client has."""
+        return len(data.rows["train"])
+
+    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
+        """Return a model, the same for all clients."""
+        features, messages = self.features + COUNTS, self.edge_features
+        columns = self.columns + history_width(messages)
+        return EdgeModel(self.encoder, features, messages, columns, self.readout, self.labels.width, self.dropout, g)
+
+    def loss(self, model: nn.Module, data: EdgeData, draw: Draw, encoded: Tensor | None) -> Tensor:
+        """Return the labels' losses of the draw's edges, float32 [n]."""
+        assert isinstance(model, EdgeModel), "edges have no ensembles"
+        return self.losses_of(model, data, data.states(model, model.training), data.rows["train"][draw.examples])
+
+    def losses_of(self, model: EdgeModel, data: EdgeData, states: Tensor, rows: Indices) -> Tensor:
+        """Return the labels' losses of some edges, float32 [n]."""
+        outputs = data.outputs(model, states, rows)
+        label = data.label[rows].to(outputs.device)
+        return weighted(self.labels.losses(outputs, label), label, data.weights)
+
+    def evaluate(self, model: nn.Module, data: EdgeData) -> dict[str, Sums]:
+        """Return the labels' sums."""
+        assert isinstance(model, EdgeModel), "edges have no ensembles"
+        with torch.no_grad():
+            states = data.states(model)
+            told = {split: data.outputs(model, states, data.rows[split]).cpu() for split in SCORED_SPLITS}
+        return {
+            split: self.labels.sums_of([(outputs, data.label[data.rows[split]])], data.unit)
+            for split, outputs in told.items()
+        }
+
+    def represent(self, model: nn.Module, data: EdgeData) -> tuple[Array, Array] | None:
+        """What the last layer reads, [test edges, readout], and their classes or in which fifth their numbers are."""
+        assert isinstance(model, EdgeModel), "edges have no ensembles"
+        test = data.rows["test"]
+        with torch.no_grad():
+            states = data.states(model)
+            on = states.device
+            hidden = model.represent(states, data.ends[:, test].to(on), data.columns[test].to(on))
+        return hidden.cpu().numpy(), groups_of(data.label[test].numpy())
+
+    def pooled(self, shards: Sequence[EdgeShard]) -> EdgeShard:
+        """Return the whole graph, with all edges."""
+        return merge_edges(shards)
+
+    def alone(self, shard: EdgeShard) -> EdgeShard:
+        """Return the shard without nodes elsewhere; its edges to these stay, and nothing is known of their targets."""
+        graph = inside(shard.graph)
+        return replace(shard, graph=graph, ends=np.where(shard.ends < graph.own, shard.ends, -1))
+
+    def questions(self, shards: Sequence[EdgeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+        """Edges by the ids of their ends, each with the client that answers."""
+        return split_edges_asked(shards, tables, self.columns)
+
+    def predict(
+        self, model: nn.Module, shard: EdgeShard, remembered: Mapping[str, Any], asked: AskedEdges
+    ) -> dict[str, Array]:
+        """What the label tells of each edge, from all edges of the run."""
+        assert isinstance(model, EdgeModel), "edges have no ensembles"
+        shared = remembered.get("shared", {})
+        data = self.prepare(with_asked(shard, asked), shared)
+        if self.share_states:
+            own = shard.graph.own * stages(self.windows)
+            data.nodes.states.receive(remembered_halo(remembered.get("states"), own, data.nodes.halo, self.halo_widths))
+        rows = shard.ends.shape[1] + np.arange(asked.ends.shape[1])
+        with torch.no_grad():
+            outputs = data.outputs(model, data.states(model), rows).cpu()
+        return {
+            "source": asked.ids[0],
+            "target": asked.ids[1],
+            **self.labels.answers(outputs, self.unit_of(shard, shared)),
+        }

@@ -1,0 +1,56 @@
+"""Boosted trees on an edge's columns and history, at each client alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.yardstick import Yardstick
+from fedgraft.domains.edges.boosted import BoostedEdges
+from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.nodes.training.perceptron import ACCURACY
+from fedgraft.errors import require_options
+
+
+@dataclass(frozen=True)
+class OwnEdgeBoosting(BoostedEdges, Yardstick[EdgeShard]):
+    """The yardstick `edge_boosting` at each client alone, tuned on its own validation edges.
+
+    A client knows all edges of its own nodes, and so what came before an edge at its source and between its ends; of a
+    target elsewhere it knows nothing else.
+
+    Source, differs: as `edge_boosting`. Scores are of all clients' answers together. A client without training edges
+    says how frequent classes are among those of all.
+
+    Args:
+        rates: as of `boosting`.
+        leaves: as of `boosting`.
+        trees: as of `boosting`.
+
+    Needs: each client's own data; one count per class of each client where one has no training edges.
+    Cost: none; 8 bytes a class and client, once, where a client has none.
+    """
+
+    task: ClassVar[str] = "edge"
+    local: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require_options(self, "OwnEdgeBoosting", rates="at least one number, each above 0")
+        require_options(self, "OwnEdgeBoosting", leaves="at least one number, each at least 2", trees="at least 1")
+
+    def score(self, shards: Sequence[EdgeShard]) -> dict[str, float]:
+        """Accuracy over all clients' validation and test edges."""
+        return self.judged(shards, ACCURACY)
+
+    def judged(self, shards: Sequence[EdgeShard], labels: Labels) -> dict[str, float]:
+        """Return the metric of a kind of labels."""
+        label = np.concatenate([shard.label[shard.rows("train")] for shard in shards])
+        counts = np.bincount(label.astype(np.int64), minlength=len(shards[0].classes)) / max(1, len(label))
+        answers = [
+            self.answers(shard, labels) if len(shard.rows("train")) else np.tile(counts, (len(shard.label), 1))
+            for shard in shards
+        ]
+        return agreement(labels, shards, answers)

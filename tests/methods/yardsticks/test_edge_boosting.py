@@ -1,0 +1,30 @@
+"""Boosted trees on edges: what came before an edge at its target tells, and one client has what one place has."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedgraft.errors import InputError
+from fedgraft.methods.yardsticks.edge_boosting import EdgeBoosting
+from fedgraft.testing.toy_edges import ToyEdges
+
+QUICK = {"rates": (0.1,), "leaves": (7,), "trees": 20}
+
+
+def test_whom_others_called_bad_is_called_so_again() -> None:
+    shards = ToyEdges().load(1)
+    label = np.concatenate([shard.label[shard.split == 2] for shard in shards])
+    assert EdgeBoosting(**QUICK).score(shards)["test"] > max(label.mean(), 1 - label.mean()) + 0.05
+
+
+def test_numbers_are_refused() -> None:
+    shards = [replace(shard, label=shard.label.astype(float), classes=()) for shard in ToyEdges().load(1)]
+    with pytest.raises(InputError, match="are for classes; labels are numbers"):
+        EdgeBoosting().score(shards)
+
+
+@pytest.mark.parametrize("options", [{"rates": ()}, {"leaves": (1,)}, {"trees": 0}])
+def test_what_does_not_fit_is_refused(options: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=rf"EdgeBoosting\.{next(iter(options))}"):
+        EdgeBoosting(**options)
