@@ -81,6 +81,19 @@ def test_new_ratings_are_told_between_known_and_new_members(root: Path, tmp_path
         run.predict(pd.DataFrame({"source": ["x"], "target": ["y"]}))
 
 
+def test_columns_of_an_edge_are_asked_for_by_name(tmp_path: Path) -> None:
+    toy = {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2}
+    changes = {"data": toy, "rounds": 2, "runtime.workers": 0, "yardsticks": []}
+    run = fedgraft.run("graft_edge", out=tmp_path / "run", overrides=changes, progress=False)
+    asked = pd.DataFrame({"source": ["1"], "target": ["2"]})
+    with pytest.raises(InputError, match=r"predict\.edges: no column '0', which the model reads of an edge\."):
+        run.predict(asked)
+    with pytest.raises(InputError, match=r"predict\.edges, row 1: '0' must be a finite number; got 'much'"):
+        run.predict(asked.assign(**{"0": ["much"]}))
+    one, other = (run.predict(asked.assign(**{"0": [value]}), probabilities=True) for value in (-3.0, 3.0))
+    assert one["probability_bad"].item() != other["probability_bad"].item()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -53,6 +53,15 @@ def users(shard: Any) -> tuple[Tables, Score]:
     return {"users": pd.DataFrame({"user": shard.user_ids[:3]})}, lambda found: float("nan")
 
 
+def labelled_edges(shard: Any) -> tuple[Tables, Score]:
+    """Edges as they are, asked after the run: from more edges than they were scored by, and so without a score."""
+    rows = np.flatnonzero((shard.split == 2) & (shard.ends[1] < shard.graph.own) & (shard.ends[1] >= 0))
+    source, target = shard.ids[shard.ends[:, rows]]
+    columns = {str(place): column for place, column in enumerate(shard.columns[rows].T)}
+    edges = pd.DataFrame({"source": source, "target": target, **columns})
+    return {"edges": edges}, lambda found: float("nan")
+
+
 def scored(shard: Any, rows: np.ndarray) -> Score:
     """Accuracy where labels are classes, else the RMSE."""
     truth = shard.label[rows]
@@ -74,4 +83,5 @@ ASKED = {
     "graph_regression": graphs,
     "typed_node": typed_nodes,
     "ranking": users,
+    "edge": labelled_edges,
 }

@@ -106,6 +106,7 @@ def test_a_yardstick_that_fails_is_named():
 def test_yardsticks_that_need_no_bytes_say_so():
     """What each client computes by itself; reports and closing lines tell of it."""
     local = {name for name in discovery.names("yardsticks") if discovery.find("yardsticks", name).local}
+    boosted = {"own_boosting", "own_edge_boosting"}
     of_links = {"adamic_adar", "feature_cosine", "preferential_attachment"}
     of_classes = {"majority", "own_majority", "typed_own_majority", "wl_kernel"}
-    assert local == {"client_biases", "graph_mean", "graph_ridge", "own_boosting", *of_classes, *of_links}
+    assert local == {"client_biases", "graph_mean", "graph_ridge", *boosted, *of_classes, *of_links}

@@ -14,6 +14,7 @@ from fedgraft.domains.examples import stacked
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.tables.asked import clients_said, feature_columns, owners_of
 from fedgraft.domains.tables.reader import read_asked
+from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Column, Table
 from fedgraft.errors import InputError, nearest
 
@@ -96,7 +97,7 @@ def with_asked(shard: EdgeShard, asked: AskedEdges) -> EdgeShard:
 
 
 def _whose(
-    shards: Sequence[EdgeShard], known: Mapping[str, Any], ids: NDArray[np.object_], said: int, rows: Any, row: int
+    shards: Sequence[EdgeShard], known: Mapping[str, Any], ids: NDArray[np.object_], said: int, rows: Rows, row: int
 ) -> int:
     """The client that answers for an edge."""
     if said >= 0:
@@ -116,7 +117,7 @@ def _whose(
     )
 
 
-def _columns(rows: Any, names: Sequence[str]) -> NDArray[np.float32]:
+def _columns(rows: Rows, names: Sequence[str]) -> NDArray[np.float32]:
     """float32 [rows, width], the columns of what is known of an edge."""
     there = [str(name) for name in rows]
     for name in names:
@@ -126,7 +127,7 @@ def _columns(rows: Any, names: Sequence[str]) -> NDArray[np.float32]:
             )
     if not names:
         return np.zeros((len(rows), 0), np.float32)
-    return np.stack([rows.cells(name).numbers() for name in names], axis=1).astype(np.float32)
+    return np.stack([rows.column(name).numbers() for name in names], axis=1).astype(np.float32)
 
 
 def _asked(
