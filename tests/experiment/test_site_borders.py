@@ -17,11 +17,10 @@ from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.matching import CLAIMED, matched_at_sites, neighbours_of, read_told, write_told
 from fedgraft.experiment.storage.sites import Site
-from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.wire.masking import hashed
 from fedgraft.wire.tokens import tokens
 from helpers import local_sites, site_tables
-from helpers.local_sites import LocalSites, federated
+from helpers.local_sites import LocalSites, Restarted, federated, traffic
 from helpers.served_runs import QUICK
 from helpers.site_tables import CLIENTS
 
@@ -182,18 +181,6 @@ def test_a_server_that_resumes_and_a_site_that_predicts_know_where_the_other_end
     assert answers["probability"].tolist() == wanted["probability"].tolist()
 
 
-def traffic(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """All orders to nodes and their answers, from now on."""
-    sent, answered = list[bytes](), Node.answer
-
-    def answer(node: Node, data: bytes) -> bytes:
-        sent.extend([data, answered(node, data)])
-        return sent[-1]
-
-    monkeypatch.setattr(Node, "answer", answer)
-    return sent
-
-
 def canaries() -> dict[str, pd.DataFrame]:
     every = tables()
     return {
@@ -214,16 +201,6 @@ def test_no_id_leaves_a_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, op
     known = [token for token in made if any(token in each for each in sent)]
     assert bool(known) == (options == AUTO)  # whoever has the secret knows tokens again, but nothing that is masked
     assert not [token for token in made if any(hashed(token) in each for each in sent)]
-
-
-class Restarted(Node):
-    """A node that is ended whenever it has answered that it joins."""
-
-    def answer(self, data: bytes) -> bytes:
-        reply = super().answer(data)
-        if self._runs and all(joined.client is None for joined in self._runs.values()):
-            self._runs.clear()
-        return reply
 
 
 def test_a_site_that_ends_between_two_messages_has_the_same_masks_again(

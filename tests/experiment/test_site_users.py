@@ -16,9 +16,8 @@ from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.matching import CLAIMED, matched_at_sites
 from fedgraft.experiment.storage.sites import Site
 from fedgraft.methods.data.table import Table
-from fedgraft.runtimes.flower_federation.node import Node
 from helpers import local_sites, site_tables
-from helpers.local_sites import LocalSites, federated
+from helpers.local_sites import LocalSites, Restarted, federated, traffic
 from helpers.site_tables import CLIENTS
 from helpers.tiny import TINY
 
@@ -98,27 +97,11 @@ def test_sites_that_match_users_end_as_one_machine_and_as_with_a_list_of_all(
 
 @pytest.mark.parametrize("match", ["hashes", "psi"])
 def test_no_id_of_a_user_leaves_a_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, match: str) -> None:
-    sent, answered = list[bytes](), Node.answer
-
-    def answer(node: Node, data: bytes) -> bytes:
-        sent.extend([data, answered(node, data)])
-        return sent[-1]
-
-    monkeypatch.setattr(Node, "answer", answer)
+    sent = traffic(monkeypatch)
     at_sites(tmp_path, "fedacs", {"data.match": match}, "canary")
     assert any(CLAIMED.encode() in each for each in sent)
     kept = [path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert not [each for each in [*sent, *kept] if b"canary" in each]
-
-
-class Restarted(Node):
-    """A node that is ended whenever it has answered that it joins."""
-
-    def answer(self, data: bytes) -> bytes:
-        reply = super().answer(data)
-        if self._runs and all(joined.client is None for joined in self._runs.values()):
-            self._runs.clear()
-        return reply
 
 
 def test_a_site_that_ends_between_messages_and_a_server_that_resumes_go_on(

@@ -4,6 +4,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predicting.site_run import pack_site_run, write_site_run
@@ -14,6 +16,28 @@ from fedgraft.interface.federated_run import joined_alike
 from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
 from helpers.local_nodes import LocalLink
+
+
+class Restarted(Node):
+    """A node that is ended whenever it has answered that it joins."""
+
+    def answer(self, data: bytes) -> bytes:
+        reply = super().answer(data)
+        if self._runs and all(joined.client is None for joined in self._runs.values()):
+            self._runs.clear()
+        return reply
+
+
+def traffic(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """All orders to nodes and their answers, from now on."""
+    sent, answered = list[bytes](), Node.answer
+
+    def answer(node: Node, data: bytes) -> bytes:
+        sent.extend([data, answered(node, data)])
+        return sent[-1]
+
+    monkeypatch.setattr(Node, "answer", answer)
+    return sent
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def test_a_history_counts_what_came_before_and_nothing_else() -> None:
     assert counts[0].tolist() == [0] * 6
 
 
-def test_told_histories_are_those_of_one_place() -> None:
+def test_told_histories_are_those_of_one_place(caplog: pytest.LogCaptureFixture) -> None:
     """What the target's client tells of each edge is what one place counts, and a later change changes nothing."""
     shards = dealt([0, 1, 0, 1])
     (whole,) = dealt([0, 0, 0, 0])
@@ -131,6 +131,10 @@ def test_told_histories_are_those_of_one_place() -> None:
         found[:, -exchange.width :] += exchange.received(shard, back[k])[0]
         for order, row in zip(shard.order.tolist(), found, strict=True):
             assert row == pytest.approx(wanted[order])
+    assert not caplog.text
+    alone = exchange.combine({0: published[0]})[0]
+    assert not exchange.received(shards[0], alone)[0].any()
+    assert "client 1 told of 0 histories where 6 belong to edges between the two" in caplog.text
     broken = dict(published[0], history_counts=published[0]["history_counts"] + 1)
     with pytest.raises(WireError, match="histories of edges where"):
         exchange.check(broken)

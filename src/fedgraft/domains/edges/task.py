@@ -1,5 +1,6 @@
 """What the task `edge` does with nodes: copies per stage, the set-up between clients, and hidden states."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -181,9 +182,9 @@ class EdgeHalos(abilities.HaloTask[EdgeShard, EdgeData], NamingTask[EdgeShard, E
             states = data.states(model, notes=True)
             return self.losses_of(model, data, states, data.rows["train"]).numpy(force=True)
 
+    @abstractmethod
     def losses_of(self, model: EdgeModel, data: EdgeData, states: torch.Tensor, rows: Indices) -> torch.Tensor:
         """Return the labels' losses of some edges, float32 [n]."""
-        raise NotImplementedError
 
     def relay(self, model: nn.Module, data: EdgeData, layer: int) -> list[HaloRows]:
         """States of one layer of all own copies, from all their neighbours."""

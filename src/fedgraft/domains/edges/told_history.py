@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.values import Indices
 from fedgraft.domains.edges.history import NODE_PARTS, before_at
 from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.domains.notes import LOG
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
 
@@ -41,8 +41,8 @@ class ToldHistory:
 
     @property
     def combined_layout(self) -> Layout:
-        """Layout of what a client gets back."""
-        return Layout((Spec(ROWS, "float32", (VARIABLE, self.width)),))
+        """Layout of what a client gets back: the same, of who told it something."""
+        return self.statistics_layout
 
     def statistics(self, shard: EdgeShard) -> Arrays:
         """Return what a client publishes: for each other client, rows of edges that come from it, then of nodes."""
@@ -78,36 +78,46 @@ class ToldHistory:
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
         """Return what each client gets back: the rows for it, by the clients that tell them."""
-        told: dict[int, list[NDArray[np.float32]]] = {client: [] for client in statistics}
+        told: dict[int, list[tuple[int, NDArray[np.float32]]]] = {client: [] for client in statistics}
         for client in sorted(statistics):
             each = statistics[client]
             bounds = np.cumsum([0, *each[COUNTS].tolist()])
             for other, first, last in zip(each[CLIENTS].tolist(), bounds, bounds[1:], strict=False):
                 if other in told:
-                    told[other].append(each[ROWS][first:last])
+                    told[other].append((client, each[ROWS][first:last]))
         nothing = np.zeros((0, self.width), np.float32)
-        return {client: {ROWS: np.concatenate([nothing, *rows])} for client, rows in told.items()}
+        return {
+            client: {
+                CLIENTS: np.array([by for by, _ in parts], np.uint32),
+                COUNTS: np.array([len(rows) for _, rows in parts], np.uint32),
+                ROWS: np.concatenate([nothing, *(rows for _, rows in parts)]),
+            }
+            for client, parts in told.items()
+        }
 
     def received(self, shard: EdgeShard, shared: Arrays) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """What was told of targets elsewhere: float32 [examples, width], zeros of others, and [halo, width] in the end.
 
-        Both are zeros where nothing was received, or not what belongs to these edges.
+        Of a client that told nothing, or not of these edges, they are zeros; if others told something, a note says so.
         """
         graph, (source, target) = shard.graph, shard.ends
         edges = np.zeros((len(source), self.width), np.float32)
         nodes = np.zeros((graph.halo, self.width), np.float32)
+        if ROWS not in shared:
+            return edges, nodes
+        bounds = np.cumsum(shared[COUNTS], dtype=np.int64)[:-1]
+        told = dict(zip(shared[CLIENTS].tolist(), np.split(shared[ROWS], bounds), strict=False))
         outside = np.flatnonzero((target >= graph.own) & (shard.order < 1))
         owner, place = graph.halo_owner[target[outside] - graph.own], graph.halo_place[target[outside] - graph.own]
-        at: list[tuple[NDArray[np.float32], Indices]] = []
         for client in np.unique(graph.halo_owner).tolist():
             mine = np.flatnonzero(owner == client)
             mine = mine[np.lexsort((shard.order[outside[mine]], source[outside[mine]], place[mine]))]
-            at += [(edges, outside[mine]), (nodes, np.flatnonzero(graph.halo_owner == client))]
-        rows = shared.get(ROWS, edges[:0])
-        if sum(len(places) for _, places in at) != len(rows):
-            return edges, nodes
-        first = 0
-        for array, places in at:
-            array[places] = rows[first : first + len(places)]
-            first += len(places)
+            theirs, rows = np.flatnonzero(graph.halo_owner == client), told.get(client, edges[:0])
+            if len(rows) != len(mine) + len(theirs):
+                LOG.warning(
+                    f"{shard.name}: client {client} told of {len(rows):,} histories where {len(mine) + len(theirs):,} "
+                    "belong to edges between the two; what came before these at its nodes counts as nothing."
+                )
+                continue
+            edges[outside[mine]], nodes[theirs] = rows[: len(mine)], rows[len(mine) :]
         return edges, nodes

@@ -10,7 +10,6 @@ from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.nodes.base.shards import NodeShard, pooled
 from fedgraft.domains.nodes.training.boosted import Boosted
-from fedgraft.errors import require_options
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,6 @@ class Boosting(Boosted, Yardstick[NodeShard]):
     """
 
     task: ClassVar[str] = "node"
-
-    def __post_init__(self) -> None:
-        require_options(self, "Boosting", rates="at least one number, each above 0")
-        require_options(self, "Boosting", leaves="at least one number, each at least 2", trees="at least 1")
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""

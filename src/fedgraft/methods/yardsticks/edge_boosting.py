@@ -10,7 +10,6 @@ from fedgraft.domains.edges.boosted import BoostedEdges
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.nodes.training.perceptron import ACCURACY
-from fedgraft.errors import require_options
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,6 @@ class EdgeBoosting(BoostedEdges, Yardstick[EdgeShard]):
     """
 
     task: ClassVar[str] = "edge"
-
-    def __post_init__(self) -> None:
-        require_options(self, "EdgeBoosting", rates="at least one number, each above 0")
-        require_options(self, "EdgeBoosting", leaves="at least one number, each at least 2", trees="at least 1")
 
     def score(self, shards: Sequence[EdgeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test edges."""

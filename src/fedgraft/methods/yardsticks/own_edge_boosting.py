@@ -12,7 +12,6 @@ from fedgraft.domains.edges.boosted import BoostedEdges
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.nodes.training.perceptron import ACCURACY
-from fedgraft.errors import require_options
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,6 @@ class OwnEdgeBoosting(BoostedEdges, Yardstick[EdgeShard]):
 
     task: ClassVar[str] = "edge"
     local: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_options(self, "OwnEdgeBoosting", rates="at least one number, each above 0")
-        require_options(self, "OwnEdgeBoosting", leaves="at least one number, each at least 2", trees="at least 1")
 
     def score(self, shards: Sequence[EdgeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test edges."""

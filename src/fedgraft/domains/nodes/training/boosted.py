@@ -10,6 +10,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.edge_aggregates import edge_aggregates
 from fedgraft.domains.nodes.base.shards import NodeShard, judges
 from fedgraft.domains.nodes.training.perceptron import ACCURACY, rated, widened
+from fedgraft.errors import require_options
 from fedgraft.wire.layouts import Array
 
 
@@ -24,6 +25,11 @@ class Boosted:
     rates: tuple[float, ...] = (0.03, 0.1)
     leaves: tuple[int, ...] = (7, 31)
     trees: int = 100
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        require_options(self, name, rates="at least one number, each above 0")
+        require_options(self, name, leaves="at least one number, each at least 2", trees="at least 1")
 
     def probabilities(self, graph: NodeShard, labels: Labels = ACCURACY) -> Floats:
         """Return those of every node, [nodes, classes]; the graph has a training node."""
