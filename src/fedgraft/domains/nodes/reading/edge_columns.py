@@ -19,6 +19,7 @@ from fedgraft.domains.tables.reader import OWNER, named_once, read
 from fedgraft.domains.tables.rows import Rows, codes_of
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
 from fedgraft.errors import InputError
+from fedgraft.wire.layouts import Array
 
 Floats: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = NDArray[np.float32]
@@ -27,12 +28,35 @@ EDGE_COLUMNS: Final = (
     Column("edge_features", "features"),
     Column("weight", "number", silent=True),
     Column("time", "time", silent=True),
+    Column("edge_label", "class", silent=True, option="data.label"),
 )
-"""Columns of what edges carry."""
-NO_COLUMNS: Final = {"edge_features": (), "weight": "", "time": ""}
+"""Columns of what edges carry, and of what is to be told of them."""
+NO_COLUMNS: Final = {"edge_features": (), "weight": "", "time": "", "edge_label": ""}
 """Their names where none is read."""
 ASKED_CARRIED: Final = Table("edges", (Column("source"), Column("target"), *EDGE_COLUMNS), may_be_empty=True)
 """Edges of one client's own nodes, or of new ones, with what they carry."""
+
+
+Repeats: TypeAlias = Literal["keep", "sum", "last"]
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeLabels:
+    """What is to be told of edges, a row for each, as it is read.
+
+    Args:
+        label: int64 [edges], index into `classes`, -1 = unknown; or float64 [edges], numbers, nan = unknown.
+        classes: their names; () for numbers.
+        hashes: uint64 [edges], of the ids of both ends and of how often these were there before; None if not asked for.
+    """
+
+    label: Array
+    classes: tuple[str, ...]
+    hashes: NDArray[np.uint64] | None = None
+
+    def take(self, rows: Indices) -> "EdgeLabels":
+        """Return some of the rows."""
+        return EdgeLabels(self.label[rows], self.classes, None if self.hashes is None else self.hashes[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +68,14 @@ class CarriedRows:
         weight: float32 [edges], how many edges each stands for, finite and at least 0; None = one each.
         time: float64 [edges], as its column counts, or seconds of dates since 1970; None where it is not read.
         number: int64 [edges], the row of the table.
+        labels: what is to be told of them; None where it is nothing.
     """
 
     columns: Columns
     weight: Values | None
     time: Floats | None
     number: Indices
+    labels: EdgeLabels | None = None
 
     def __len__(self) -> int:
         return len(self.number)
@@ -58,7 +84,8 @@ class CarriedRows:
         """Return some of the rows."""
         weight = None if self.weight is None else self.weight[rows]
         time = None if self.time is None else self.time[rows]
-        return CarriedRows(self.columns.take(rows), weight, time, self.number[rows])
+        labels = None if self.labels is None else self.labels.take(rows)
+        return CarriedRows(self.columns.take(rows), weight, time, self.number[rows], labels)
 
     def edge_rows(self, values: Values, row: Indices, along: NDArray[np.bool_]) -> EdgeRows:
         """Return what stored edges carry: `row`, int64 [stored], is whose they are; `values`, of all rows."""
@@ -73,12 +100,20 @@ def stacked_rows(parts: Sequence[CarriedRows]) -> CarriedRows:
     texts = {name: np.concatenate([part.columns.texts[name] for part in parts]) for name in first.columns.texts}
     weights = [part.weight for part in parts if part.weight is not None]
     times = [part.time for part in parts if part.time is not None]
+    labels = [part.labels for part in parts if part.labels is not None]
     return CarriedRows(
         Columns(first.columns.names, numbers, texts),
         np.concatenate(weights) if weights else None,
         np.concatenate(times) if times else None,
         np.concatenate([part.number for part in parts]),
+        _stacked_labels(labels) if labels else None,
     )
+
+
+def _stacked_labels(parts: Sequence[EdgeLabels]) -> EdgeLabels:
+    hashes = [part.hashes for part in parts if part.hashes is not None]
+    label = np.concatenate([part.label for part in parts])
+    return EdgeLabels(label, parts[0].classes, np.concatenate(hashes) if hashes else None)
 
 
 Make: TypeAlias = Callable[[CarriedRows], Values]
@@ -96,22 +131,25 @@ class EdgeReader:
             numbers and weights, or counts, and has times and texts of the last; "last" keeps that one, by time, else by
             row.
         texts: columns that hold texts; None = found out.
+        labels: what reads labels of edges, and then the time is no column that they carry; None = there are none.
     """
 
     make: Make
     directed: bool = False
-    repeats: Literal["keep", "sum", "last"] = "keep"
+    repeats: Repeats = "keep"
     texts: Collection[str] | None = None
+    labels: Callable[[Rows], EdgeLabels] | None = None
 
     def read(self, rows: Rows, owner: str) -> CarriedRows:
         """Return what each row of a table carries. Raises `InputError`; `owner` as of `reader.read`."""
         names, time = _names(rows, owner), rows.read("time")
         hint = f" Columns that are none of edges' data are left out by naming the others in {owner}.edge_features."
         columns = read_columns(rows, names, hint, None if self.texts is None else tuple(self.texts))
-        if time is not None:
+        if time is not None and self.labels is None:
             numbers = np.column_stack([np.asarray(columns.numbers), time])
             columns = Columns((*columns.names, rows.names["time"]), numbers, columns.texts)
-        return CarriedRows(columns, _weights(rows), time, np.arange(len(rows)))
+        labels = self.labels(rows) if self.labels else None
+        return CarriedRows(columns, _weights(rows), time, np.arange(len(rows)), labels)
 
     def chosen(self, ends: Indices, carried: CarriedRows) -> tuple[Indices, CarriedRows, list[str]]:
         """(which rows are edges of the graph, int64 ascending; what these carry; notes on others).
@@ -149,7 +187,7 @@ def _names(rows: Rows, owner: str) -> tuple[str, ...]:
         return tuple(names)
     taken = {rows.names[column.role] for column in rows.table.columns if column.kind != "features"}
     others = tuple(name for name in rows if name not in taken)
-    if not others:
+    if not others and not rows.names["edge_label"]:
         raise InputError(f"{rows.where}: no other column that edges could carry ({owner}.edge_features = 'all').")
     if unnamed := [name for name in others if name.startswith("Unnamed: ")]:  # as pandas calls a file's
         raise InputError(

@@ -211,7 +211,7 @@ def feature_names(rows: Rows, owner: str) -> tuple[str, ...]:
                 f"{rows.where}: column {int(unnamed[0][9:]) + 1} has no name, such as an index written along; name "
                 f"it in the header, leave it out, or name those that are features in {owner}.features."
             )
-    if not names:
+    if not names and not rows.names.get("edge_label"):
         raise InputError(
             f"{rows.where}: no column of features ({owner}.features); one is needed, if only of ones or of degrees."
         )
