@@ -143,7 +143,9 @@ class Experiment:
         assert isinstance(self.data, FittedData), "others have nothing to agree on"
         agreed = agree(self.plan.task, self.data, published)
         reading = replace(self.with_data(agreed.data), agreement=agreed.sizes)
-        return reading.with_data(agreed.named_data).with_task(agreed.task_at_sites()) if at_sites else reading
+        if at_sites:
+            reading = reading.with_data(agreed.named_data)
+        return reading.with_task(agreed.task_at_sites()) if at_sites or self.data.splits_by_agreement else reading
 
     def reading(self, agreement: Tree) -> "Experiment":
         """Return the experiment with data read by what clients agreed on in another run."""

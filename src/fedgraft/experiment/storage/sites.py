@@ -25,6 +25,7 @@ AGREED: Final = {
         "features",
         "edge_features",
         "edge_weights",
+        "columns",
         "sparse",
         "classes",
         "class_names",

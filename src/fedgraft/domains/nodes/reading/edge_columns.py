@@ -47,16 +47,19 @@ class EdgeLabels:
     Args:
         label: int64 [edges], index into `classes`, -1 = unknown; or float64 [edges], numbers, nan = unknown.
         classes: their names; () for numbers.
+        goes_out: bool [edges], which have their source at the client whose table it is, as far as that is known.
         hashes: uint64 [edges], of the ids of both ends and of how often these were there before; None if not asked for.
     """
 
     label: Array
     classes: tuple[str, ...]
+    goes_out: NDArray[np.bool_]
     hashes: NDArray[np.uint64] | None = None
 
     def take(self, rows: Indices) -> "EdgeLabels":
         """Return some of the rows."""
-        return EdgeLabels(self.label[rows], self.classes, None if self.hashes is None else self.hashes[rows])
+        hashes = None if self.hashes is None else self.hashes[rows]
+        return EdgeLabels(self.label[rows], self.classes, self.goes_out[rows], hashes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +90,11 @@ class CarriedRows:
         labels = None if self.labels is None else self.labels.take(rows)
         return CarriedRows(self.columns.take(rows), weight, time, self.number[rows], labels)
 
+    def outgoing(self) -> "CarriedRows":
+        """Return those whose source is at the client whose table it is."""
+        assert self.labels is not None, "of others it is not known"
+        return self.take(np.flatnonzero(self.labels.goes_out))
+
     def edge_rows(self, values: Values, row: Indices, along: NDArray[np.bool_]) -> EdgeRows:
         """Return what stored edges carry: `row`, int64 [stored], is whose they are; `values`, of all rows."""
         weight = None if self.weight is None else self.weight[row]
@@ -112,8 +120,8 @@ def stacked_rows(parts: Sequence[CarriedRows]) -> CarriedRows:
 
 def _stacked_labels(parts: Sequence[EdgeLabels]) -> EdgeLabels:
     hashes = [part.hashes for part in parts if part.hashes is not None]
-    label = np.concatenate([part.label for part in parts])
-    return EdgeLabels(label, parts[0].classes, np.concatenate(hashes) if hashes else None)
+    label, goes_out = (np.concatenate([getattr(part, name) for part in parts]) for name in ("label", "goes_out"))
+    return EdgeLabels(label, parts[0].classes, goes_out, np.concatenate(hashes) if hashes else None)
 
 
 Make: TypeAlias = Callable[[CarriedRows], Values]
@@ -221,6 +229,17 @@ def _added(carried: CarriedRows, group: Indices, last: CarriedRows, kept: Indice
     return replace(last, columns=replace(last.columns, numbers=numbers), weight=weight)
 
 
+def repeats_before(edges: Indices) -> Indices:
+    """Return how many columns before each of [keys, edges] are the same, int64 [edges]."""
+    order = np.lexsort(edges)
+    begins = np.ones(len(order), bool)
+    begins[1:] = (edges[:, order[1:]] != edges[:, order[:-1]]).any(axis=0)
+    starts = np.flatnonzero(begins)
+    before = np.empty(len(order), np.int64)
+    before[order] = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+    return before
+
+
 # --- as a graph stores them -------------------------------------------------------------------------------------------
 
 
@@ -243,6 +262,12 @@ class StoredEdges:
     def edge_rows(self, values: Values) -> EdgeRows:
         """Return what they carry, by what was made of the rows, float32 [rows, width]."""
         return self.carried.edge_rows(values, self.row, self.along)
+
+    def from_client(self, client: int, owner: Indices) -> CarriedRows:
+        """Return the rows whose sources are a client's; `owner` as of `of_client`."""
+        if self.counted is None:
+            return self.carried.take(np.unique(self.row[(owner == client) & ~self.along]))
+        return self.carried.take(self.counted[client]).outgoing()
 
     def of_client(self, client: int, owner: Indices) -> CarriedRows:
         """Return a client's rows; `owner`, int64 [stored], is whose the receivers are."""

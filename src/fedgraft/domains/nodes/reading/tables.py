@@ -23,7 +23,7 @@ from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.edge_rows import EdgeRows
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.border_columns import AUTO, ENDS, SIDES, Borders
+from fedgraft.domains.nodes.reading.border_columns import AUTO, ENDS, SIDES, Borders, owners_said
 from fedgraft.domains.nodes.reading.borders import Joined, joined
 from fedgraft.domains.nodes.reading.edge_columns import (
     ASKED_CARRIED,
@@ -116,7 +116,9 @@ def read_nodes(
             f"{rows.where}: column {names['client']!r} names clients, but each file of the folder {nodes} is one."
         )
     code, ids = rows["node"].codes()
-    client, clients = rows.clients() or (np.zeros(len(rows), np.int64), np.array([], str))
+    links = read(edges, EDGES, names, owner)
+    whose = rows.clients() or (owners_said(links, rows, code, ids) if borders == "columns" else None)
+    client, clients = whose or (np.zeros(len(rows), np.int64), np.array([], str))
     if borders and not len(clients):
         option = f"{owner}.client), which {owner}.source_client and {owner}.target_client need"
         raise InputError(f"{rows.where} names no clients ({option}.")
@@ -125,7 +127,7 @@ def read_nodes(
     label, classes = _labels(rows, are_numbers, unknown)
     split, is_split = _split(rows, label)
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
-    links, between = read(edges, EDGES, names, owner), None
+    between = None
     if borders:
         how = is_private, carried
         between = joined(links, borders == AUTO, client[order], code[order], ids, clients.tolist(), *how)
