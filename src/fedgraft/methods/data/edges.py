@@ -259,13 +259,13 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     ) -> dict[str, pd.DataFrame]:
         """Return edges by the usual names of columns, and what a model reads of each in columns "0", "1" ...
 
-        Whose the source is, as its column says, says who answers, where no column of clients does.
+        Whose the source is, as its column says, says who answers, where no column of clients does, and several could.
         """
         if "edges" not in tables:
             return dict(tables)
         where = f"{OWNER}.edges"
         table = named_once(tables["edges"], where)
-        if self.client not in table and self.names()["source_client"] in table:
+        if not own and self.client not in table and self.names()["source_client"] in table:
             table = table.rename(columns={self.source_client: self.client})
         names = self.edge_names or ()
         rows = Rows.of_frame(table, where)

@@ -44,7 +44,7 @@ from fedgraft.domains.tables.labels import (
     read_split,
 )
 from fedgraft.domains.tables.reader import named_once, read
-from fedgraft.domains.tables.rows import Rows, ascending
+from fedgraft.domains.tables.rows import Coded, Rows, ascending
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, form_of
 from fedgraft.errors import InputError
 from fedgraft.errors import unknown as unlike
@@ -117,11 +117,7 @@ def read_nodes(
         )
     code, ids = rows["node"].codes()
     links = read(edges, EDGES, names, owner)
-    whose = rows.clients() or (owners_said(links, rows, code, ids) if borders == "columns" else None)
-    client, clients = whose or (np.zeros(len(rows), np.int64), np.array([], str))
-    if borders and not len(clients):
-        option = f"{owner}.client), which {owner}.source_client and {owner}.target_client need"
-        raise InputError(f"{rows.where} names no clients ({option}.")
+    client, clients = _clients(rows, links, code, ids, borders, owner)
     rows.check_once(code + client * len(ids) * bool(borders), ids, "node", f" of column {names['node']!r}")
     order = _arranged(client, code, ids) if by_ids else np.arange(len(rows))
     label, classes = _labels(rows, are_numbers, unknown)
@@ -151,6 +147,15 @@ def read_nodes(
     told += tuple(between.notes) if between else ()
     more: dict[str, Any] = {"columns": columns, "edges": kept, "matching": between.matching if between else {}}
     return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, **more)
+
+
+def _clients(rows: Rows, links: Rows, code: Indices, ids: Array, borders: Borders, owner: str) -> Coded:
+    """Return the client of each node and the names of all; none where nobody says it, which `borders` need."""
+    said = rows.clients() or (owners_said(links, rows, code, ids) if borders == "columns" else None)
+    if borders and not said:
+        option = f"{owner}.client), which {owner}.source_client and {owner}.target_client need"
+        raise InputError(f"{rows.where} names no clients ({option}.")
+    return said or (np.zeros(len(rows), np.int64), np.array([], str))
 
 
 def _arranged_edges(
