@@ -62,7 +62,9 @@ def test_a_server_that_resumes_and_a_site_that_predicts(tmp_path: Path) -> None:
     found = resume(tmp_path / "sites" / "run", sites=again, rounds=4)
     assert (found["digest"], found["bytes"]) == (whole["digest"], whole["bytes"])
     edges = every["edges"]
-    tomorrow = edges[(edges["from_bank"] == "east") & (edges["to_bank"] == "east")].tail(30).drop(columns=["fraud", "when"])
+    tomorrow = (
+        edges[(edges["from_bank"] == "east") & (edges["to_bank"] == "east")].tail(30).drop(columns=["fraud", "when"])
+    )
     tomorrow.iloc[0, tomorrow.columns.get_loc("to")] = "somebody new"
     answers = predict(again.run_folder("east"), {"edges": tomorrow}, probabilities=True)
     wanted = predict(tmp_path / "here", {"edges": tomorrow}, probabilities=True)
