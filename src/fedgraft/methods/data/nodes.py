@@ -179,6 +179,16 @@ class Nodes(
         given = tables["nodes"], tables["edges"], self.names(), purpose, self.borders, self.by_ids, reader
         return site_border(*given).claims(secret)
 
+    def elsewhere_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> pd.DataFrame:
+        """Return the nodes of others to which a site's edges were joined."""
+        if purpose.neighbours is None or not purpose.neighbours.addresses:
+            return super().elsewhere_at(task, tables, purpose)
+        given = tables["nodes"], tables["edges"], self.names(), purpose, self.borders, self.by_ids, self.edge_reader()
+        addresses = purpose.neighbours.addresses
+        joined = addresses["owner"] >= 0
+        columns = {name: addresses[name][joined] for name in ("owner", "place")}
+        return pd.DataFrame({**columns, "node": site_border(*given).others[joined]}).drop_duplicates(ignore_index=True)
+
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:
         """Take a PyG object with one row of x per label, or one for each client; a graph's file; options with nodes."""
