@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fedgraft.domains.nodes.reading.tables import ASKED_EDGES
+from fedgraft.domains.nodes.reading.tables import OWN_EDGE_ENDS
 from fedgraft.domains.tables.reader import read
 from memory import resident
 from timing import in_turns, ratio
@@ -41,7 +41,7 @@ def memory_over_pandas(count: int = COUNT) -> float:
 
 def ours(path: Path) -> pd.DataFrame:
     """Read as a data set of own tables does."""
-    return read(path, ASKED_EDGES, ASKED_EDGES.names(), "Nodes").frame
+    return read(path, OWN_EDGE_ENDS, OWN_EDGE_ENDS.names(), "Nodes").frame
 
 
 def usual(path: Path) -> pd.DataFrame:
@@ -51,8 +51,8 @@ def usual(path: Path) -> pd.DataFrame:
 
 def coded(path: Path) -> list[object]:
     """Read, and number the ids, text in ascending order."""
-    rows = read(path, ASKED_EDGES, ASKED_EDGES.names(), "Nodes")
-    return [rows[role].codes() for role in ASKED_EDGES.roles]
+    rows = read(path, OWN_EDGE_ENDS, OWN_EDGE_ENDS.names(), "Nodes")
+    return [rows[role].codes() for role in OWN_EDGE_ENDS.roles]
 
 
 def usually_coded(path: Path) -> list[object]:
@@ -66,7 +66,7 @@ def _edges(count: int) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edges.csv"
         ends = np.random.default_rng(0).integers(0, max(count // 5, 1), (count, 2))
-        pd.DataFrame(ends, columns=list(ASKED_EDGES.roles)).to_csv(path, index=False)
+        pd.DataFrame(ends, columns=list(OWN_EDGE_ENDS.roles)).to_csv(path, index=False)
         yield path
 
 

@@ -62,15 +62,14 @@ def test_a_server_that_resumes_and_a_site_that_predicts(tmp_path: Path) -> None:
     found = resume(tmp_path / "sites" / "run", sites=again, rounds=4)
     assert (found["digest"], found["bytes"]) == (whole["digest"], whole["bytes"])
     edges = every["edges"]
-    tomorrow = (
-        edges[(edges["from_bank"] == "east") & (edges["to_bank"] == "east")].tail(30).drop(columns=["fraud", "when"])
-    )
+    tomorrow = edges[edges["from_bank"] == "east"].tail(30).drop(columns=["fraud", "when"])
     tomorrow.iloc[0, tomorrow.columns.get_loc("to")] = "somebody new"
+    tomorrow.iloc[0, tomorrow.columns.get_loc("to_bank")] = None
     answers = predict(again.run_folder("east"), {"edges": tomorrow}, probabilities=True)
     wanted = predict(tmp_path / "here", {"edges": tomorrow}, probabilities=True)
     assert answers["client"].unique().tolist() == ["east"]
     assert answers["probability_yes"].tolist() == wanted["probability_yes"].tolist()
-    assert wanted["probability_yes"].nunique() > 10
+    assert wanted["probability_yes"].nunique() > 20
 
 
 def test_no_id_leaves_a_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

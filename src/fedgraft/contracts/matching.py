@@ -2,12 +2,20 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+import pandas as pd
 
 from fedgraft.contracts.data import Purpose, SiteData
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
 from fedgraft.wire.layouts import Arrays
+
+CLIENTS, ELSEWHERE = "clients", "elsewhere"
+"""Tables that a site adds to questions: "name" of all clients in the order of their numbers; and of each node of others
+to which its edges were joined "owner", the number of its client, "place" among its nodes there, and "node", its id."""
+KNOWN_ELSEWHERE: Final = ("owner", "place", "node")
+"""Columns of the latter."""
 
 
 class MatchedData(SiteData[Shard]):
@@ -44,3 +52,10 @@ class MatchedData(SiteData[Shard]):
 
         Arguments as of `client_shard`, and the secret.
         """
+
+    def elsewhere_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> pd.DataFrame:
+        """Return the nodes of others to which a site's edges were joined, a table of `ELSEWHERE`; by default none.
+
+        Arguments as of `client_shard`; the purpose knows the addresses.
+        """
+        return pd.DataFrame(columns=list(KNOWN_ELSEWHERE))

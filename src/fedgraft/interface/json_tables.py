@@ -70,11 +70,11 @@ def read_request(body: bytes, most_rows: int) -> Request:
     return Request(tables, client, count, threshold)
 
 
-def rendered(answers: pd.DataFrame) -> bytes:
-    """Return {"answers": rows} as JSON; what is missing or no finite number is null."""
+def rendered(answers: pd.DataFrame, notes: Sequence[str] = ()) -> bytes:
+    """Return {"answers": rows} as JSON, and "notes" if there are any; what is missing or no finite number is null."""
     columns = {str(name): _values(answers.iloc[:, place]) for place, name in enumerate(answers.columns)}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return to_json({"answers": rows})
+    return to_json({"answers": rows, **({"notes": [*notes]} if notes else {})})
 
 
 def to_json(value: object) -> bytes:

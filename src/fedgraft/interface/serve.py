@@ -25,6 +25,7 @@ from fedgraft.errors import InputError, memory_shortage, printable, require
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.predicting.site_run import load_run
 from fedgraft.experiment.recipes.units import human_bytes, parse_bytes
+from fedgraft.experiment.storage.data_notes import heard_notes
 from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS, RefusedError, Request, read_request, rendered, to_json
 from fedgraft.interface.request_schema import request_schema
 from fedgraft.reports.stored.stored_runs import StoredRun
@@ -115,7 +116,9 @@ class Predictor:
         try:
             request = read_request(body, self._max_rows)
             self._check(request)
-            return 200, rendered(self._predicted(request))
+            with heard_notes() as notes:
+                answers = self._predicted(request)
+            return 200, rendered(answers, [self._private.sub("", note) for note in notes])
         except RefusedError as error:
             return error.status, _said(str(error))
         except InputError as error:

@@ -110,6 +110,10 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
         """Return probabilities after so many hops, with `share_labels` beside the errors, [border, row_width]."""
         return self._smoothing.rows(self.answered(data), answers, means)
 
+    def told_of(self, data: Prepared, answers: Singles, means: Sequence[Means], hop: int, nodes: Indices) -> Singles:
+        """Return rows of any own examples after so many hops; of means that were not told nothing is known."""
+        return self._smoothing.rows(self.answered(data), answers, [*means, *[None] * hop][:hop], nodes)
+
     def tallies(self, data: Prepared, answers: Singles, means: Sequence[Means], layer: Arrays) -> NDArray[np.uint32]:
         """Return of each choice how many validation examples it gains and loses, [choices, 2].
 

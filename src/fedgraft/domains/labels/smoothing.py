@@ -205,11 +205,14 @@ class Smoothing:
         bases += [Choice(1.0, fitted=True)] if self.refit else []
         return [base._replace(penalty=penalty) for penalty, base in product(local_fit.PENALTIES, bases)]
 
-    def rows(self, around: Answered, answers: Singles, means: Sequence[Means]) -> Singles:
-        """Return the rows of the border after so many hops as there are means, [b, row_width]."""
+    def rows(
+        self, around: Answered, answers: Singles, means: Sequence[Means | None], nodes: Indices | None = None
+    ) -> Singles:
+        """Return the rows of own nodes, by default the border's, after as many hops as means, [nodes, row_width]."""
         if not self.hops:
             return np.zeros((0, 0), np.float32)
-        last, nodes = self._after(around, answers, means)[-1], around.border.nodes
+        last = self._after(around, answers, means)[-1]
+        nodes = around.border.nodes if nodes is None else nodes
         errors = [last.errors[nodes, :-1]] if self.share_labels else []
         return np.concatenate([last.answers[nodes, :-1], *errors, last.hidden[nodes]], axis=1)
 

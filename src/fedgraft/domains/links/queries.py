@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.queries import Asked, ends_of, nowhere, split_nodes_asked
+from fedgraft.domains.nodes.reading.newcomers import ends_of, nowhere
+from fedgraft.domains.nodes.reading.queries import Asked, split_nodes_asked
 from fedgraft.domains.nodes.reading.tables import ASKED_PAIRS
 from fedgraft.domains.tables.asked import Places, clients_said, owners_of
 from fedgraft.domains.tables.reader import OWNER, named_once, read_asked
@@ -81,7 +82,7 @@ def _new_nodes(
         client = nodes["client"] if "client" in nodes else pd.Series(None, nodes.index, dtype=object)
         nodes = nodes.assign(client=client.astype(object).fillna(nodes["node"].astype(str).map(near)))
     others = {name: tables[name] for name in ("edges", "features") if name in tables}
-    return split_nodes_asked(shards, {**others, "nodes": nodes})
+    return split_nodes_asked(shards, {**others, "nodes": nodes}, "a link is scored inside its client")
 
 
 def _placed(

@@ -42,13 +42,16 @@ def feature_columns(tables: Mapping[str, pd.DataFrame], width: int) -> list[str]
     return [str(name) for name in (tables["features"]["name"] if "features" in tables else range(width))]
 
 
-def clients_said(rows: Rows, names: Sequence[str]) -> Indices:
-    """Return the number of the client that each row's column "client" says, by its name, int64 [rows]; -1 for none."""
+def clients_said(rows: Rows, names: Sequence[str], role: str = "client") -> Indices:
+    """Return the number of the client that each row's column of a role says, by its name, int64 [rows]; -1 for none.
+
+    Of equal names the first one counts.
+    """
     client = np.full(len(rows), -1)
-    if "client" not in rows:
+    if role not in rows:
         return client
-    number = {name: each for each, name in enumerate(names)}
-    for row, value in enumerate(rows["client"].values.tolist()):
+    number = {name: each for each, name in reversed([*enumerate(names)])}
+    for row, value in enumerate(rows[role].values.tolist()):
         if pd.isna(value):
             continue
         # Whole numbers become floats where a table lacks some of them.

@@ -154,7 +154,8 @@ class Table:
 
     def usual(self, names: Names) -> dict[str, str]:
         """Return {the user's name: usual name} of the columns, as tables of questions are renamed by."""
-        return {names[column.role]: column.usual_name for column in self.columns if column.kind != "features"}
+        named = [column for column in self.columns if column.kind != "features" and names[column.role]]
+        return {names[column.role]: column.usual_name for column in named}
 
 
 def check_roles(owner: str, roles: Iterable[tuple[str, str]]) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 from torch.nn import Module
 
 from fedgraft.contracts.data import Data, QueriedData
+from fedgraft.contracts.informed import Everybody, InformedTask
 from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm, table_of
 from fedgraft.contracts.task_abilities import SHARE, DerivingTask, EmbeddingTask, PredictingTask
 from fedgraft.errors import InputError, nearest
@@ -114,17 +115,25 @@ def _answered(
     read = {each: _read(task, each, by_name[each], form) for each in task.asks if each in by_name}
     its_own = {each: by_name[each] for each in own_tables if each in by_name}
     question_tables = _counted(name, task, _asked(data, task, read, its_own, client), count)
+    everybody = None
     if reader and its_own:
         shard = reader.client_shard(task, its_own)
         shards: Sequence[Any] = [task.derived(shard, None) if isinstance(task, DerivingTask) else shard]
         names, newcomer = ["own"], run.newcomers_model(f"--{own_tables[0]}")
     else:
         shards, names, newcomer = run.shards, run.names, None
+        if isinstance(run, SiteRun):
+            question_tables |= run.elsewhere
+        else:
+            everybody = Everybody(shards, run.memory, run.answering_model)
     answers: list[pd.DataFrame] = []
     for number, questions in task.questions(shards, question_tables).items():
         remembered = run.memory(number) if newcomer is None else run.newcomer_memory
         module = run.answering_model(number) if newcomer is None else client_model(run.plan, shards[0], {}, newcomer)
-        columns = answer(module, shards[number], remembered, questions.asked)
+        asked = questions.asked
+        if everybody and isinstance(task, InformedTask):
+            asked = task.informed(asked, everybody)
+        columns = answer(module, shards[number], remembered, asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}
         answers.append(pd.DataFrame({**answered, **columns}, index=questions.rows))
     return _beside(

@@ -14,16 +14,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+import pandas as pd
 import tomli_w
 
 from fedgraft import wire
 from fedgraft.contracts.data import Neighbours
+from fedgraft.contracts.matching import CLIENTS, ELSEWHERE, KNOWN_ELSEWHERE
 from fedgraft.contracts.table_files import Given
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.storage import disk
-from fedgraft.experiment.storage.client_files import SUFFIX, client_at
+from fedgraft.experiment.storage.client_files import SUFFIX, client_at, elsewhere_at
 from fedgraft.experiment.storage.data_now import DataNow
 from fedgraft.experiment.storage.finished_run import FinishedRun, shared_model
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, MODEL, ORIGIN, SUMMARY
@@ -134,7 +136,8 @@ class SiteRun(FinishedRun):
         if not isinstance(file, str | Path) or Path(file).suffix != SUFFIX:
             return dict(tables)
         self._data = [str(file)]
-        self.__dict__.pop("data", None)
+        for name in ("data", "elsewhere"):
+            self.__dict__.pop(name, None)
         return {name: table for name, table in tables.items() if name != _DATA}
 
     @cached_property
@@ -147,6 +150,21 @@ class SiteRun(FinishedRun):
             raise InputError(f"{where}: {error}") from error
         check_clients(self.run_folder.origin(), [shard], where)
         return DataNow([shard], [0])
+
+    @cached_property
+    def elsewhere(self) -> dict[str, pd.DataFrame]:
+        """Tables that say what the site knows of nodes of others, `matching.CLIENTS` and `ELSEWHERE`, if there are any.
+
+        Data of `fedgraft shard` do not tell the ids of such nodes.
+        """
+        if neighbours := self._neighbours:
+            clients = list(neighbours.clients)
+            known = elsewhere_at(self.experiment, self._data, self._client, self._name, neighbours)
+        elif getattr(self.shards[0], "halo", 0):
+            clients, known = [self._name], pd.DataFrame(columns=list(KNOWN_ELSEWHERE))
+        else:
+            return {}
+        return {CLIENTS: pd.DataFrame({"name": clients}), ELSEWHERE: known}
 
     @property
     def names(self) -> list[str]:

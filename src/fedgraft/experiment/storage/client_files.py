@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.contracts.data import Data, FittedData, Neighbours, Purpose, SiteData
 from fedgraft.contracts.labels import JudgedTask
-from fedgraft.contracts.matching import MatchedData
+from fedgraft.contracts.matching import KNOWN_ELSEWHERE, MatchedData
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.table_files import ALLOWED, is_address, is_table
 from fedgraft.contracts.task_abilities import FittedTask, derived_shard
@@ -194,6 +195,21 @@ def claimed_at(
     with without_notes():  # they are told where data are read for training
         claims = site.claims_at(experiment.plan.task, _site_tables(site, data, name), purpose, secret)
     return wire.pack({**(masks.claims(claims) if masks else claims)})
+
+
+def elsewhere_at(
+    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: Neighbours
+) -> pd.DataFrame:
+    """Return the nodes of others to which a site's edges were joined, as `MatchedData.elsewhere_at`.
+
+    Arguments as `client_at`; the site knows where these are.
+    """
+    site = experiment.data
+    if not isinstance(site, MatchedData) or not site.matches or Path(data[0]).suffix == SUFFIX:
+        return pd.DataFrame(columns=list(KNOWN_ELSEWHERE))
+    purpose = Purpose(name, number, experiment.seed, trains=True, neighbours=neighbours)
+    with without_notes():  # they were told where data were read
+        return site.elsewhere_at(experiment.plan.task, _site_tables(site, data, name), purpose)
 
 
 def common_tables(experiment: Experiment, data: Sequence[str]) -> dict[str, bytes]:

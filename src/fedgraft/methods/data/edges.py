@@ -24,6 +24,7 @@ from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
+from fedgraft.domains.nodes.reading.border_columns import SIDES
 from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeLabels, EdgeReader, Make
 from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
 from fedgraft.domains.nodes.reading.scaled_edges import ALL, OF_EDGES, PUBLISHED
@@ -259,20 +260,20 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     ) -> dict[str, pd.DataFrame]:
         """Return edges by the usual names of columns, and what a model reads of each in columns "0", "1" ...
 
-        Whose the source is, as its column says, says who answers, where no column of clients does, and several could.
+        Whose ends are, as their columns say it, tells nodes of one id apart, and who answers.
         """
         if "edges" not in tables:
             return dict(tables)
         where = f"{OWNER}.edges"
         table = named_once(tables["edges"], where)
-        if not own and self.client not in table and self.names()["source_client"] in table:
-            table = table.rename(columns={self.source_client: self.client})
         names = self.edge_names or ()
         rows = Rows.of_frame(table, where)
         check_present(rows, names, "which the model reads of an edge", (self.source, self.target))
         columns = read_columns(rows, names, texts=self.edges_made.texts)
         values = self.values_of(CarriedRows(columns, None, None, np.arange(len(rows))))
-        roles = {self.source: "source", self.target: "target", self.client: "client"}
+        roles = {self.source: "source", self.target: "target"}
+        if not own:
+            roles |= {self.client: "client", **{self.names()[side]: side for side in SIDES if self.names()[side]}}
         made = {role: table[name] for name, role in roles.items() if name in table}
         told = {str(place): values[:, place] for place in range(values.shape[1])}
         return {**tables, "edges": pd.DataFrame({**made, **told})}

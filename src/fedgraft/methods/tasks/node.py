@@ -78,7 +78,8 @@ class Node(
     batch take part with the states that they had when they were last computed, or are computed anew.
 
     Asked: a table `nodes` with columns "node", perhaps "client" and, of new nodes, their features; for new nodes also
-    `edges` with "source" and "target". One client's own tables: `data`, its nodes with features, and `data-edges`.
+    `edges` with "source" and "target", and perhaps whose these are, "source_client" and "target_client". One client's
+    own tables: `data`, its nodes with features, and `data-edges`.
 
     Source: Li et al., "FedAIS", AAAI 2025, Eq. (6) and Algorithm 1; historical states of own nodes as Fey et al.,
         "GNNAutoScale", ICML 2021.

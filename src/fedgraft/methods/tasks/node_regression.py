@@ -9,14 +9,14 @@ from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.labels.shared_unit import UNIT, SharedUnit
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.task.node_task import NodeTask
+from fedgraft.domains.nodes.task.informed_nodes import InformedNodes
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
-class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, NodeData], NodeTask):
+class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, NodeData], InformedNodes):
     """Node regression: tell a number of a node of one graph that is cut over clients.
 
     The model and what clients tell each other are those of the task `node`, with one output in place of classes. Before
@@ -24,7 +24,8 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
     in which all clients' training nodes have mean 0 and variance 1. Scores and answers are in the user's.
 
     Asked: a table `nodes` with columns "node", perhaps "client" and, of new nodes, their features; for new nodes also
-    `edges` with "source" and "target". One client's own tables: `data`, its nodes with features, and `data-edges`.
+    `edges` with "source" and "target", and perhaps whose these are, "source_client" and "target_client". One client's
+    own tables: `data`, its nodes with features, and `data-edges`.
 
     Source: as of the task `node`; Huber, "Robust Estimation of a Location Parameter", 1964 (`huber`).
     Differs: no generator of neighbours, no smoothing of answers, and gradients are autograd's.

@@ -20,6 +20,7 @@ from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
 
 CLASSES = ("class 0", "class 1")
+X = ("x", 7, 1)
 
 
 def shards(is_sparse: bool = False) -> list[NodeShard]:
@@ -105,15 +106,16 @@ def test_a_graph_without_some_nodes_and_these_asked_as_new_is_the_graph(nodes, e
     new = min(new, nodes - 1)
     edges = [(u % nodes, v % nodes) for u, v in edges]
     everything = [0] * nodes
-    # A second client makes a halo, of whose edges the new nodes have none.
+    # A second client makes a halo.
     owner = np.array([*([0] * nodes), 1])
-    halo = [(nodes, v) for v in data.draw(st.sets(st.integers(0, nodes - new - 1)))]
+    halo = [(nodes, v) for v in data.draw(st.sets(st.integers(0, nodes - 1)))]
     full = cut(whole([*edges, *halo], [*everything, 1], is_sparse=is_sparse), owner, ("a", "b"))
     left = nodes - new
     rest = whole([(u, v) for u, v in edges if max(u, v) < left], everything[:left], is_sparse=is_sparse)
-    kept = [(u, v) for u, v in edges if max(u, v) < left] + [(left, v) for _, v in halo]
+    kept = [(u, v) for u, v in edges if max(u, v) < left] + [(left, v) for _, v in halo if v < left]
     rest = cut(whole(kept, [*everything[:left], 1], is_sparse=is_sparse), np.array([0] * left + [1]), ("a", "b"))
     added = [(str(u), str(v)) for u, v in edges if max(u, v) >= left]
+    added += [(str(u), str(v)) for u, v in halo if v >= left]
     rest[1] = replace(rest[1], ids=np.array([str(nodes)], dtype=object))
     rows = [(str(v), v, 1, "a") for v in range(left, nodes)]
     found = asked(table(*rows, columns="node 0 1 client"), joined(*added), rest)
@@ -122,6 +124,45 @@ def test_a_graph_without_some_nodes_and_these_asked_as_new_is_the_graph(nodes, e
         np.testing.assert_array_equal(getattr(again, name), getattr(full[0], name), name)
     mine, its = (x.toarray() if is_sparse else x for x in (again.features, full[0].features))
     np.testing.assert_array_equal(mine, its)
+
+
+def test_columns_of_edges_say_whose_the_ends_are() -> None:
+    a, b = shards()
+    both = [a, replace(b, ids=np.array(["0", "4", "5"], dtype=object))]
+    edges = joined(("x", "0"), ("x", "1")).assign(source_client="a", target_client=["b", None])
+    found = asked(table(X), edges, both)
+    assert found[0].asked.others.tolist() == [1 << 32]
+    joined_a = with_new_nodes(a, found[0].asked)
+    at = joined_a.own + joined_a.halo_place.tolist().index(0)
+    assert joined_a.senders[joined_a.pointers[3] :].tolist() == [1, at], "the other's node of the same id"
+    assert joined_a.degree.tolist() == [2, 3, 2, 2]
+    for wrong, message in (
+        (edges.assign(target_client="c"), r"edges, row 1: No client named 'c'.*Known: a, b"),
+        (edges.assign(target="9"), r"row 1: client 'b', which 'target_client' names, has no node '9'"),
+        (edges.assign(source_client=["a", "b"]), r"row 2: 'source_client' names 'b' for new node 'x', which is of 'a'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            asked(table(X), wrong, both)
+    three = [a, both[1], replace(both[1], name="c")]
+    with pytest.raises(InputError, match=r"row 2: node '4' is of clients 'b' and 'c'; a column 'target_client' must"):
+        asked(table(X), joined(("x", "0"), ("x", "4")).assign(source_client="a"), three)
+
+
+def test_a_site_leaves_out_what_it_was_never_joined_to(caplog) -> None:
+    known = {
+        "clients": pd.DataFrame({"name": ["z", "a", "b"]}),
+        "elsewhere": pd.DataFrame({"owner": [2, 0], "place": [0, 5], "node": ["4", "4"]}),
+    }
+    edges = joined(("x", "0"), ("x", "4"), ("7", "x"), ("x", "8")).assign(target_client=[None, "b", None, "z"])
+    found = asked(table(X), edges, shards()[:1], **known)[0].asked
+    assert found.others.tolist() == [2 << 32]
+    assert "predict.edges: 2 edges lead to 2 nodes of other clients that this site was never joined to ('7', '8')" in (
+        caplog.text
+    )
+    with pytest.raises(InputError, match=r"row 2: node '4' is of clients 'z' and 'b'; a column 'target_client' must"):
+        asked(table(X), edges.assign(target_client=None), shards()[:1], **known)
+    with pytest.raises(InputError, match=r"row 1: 'source_client' must name who answers for new node 'x'; got 'b'"):
+        asked(table(X), edges.assign(source_client="b"), shards()[:1], **known)
 
 
 def test_features_are_found_by_their_names() -> None:
@@ -147,8 +188,6 @@ def test_missing_features_are_zero_only_where_features_are_sparse(caplog) -> Non
 
 
 # --- what is wrong ----------------------------------------------------------------------------------------------------
-
-X = ("x", 7, 1)
 
 
 @pytest.mark.parametrize(
@@ -185,11 +224,15 @@ X = ("x", 7, 1)
         (table(X), joined(("x", "0")).rename(columns={"target": "to"}), r"predict.edges: no column 'target'"),
         (table(X), joined(("x", "0"), ("1", "0")), "edges, row 2: one end must be a new node .* got '1' and '0'"),
         (table(("0",), columns="node"), joined(("1", "2")), "edges, row 1: one end must be a new node"),
-        (table(X), joined(("x", "0"), ("4", "x")), "edges, row 2: node '4' is of client 'b', new node 'x' of 'a'"),
+        (
+            table(X),
+            joined(("x", "0"), ("4", "x")),
+            "nodes, row 1: who answers for new node 'x'. Edges join it to nodes of 'a' and 'b'; a column 'client'",
+        ),
         (
             table((*X, "a"), ("y", 1, 1, "b"), columns="node 0 1 client"),
             joined(("y", "x")),
-            "edges, row 1: node 'x' is of client 'a', new node 'y' of 'b'; a new node has edges inside its client only",
+            "edges, row 1: new node 'x' is of client 'a', the other end of 'b'; new nodes have edges to each ",
         ),
     ],
 )

@@ -134,7 +134,7 @@ class NodeShard(LabelledNodes):
         require(sound, what.format("halo_place"), f"of shape {(self.halo,)}", self.halo_place.shape)
         for key, numbers in (("halo_owner", self.halo_owner), ("halo_place", self.halo_place)):
             require(numbers.min(initial=0) >= 0, what.format(key), "at least 0", int(numbers.min(initial=0)))
-        address = self.halo_owner.astype(np.int64) << 32 | self.halo_place
+        address = addresses(self)
         if len(again := np.flatnonzero(address[1:] <= address[:-1])):
             raise InputError(
                 f"{what.format('halo_owner')} and halo_place must ascend, each node once; halo node {again[0] + 1} "
@@ -150,6 +150,11 @@ class NodeShard(LabelledNodes):
     def halo(self) -> int:
         """int, the number of nodes of others that are neighbours of own ones."""
         return len(self.halo_owner)
+
+
+def addresses(shard: NodeShard) -> Indices:
+    """int64 [halo], client << 32 | place of each node of the halo, ascending."""
+    return np.asarray(shard.halo_owner.astype(np.int64) << 32 | shard.halo_place)
 
 
 @dataclass(frozen=True, eq=False)

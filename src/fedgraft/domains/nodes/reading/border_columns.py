@@ -7,6 +7,7 @@ import numpy as np
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.tables.rows import Coded, Rows, places_of
+from fedgraft.domains.tables.schema import Column
 from fedgraft.errors import InputError, nearest
 from fedgraft.wire.layouts import Array
 
@@ -15,6 +16,8 @@ AUTO: Final[Literal["auto"]] = "auto"
 ENDS: Final = ("source", "target")
 SIDES: Final = ("source_client", "target_client")
 """Roles of the columns that say whose an end is."""
+SIDE_COLUMNS: Final = tuple(Column(side, needed=False, silent=True, option=f"data.{side}") for side in SIDES)
+"""These columns."""
 UNSAID, NOBODY = -2, -3
 """In place of a client: a table does not say whose an end is; it names somebody who is no client."""
 Borders: TypeAlias = Literal["", "columns", "auto"]

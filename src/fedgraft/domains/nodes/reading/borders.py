@@ -63,6 +63,13 @@ class Border:
             "place": self.place.astype(np.uint32),
         }
 
+    @property
+    def others(self) -> Array:
+        """Ids of the other ends, text [n]."""
+        sides = np.where(self.other == ANYBODY, 1, 2)  # texts of each end, the last one its id
+        where = np.where(self.first, 2 * sides - 1, sides - 1)
+        return np.array([pair[k] for pair, k in zip(self.pairs, where.tolist(), strict=True)], str)
+
     def notes(self, owner: Array, clients: Sequence[str]) -> list[str]:
         """Return a note for each kind of edge that was not joined, by the addresses that came back."""
         notes = []

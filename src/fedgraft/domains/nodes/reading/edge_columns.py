@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.edge_rows import EdgeRows
+from fedgraft.domains.nodes.reading.border_columns import ENDS, SIDE_COLUMNS, SIDES
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns, read_columns
 from fedgraft.domains.tables.reader import OWNER, named_once, read
-from fedgraft.domains.tables.rows import Rows, codes_of
+from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
@@ -307,19 +308,34 @@ LEFT_OUT, DIRECTED = "left_out", "directed"
 def asked_carried(table: pd.DataFrame, names: Names, reader: EdgeReader) -> pd.DataFrame:
     """Return a table of edges of new nodes as tasks read it, with its rows: what a model reads is in columns "0" ..."""
     where = f"{OWNER}.edges"
-    usual = {**names, "source": "source", "target": "target"}
-    rows = read(named_once(table, where), ASKED_CARRIED, usual, "data", where)
+    sides = [side for side in SIDES if names[side]]
+    usual = {**names, **{role: role for role in (*ENDS, *sides)}}
+    columns_read = (*ASKED_CARRIED.columns, *SIDE_COLUMNS)
+    rows = read(named_once(table, where), replace(ASKED_CARRIED, columns=columns_read), usual, "data", where)
     carried = reader.read(rows, "data")
-    texts = np.concatenate([rows[role].texts() for role in ("source", "target")]) if len(rows) else np.zeros(0, str)
-    ends = codes_of(texts, "source", where)[0].reshape(2, -1) if len(rows) else np.zeros((2, 0), np.int64)
+    ends = _end_numbers(rows) if len(rows) else np.zeros((2, 0), np.int64)
     kept, carried, notes = reader.chosen(ends, carried)
     tell(notes, f"{where}: ")
     values = reader.make(carried)
     left_out, made = np.ones(len(rows), bool), np.zeros((len(rows), values.shape[1]), np.float32)
     left_out[kept], made[kept] = False, values
-    columns: dict[str, Any] = {role: rows.frame[role] for role in ("source", "target")}
+    columns: dict[str, Any] = {role: rows.frame[role] for role in (*ENDS, *sides) if role in rows}
     columns |= {LEFT_OUT: left_out, DIRECTED: np.full(len(rows), reader.directed)}
     if carried.weight is not None:
         columns["weight"] = np.zeros(len(rows), np.float32)
         columns["weight"][kept] = carried.weight
     return pd.DataFrame({**columns, **{str(place): made[:, place] for place in range(made.shape[1])}})
+
+
+def _end_numbers(rows: Rows) -> Indices:
+    """Numbers of both ends, int64 [2, rows]: those of one id are one node unless columns say that they are not."""
+    whose = [
+        rows.frame[side].fillna("").astype(str) if side in rows else pd.Series("", index=rows.frame.index)
+        for side in SIDES
+    ]
+    named = [
+        f"{who} {name}"
+        for role, each in zip(ENDS, whose, strict=True)
+        for who, name in zip(each, rows[role].texts(), strict=True)
+    ]
+    return pd.factorize(np.array(named, object))[0].astype(np.int64).reshape(2, -1)

@@ -16,6 +16,7 @@ from fedgraft.contracts.task import Shard
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading import tables as reading
 from fedgraft.domains.nodes.reading.border_columns import AUTO, SIDES, Borders, borders_of
+from fedgraft.domains.nodes.reading.borders import Border
 from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader
 from fedgraft.domains.nodes.reading.scaled_edges import ScaledEdges
 from fedgraft.domains.nodes.reading.site_tables import site_border
@@ -116,9 +117,23 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
 
     def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
         """Return what a site tells of its edges to others."""
+        return self._border_at(tables, purpose).claims(secret)
+
+    def elsewhere_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> pd.DataFrame:
+        """Return the nodes of others to which a site's edges were joined."""
+        if purpose.neighbours is None or not purpose.neighbours.addresses:
+            return super().elsewhere_at(task, tables, purpose)
+        addresses = purpose.neighbours.addresses
+        joined = addresses["owner"] >= 0
+        columns = {name: addresses[name][joined] for name in ("owner", "place")}
+        others = self._border_at(tables, purpose).others[joined]
+        return pd.DataFrame({**columns, "node": others}).drop_duplicates(ignore_index=True)
+
+    def _border_at(self, tables: Mapping[str, Given], purpose: Purpose) -> Border:
+        """The edges of a site's nodes to those of others."""
         self.check_edges_given(tables)
         given = tables["nodes"], tables["edges"], self.names(), purpose, self.borders, self.by_ids, self.edge_reader()
-        return site_border(*given).claims(secret)
+        return site_border(*given)
 
     def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
         """Return the columns of nodes that features are made of, in order."""

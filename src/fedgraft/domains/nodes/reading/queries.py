@@ -1,7 +1,8 @@
 """Questions about nodes: whose they are, which are new, and what a client's part is with these."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,108 +12,16 @@ from fedgraft.contracts.values import HaloRows, Indices, Questions
 from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.nodes.base.edge_rows import EdgeRows, both_ways, stacked_edges, taken
 from fedgraft.domains.nodes.base.historical_embeddings import States
-from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, undirected
+from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, addresses, undirected
 from fedgraft.domains.nodes.reading.edge_columns import DIRECTED, LEFT_OUT
+from fedgraft.domains.nodes.reading.newcomers import NOTHING, Elsewhere, Joined, Newcomers, ends_of
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.asked import Places, feature_columns, groups_of, ids_near, owners_of, places_known
+from fedgraft.domains.tables.asked import feature_columns, ids_near, owners_of, places_known
 from fedgraft.domains.tables.features import check_given, check_present, new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.errors import InputError, nearest
 from fedgraft.wire.layouts import Tree
-
-Owners = Mapping[str, Places]
-"""{id: everybody who has it, and where}."""
-
-
-def ends_of(edges: Rows) -> NDArray[np.str_]:
-    """Return the ids of both ends of edges or pairs, text [2, rows]."""
-    return np.stack([edges[role].texts() for role in ("source", "target")])
-
-
-def nowhere(
-    rows: Rows, row: int, column: str, name: str, known: Iterable[str], shards: Sequence[NodeShard]
-) -> InputError:
-    """Return the error of an end that is no node: neither of a client nor one of those that are known."""
-    hint = nearest(name, [*known, *(str(each) for shard in shards for each in shard.ids)])
-    must = "must be a node of a client, or a new one of --nodes"
-    return InputError(f"{rows.row(row)}: {column!r} {must}; got {name!r}.{hint}")
-
-
-class Newcomers:
-    """Nodes that no client has, with the ids `ids`, object [new].
-
-    `owners` are those of the other nodes that `edges` names: rows with the ids of both ends, of which one is new.
-    `nodes` are the rows of the table of nodes that list them. Raises `InputError` for a node that is listed twice, and
-    for edges to nowhere or without a new end.
-    """
-
-    def __init__(
-        self, shards: Sequence[NodeShard], owners: Owners, ids: NDArray[np.object_], nodes: Rows, edges: Rows
-    ) -> None:
-        self._shards, self._owners, self._ids, self._nodes, self._rows = shards, owners, ids, nodes, edges
-        self._edges = [tuple(pair) for pair in ends_of(edges).T.tolist()]
-        self._number = {str(name): number for number, name in enumerate(ids)}
-        for number, name in enumerate(ids):
-            if self._number[name] != number:
-                raise InputError(f"{nodes.row(self._number[name])}: new node {name!r} is listed twice.")
-        for row, (one, other) in enumerate(self._edges):
-            for column, name in (("source", one), ("target", other)):
-                if name not in self._number and name not in owners:
-                    raise nowhere(edges, row, column, name, self._number, shards)
-            if one not in self._number and other not in self._number:
-                raise InputError(
-                    f"{edges.row(row)}: one end must be a new node of --nodes; got {one!r} and {other!r}, whose "
-                    "edges their clients know."
-                )
-
-    def clients(self, named: Indices) -> Indices:
-        """int64 [new], the client of each: the one that it names (-1 for none), or the one whose nodes it is joined to.
-
-        What joins it may be other new nodes. Raises `InputError` where neither says.
-        """
-        if len(self._shards) == 1:
-            return np.zeros(len(named), np.int64)
-        group = groups_of(list(self._number), self._edges)
-        of_group: dict[int, int] = {}
-        for number in np.flatnonzero(named >= 0).tolist():
-            of_group.setdefault(group[number], int(named[number]))
-        for one, other in self._edges:
-            known, new = (one, other) if other in self._number else (other, one)
-            if len(whose := self._owners.get(known, {})) == 1:
-                of_group.setdefault(group[self._number[new]], next(iter(whose)))
-        for number in np.flatnonzero(named < 0).tolist():
-            if group[number] not in of_group:
-                raise InputError(
-                    f"{self._nodes.row(number)}: who answers for new node {self._ids[number]!r}? No edge joins it to a "
-                    "node that one client has; a column 'client' (or --client) must say."
-                )
-        return np.array([each if each >= 0 else of_group[group[k]] for k, each in enumerate(named.tolist())], np.int64)
-
-    def ends(self, client: Indices, place: Indices) -> dict[int, tuple[Indices, Indices]]:
-        """{client: edges of its new nodes}, numbers of nodes, int64 [2, edges], each new one at its place; and rows.
-
-        Raises `InputError` for an edge between two clients.
-        """
-        edges: dict[int, list[list[int]]] = {}
-        rows: dict[int, list[int]] = {}
-        for row, pair in enumerate(self._edges):
-            new = next(name for name in pair if name in self._number)
-            mine, numbers = int(client[self._number[new]]), []
-            for name in pair:
-                number = self._number.get(name)
-                whose = self._owners[name] if number is None else {int(client[number]): int(place[number])}
-                if mine not in whose:
-                    others = " and ".join(repr(self._shards[each].name) for each in whose)
-                    raise InputError(
-                        f"{self._rows.row(row)}: node {name!r} is of client {others}, new node {new!r} of "
-                        f"{self._shards[mine].name!r}; a new node has edges inside its client only."
-                    )
-                numbers.append(whose[mine])
-            edges.setdefault(mine, []).append(numbers)
-            rows.setdefault(mine, []).append(row)
-        return {each: (np.array(numbers, np.int64).T, np.array(rows[each])) for each, numbers in edges.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +32,11 @@ class Asked:
         ids: object [asked], the nodes' ids.
         nodes: int64 [asked], their numbers: 0 .. own - 1 are the client's, new ones follow.
         features: float32 [new, f], of new nodes.
-        pointers: int64 [own + new + 1], of a CSR of the edges of new nodes, every edge both ways.
-        senders: int32 [edges], its columns.
+        pointers: int64 [own + new + 1], of a CSR of the edges of new nodes, every edge inside the client both ways.
+        senders: int32 [edges], its columns; own + new + k is the k-th of `others`.
         edge_rows: what these carry; None where edges carry nothing.
+        others: int64 [others], nodes of others that new ones hear from, client << 32 | place, ascending.
+        told: what their owners know of them, where all data are here; None where the client has but what it was told.
     """
 
     ids: NDArray[np.object_]
@@ -134,14 +45,20 @@ class Asked:
     pointers: Indices
     senders: Numbers
     edge_rows: EdgeRows | None = None
+    others: Indices = field(default_factory=lambda: np.zeros(0, np.int64))
+    told: Any = None
 
 
-def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
+def split_nodes_asked(
+    shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame], unread: str = ""
+) -> dict[int, Questions]:
     """{client: its nodes}, every row of the table "nodes" with one client.
 
     A row whose id no client has is a new node and needs features, which are not read of other rows, in columns that the
-    table "features" names in its column "name", or "0", "1" ... The table "edges" has edges of new nodes, to each other
-    or to nodes of the client that answers for them: the one that they name, or whose nodes they are joined to.
+    table "features" names in its column "name", or "0", "1" ... The table "edges" has edges of new nodes, to each
+    other, to nodes of the client that answers for them, which is the one that they name or whose nodes they are joined
+    to, and to nodes of others: of all clients, or at a site of those that it knows (`Elsewhere`). What leads to none of
+    these is left out at a site, with a note; so is every edge to others where it is said why they are `unread`.
 
     Raises `InputError` for whatever is missing, unknown or without a client.
     """
@@ -156,28 +73,41 @@ def split_nodes_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     columns = feature_columns(tables, shards[0].width)
     listed, near = nodes.take(new), ids_near(known, client[new])
     check_given(listed, columns, ids[new], near)
-    newcomers = Newcomers(shards, owners, ids[new], listed, edges)
+    newcomers = Newcomers(shards, owners, ids[new], listed, edges, Elsewhere.of(tables, len(shards)))
     features = new_features(listed, columns, shards[0].features[:0], ids[new], near)
     client[new] = newcomers.clients(client[new])
     for number in np.unique(client[new]).tolist():
         mine = new[client[new] == number]
         place[mine] = shards[number].own + np.arange(len(mine))
-    ends = newcomers.ends(client[new], place[new])
+    joined = newcomers.joined(client[new], place[new])
+    tell(newcomers.notes(), f"{OWNER}.edges: ")
+    if unread and (count := sum(int((each.ends < 0).any(axis=0).sum()) for each in joined.values())):
+        tell([f"{count:,} edges to nodes of other clients left out: {unread}."], f"{OWNER}.edges: ")
+        joined = {number: each.inside() for number, each in joined.items()}
     carried = _carried(edges, shards) if carries else None
     questions = {}
     for number in np.unique(client).tolist():
         rows, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
-        pairs, at = ends.get(number, (np.zeros((2, 0), np.int64), np.zeros(0, np.int64)))
-        whole, where = shards[number].own + len(mine), f"{OWNER}.edges, client {shards[number].name!r}: "
-        if carried:
-            pointers, senders, edge_rows, notes = carried.joined(pairs, at, whole)
-        else:
-            edge_rows = None
-            pointers, senders, notes = undirected(pairs, whole, f"{OWNER}.edges, row")
-        tell(notes, where)
-        asked = Asked(ids[rows], place[rows], features[mine], pointers, senders, edge_rows)
-        questions[number] = Questions(rows, asked)
+        edges_asked = _edges(shards[number], len(mine), joined.get(number, NOTHING), carried)
+        questions[number] = Questions(rows, Asked(ids[rows], place[rows], features[mine], *edges_asked))
     return questions
+
+
+def _edges(
+    shard: NodeShard, new: int, joined: Joined, carried: "_Carried | None"
+) -> tuple[Indices, Numbers, EdgeRows | None, Indices]:
+    """(pointers, senders, edge_rows, others) of the edges of a client's new nodes, as `Asked` has them."""
+    whole, edge_rows = shard.own + new, None
+    every = whole + len(joined.others)
+    ends = np.where(joined.ends < 0, whole - 1 - joined.ends, joined.ends)
+    if carried:
+        pointers, senders, edge_rows, notes = carried.joined(ends, joined.rows, every)
+    else:
+        pointers, senders, notes = undirected(ends, every, f"{OWNER}.edges, row")
+    tell(notes, f"{OWNER}.edges, client {shard.name!r}: ")
+    pointers = pointers[: whole + 1]  # nodes of others hear from nobody here
+    stored = np.arange(pointers[-1])
+    return pointers, senders[stored], taken(edge_rows, stored), joined.others
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,13 +154,18 @@ def test_nodes(shard: NodeShard) -> Asked:
 
 
 def with_new_nodes(shard: NodeShard, questions: Asked) -> NodeShard:
-    """The client's part with new nodes behind its own; the halo stays as it is."""
+    """The client's part with new nodes behind its own, and nodes of others that these hear from in its halo."""
     new = questions.features.shape[0]
     if not new:
         return shard
     own = shard.own + new
+    every = np.union1d(addresses(shard), questions.others)
+    before, behind = (
+        np.concatenate([np.arange(nodes), own + np.searchsorted(every, others)])
+        for nodes, others in ((shard.own, addresses(shard)), (own, questions.others))
+    )
     receivers = [np.repeat(np.arange(shard.own), shard.degree), np.repeat(np.arange(own), np.diff(questions.pointers))]
-    senders = [np.where(shard.senders < shard.own, shard.senders, shard.senders + new), questions.senders]
+    senders = [before[shard.senders], behind[questions.senders]]
     receiver, sender = np.concatenate(receivers), np.concatenate(senders)
     carried = _behind(shard.edge_rows, questions.edge_rows)
     order = np.lexsort((sender, receiver) if carried is None else (carried.number, sender, receiver))
@@ -246,6 +181,8 @@ def with_new_nodes(shard: NodeShard, questions: Asked) -> NodeShard:
         pointers=np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=own))]),
         senders=sender[order].astype(np.int32),
         edge_rows=taken(carried, order),
+        halo_owner=(every >> 32).astype(np.int32),
+        halo_place=(every & 0xFFFFFFFF).astype(np.int32),
     )
 
 

@@ -23,7 +23,7 @@ from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.edge_rows import EdgeRows
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.border_columns import AUTO, ENDS, SIDES, Borders, owners_said
+from fedgraft.domains.nodes.reading.border_columns import AUTO, ENDS, SIDE_COLUMNS, Borders, owners_said
 from fedgraft.domains.nodes.reading.borders import Joined, joined
 from fedgraft.domains.nodes.reading.edge_columns import (
     ASKED_CARRIED,
@@ -67,7 +67,7 @@ EDGES = Table(
     (
         Column("source"),
         Column("target"),
-        *(Column(side, needed=False, silent=True, option=f"data.{side}") for side in SIDES),
+        *SIDE_COLUMNS,
         *EDGE_COLUMNS,
     ),
     may_be_empty=True,
@@ -76,7 +76,8 @@ EDGES = Table(
 """One row per edge, listed one way or both, by the ids of its ends; perhaps whose these are, and what it carries."""
 ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)), rest=True)
 ASKED_PAIRS = Table("pairs", (Column("source"), Column("target"), Column("client", needed=False)))
-ASKED_EDGES = replace(EDGES, columns=EDGES.columns[:2], folder="")
+OWN_EDGE_ENDS = replace(EDGES, columns=EDGES.columns[:2], folder="")
+ASKED_EDGES = replace(EDGES, columns=EDGES.columns[:4], folder="")
 ASKED = (ASKED_NODES, ASKED_EDGES, ASKED_PAIRS)
 """Tables of questions."""
 
@@ -246,7 +247,7 @@ def own_part(
     It has no halo: edges to nodes that are not in the table of nodes are left out, with a note, for nobody here knows
     whose they are. `carried` says how edges are read that carry something.
     """
-    links = read(edges, ASKED_CARRIED if carried else ASKED_EDGES, rows.names, "data", "--data-edges")
+    links = read(edges, ASKED_CARRIED if carried else OWN_EDGE_ENDS, rows.names, "data", "--data-edges")
     ends = np.stack([links[role].among(ids_of(rows)) for role in ENDS])
     inside = (ends >= 0).all(axis=0)
     if left_out := int((~inside).sum()):

@@ -6,11 +6,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Questions, Sums
+from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
@@ -24,7 +23,6 @@ from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
-from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
 from fedgraft.domains.nodes.task.linear_nodes import linear_of, regression_of
 from fedgraft.domains.nodes.task.summed_inputs import SummedInputs, check_options
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
@@ -249,13 +247,6 @@ class NodeTask(
         rows = {split: data.rows[split] for split in SCORED_SPLITS}
         return {split: self.labels.sums_of([(outputs[of], label[of])], data.unit) for split, of in rows.items()}
 
-    def predict(
-        self, model: nn.Module, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked
-    ) -> dict[str, Array]:
-        """What the labels tell of each node: its class, or its number in the user's unit."""
-        data = self.with_asked(shard, remembered, asked)
-        return {"node": asked.ids, **self.labels.answers(data.scored(model)[asked.nodes], data.unit)}
-
     def represent(self, model: nn.Module, data: NodeData) -> tuple[Array, Array] | None:
         """The last hidden layer [test nodes, width], and their classes or in which fifth of these each number is."""
         test = data.rows["test"]
@@ -302,18 +293,6 @@ class NodeTask(
         """States of one hidden layer of all own nodes, from all their neighbours."""
         return data.relay(model, layer)
 
-    def questions(self, shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
-        """Nodes that clients have, by id, and new ones with features and edges, each with the client that answers."""
-        return split_nodes_asked(shards, tables)
-
-    def with_asked(self, shard: NodeShard, remembered: Mapping[str, Any], questions: Asked) -> NodeData:
-        """Return the client's own part with all new nodes in it, and of its halo what it was told: features, states."""
-        data = self.prepare(with_new_nodes(shard, questions), remembered.get("shared", {}))
-        if self.share_states:
-            before = remembered_halo(remembered.get("states"), shard.own, data.halo, self.halo_widths)
-            data.states.receive(before)
-        return data
-
     @property
     def _connected(self) -> bool:
         return self.share_states or (self.share_features and not self.aggregates)
@@ -339,7 +318,10 @@ class NodeTask(
 
     def _seen(self, shard: NodeShard) -> NodeShard:
         """The part of the graph that takes part, its features as the model reads them."""
-        shard = self.scaled(shard)
+        return self._linked(self.scaled(shard))
+
+    def _linked(self, shard: NodeShard) -> NodeShard:
+        """The part of the graph that takes part, features as they are."""
         return shard if self.aggregates else thinned(shard, self.halo) if self._connected else inside(shard)
 
     def _computed(self, data: NodeData, draw: Draw) -> Computed:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from fedgraft.contracts.staged_statistics import StagedTask
-from fedgraft.domains.examples import scaled
+from fedgraft.domains.examples import Features, scaled
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
@@ -113,9 +113,12 @@ class SummedInputs(StagedTask[NodeShard, NodeData]):
 
     def further(self, shard: NodeShard, shared: Arrays, stage: int) -> Arrays:
         """Return those of rows as they are after the hops before, for nodes elsewhere."""
+        return self._sums.further(self.scaled(shard), self.hop_rows(shard, shared, stage - 1)[-1], shared)
+
+    def hop_rows(self, shard: NodeShard, shared: Arrays, hops: int) -> list[Features]:
+        """Return features after 0, 1 .. so many hops, [own, f] each, by what was told of these."""
         whole = self.scaled(shard)
-        before = self._sums.sums(shard.own, shared)[: stage - 1]
-        return self._sums.further(whole, averages(whole.features, Within.of(whole), before)[-1], shared)
+        return averages(whole.features, Within.of(whole), self._sums.sums(shard.own, shared)[:hops])
 
     def check_further(self, first: Arrays, further: Arrays) -> None:
         """Sizes and finite numbers."""

@@ -24,6 +24,18 @@ from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 from fedgraft.wire.lazy import Made
 
 
+@dataclass(frozen=True, eq=False)
+class ToldRows:
+    """What owners know of some nodes of a halo: `slots`, int64 [nodes], ascending, say of which.
+
+    `degree` is [nodes], and `features` float32 [nodes, f]; None where these are not shared.
+    """
+
+    slots: Indices
+    degree: Array
+    features: "Features | None"
+
+
 @dataclass(frozen=True)
 class HaloSetup:
     """The set-up in which clients publish whose nodes they need, and features, if these are shared, as coded rows.
@@ -125,6 +137,31 @@ class HaloSetup:
         degree = np.zeros(halo, self._degree_spec.dtype)
         degree[there] = shared["degree"]
         return features, known, degree, set_bits(shared["needed"])
+
+    def widened(self, shared: Arrays, slots: Indices, halo: int, told: ToldRows | None) -> Arrays:
+        """Return what a client got back as of a halo of so many nodes, in which those before are at `slots`.
+
+        Of the others it has what is `told`; what it got back itself counts first.
+        """
+        if not shared:
+            nothing = {spec.name: np.zeros(0, spec.dtype) for spec in self.combined_layout}
+            shared = {**nothing, **(self.coding.pack(self.coding.empty(0)) if self.features else {})}
+            slots = slots[:0]
+        there = np.unpackbits(shared["known"], count=len(slots)).view(bool)
+        known = np.zeros(halo, bool)
+        known[slots[there]] = True
+        if told is None:
+            return {**shared, "known": np.packbits(known)}
+        more = ~known[told.slots]
+        order = np.argsort(np.concatenate([slots[there], told.slots[more]]))
+        known[told.slots] = True
+        arrays = {
+            "degree": np.concatenate([shared["degree"], told.degree[more]]).astype(self._degree_spec.dtype)[order]
+        }
+        if self.features and told.features is not None:
+            rows = stacked([self.coding.unpack(shared, int(there.sum())), told.features[more]])
+            arrays |= self.coding.pack(rows[order])
+        return {**shared, **arrays, "known": np.packbits(known)}
 
     @property
     def _feature_specs(self) -> tuple[Spec, ...]:

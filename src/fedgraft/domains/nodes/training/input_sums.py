@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.examples import Features
+from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard, each_once
 from fedgraft.domains.nodes.training.neighbour_sums import added, adjacency, as_features
@@ -118,6 +118,29 @@ class InputSums:
         count = np.zeros(own, np.float32)
         count[place[there]] = joined[there]
         return HopSums(as_features(added(place[there], own, [rows[there]]), self.coding.is_sparse), count)
+
+    def widened(self, shared: Arrays, shard: NodeShard, own: int, rows: Sequence[Features]) -> Arrays:
+        """Return what was told with sums for new nodes, which follow `own` ones; `rows` are the halo's in each hop."""
+        whole = each_once(shard)
+        edges = adjacency(whole)[own:, whole.own :]
+        new = np.flatnonzero(np.diff(edges.indptr) >= self.least)
+        edges = edges[new]
+        counts = {
+            PLACE: (own + new).astype(np.uint32),
+            JOINED: np.diff(edges.indptr).astype(np.uint32),
+            WEIGHT: np.asarray(edges.sum(axis=1), np.float32).ravel(),
+        }
+        arrays = {**shared}
+        for hop, each in enumerate(rows, start=1):
+            names = [f"{name}.{hop}" for name in (PLACE, JOINED, *([WEIGHT] if self.weighted else []))]
+            place = shared.get(names[0], _NOTHING)
+            known = self._unpacked(shared, f".{hop}", len(place)) if len(place) else self.coding.empty(0)
+            for name in names:
+                told = counts[name.rpartition(".")[0]]
+                arrays[name] = np.concatenate([shared.get(name, told[:0]), told])
+            sums = as_features(edges @ each, self.coding.is_sparse)
+            arrays |= self._packed(stacked([known, sums]), f".{hop}")
+        return arrays
 
     # --- the server --------------------------------------------------------------------------------------------------
 

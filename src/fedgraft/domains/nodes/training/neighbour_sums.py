@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.examples import Features
+from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import WireError
@@ -46,7 +46,7 @@ class Aggregates:
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """Sums for the nodes elsewhere that the client knows neighbours of."""
-        sums = adjacency(shard)[:, shard.own :].T.tocsr() @ self._scaled(shard)
+        sums = adjacency(shard)[:, shard.own :].T.tocsr() @ self.scaled(shard)
         return {
             "owner": shard.halo_owner.astype(np.uint32),
             "place": shard.halo_place.astype(np.uint32),
@@ -78,14 +78,24 @@ class Aggregates:
 
     def sums(self, shard: NodeShard, shared: Arrays) -> Features:
         """Float32 [own, f]: the sum of all neighbours' features, own ones and those that others spoke for."""
-        total = adjacency(shard)[:, : shard.own] @ self._scaled(shard)
+        total = adjacency(shard)[:, : shard.own] @ self.scaled(shard)
         if shared:
             place = shared["place"].astype(np.int64)
             there = place < shard.own  # another client's nonsense must not cost this one its part in the run
             total = total + added(place[there], shard.own, [self.coding.unpack(shared, len(place))[there]])
         return as_features(total, self.coding.is_sparse)
 
-    def _scaled(self, shard: NodeShard) -> Features:
+    def widened(self, shared: Arrays, shard: NodeShard, own: int, rows: Features) -> Arrays:
+        """Return what a client gets back with sums for new nodes, which follow `own` ones, over the halo's rows."""
+        edges = adjacency(shard)[own:, shard.own :]
+        new = np.flatnonzero(np.diff(edges.indptr))
+        place = shared.get("place", np.zeros(0, np.uint32))
+        known = self.coding.unpack(shared, len(place)) if shared else self.coding.empty(0)
+        sums = stacked([known, as_features(edges[new] @ rows, self.coding.is_sparse)])
+        return {"place": np.concatenate([place, own + new]).astype(np.uint32), **self.coding.pack(sums)}
+
+    def scaled(self, shard: NodeShard) -> Features:
+        """Return the features that sums are made of, float32 [own, f]."""
         if not self.by_degree:
             return shard.features
         scale = (shard.weighted_degree + 1) ** -0.5
