@@ -13,10 +13,10 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows, stacked_edges
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, each_both_ways, stacked_rows
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.border_columns import ENDS, NOBODY, UNSAID, said
-from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader, each_both_ways, stacked_rows
 from fedgraft.domains.tables.rows import Rows, codes_of
 from fedgraft.errors import unknown
 from fedgraft.wire.layouts import Array, Arrays

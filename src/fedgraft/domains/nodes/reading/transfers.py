@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.labels import Floats
-from fedgraft.domains.nodes.base.edge_rows import both_ways
+from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.reader import read

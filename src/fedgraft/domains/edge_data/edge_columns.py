@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns, read_columns
 from fedgraft.domains.tables.reader import OWNER, named_once, read

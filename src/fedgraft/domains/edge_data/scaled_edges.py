@@ -8,7 +8,7 @@ import numpy as np
 
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader, Make, Values
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, Make, Values
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.column_statistics import agreed, statistics_of
 from fedgraft.domains.tables.scaled_tables import ScaledTables

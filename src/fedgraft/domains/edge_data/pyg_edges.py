@@ -6,13 +6,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.values import Indices
-from fedgraft.domains.examples import check_ends
-from fedgraft.domains.nodes.base.shards import Numbers
-from fedgraft.domains.nodes.reading.edge_columns import ASKED_CARRIED, EdgeReader, StoredEdges
-from fedgraft.domains.nodes.reading.tables import carrying
 from fedgraft.domains.tables import pyg_objects as pyg
-from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.schema import Names
 from fedgraft.errors import InputError, nearest
 from fedgraft.wire.layouts import Array
@@ -58,17 +52,6 @@ def table_of_edges(data: Any, where: str, names: Names) -> pd.DataFrame:
             raise InputError(f"{where}.{name} must be one number per edge; got {list(values.shape)}.")
         columns[name] = values[:, 0]
     return pd.DataFrame(columns)
-
-
-def carried_edges(
-    data: Any, where: str, nodes: int, names: Names, reader: EdgeReader
-) -> tuple[Indices, Numbers, StoredEdges, tuple[str, ...]]:
-    """(pointers, senders, edges, notes) of an object of so many nodes, whose edges carry something."""
-    rows = read(table_of_edges(data, where, names), ASKED_CARRIED, names, "Nodes", where)
-    ends = pyg.ends_of(data.edge_index, f"{where}.edge_index").astype(np.int64)
-    check_ends(ends, nodes, f"{where}.edge_index, edge", 0)
-    pointers, senders, kept, notes = carrying(rows, ends, nodes, reader, "Nodes")
-    return pointers, senders, kept, (*rows.notes, *notes)
 
 
 def joined_edges(objects: Mapping[str, Any], names: Names) -> dict[str, Array]:
