@@ -202,6 +202,10 @@ class StoredEdges:
     along: NDArray[np.bool_]
     counted: dict[int, Indices] | None = None
 
+    def take(self, places: Indices) -> "StoredEdges":
+        """Return some of the stored edges."""
+        return replace(self, row=self.row[places], along=self.along[places])
+
     def edge_rows(self, values: Values) -> EdgeRows:
         """Return what they carry, by what was made of the rows, float32 [rows, width]."""
         return self.carried.edge_rows(values, self.row, self.along)
@@ -241,20 +245,28 @@ LEFT_OUT, DIRECTED = "left_out", "directed"
 """Columns of a table of questions: rows that are no edges of the graph; whether edges go one way."""
 
 
-def asked_carried(table: pd.DataFrame, names: Names, reader: EdgeReader) -> pd.DataFrame:
-    """Return a table of edges of new nodes as tasks read it, with its rows: what a model reads is in columns "0" ..."""
-    where = f"{OWNER}.edges"
-    usual = {**names, "source": "source", "target": "target"}
-    rows = read(named_once(table, where), ASKED_CARRIED, usual, "data", where)
+def asked_carried(table: pd.DataFrame, names: Names, reader: EdgeReader, by_graph: bool = False) -> pd.DataFrame:
+    """Return a table of edges of new nodes as tasks read it, with its rows: what a model reads is in columns "0" ...
+
+    Those of several graphs have a column "graph", and may be listed each way.
+    """
+    where, of = f"{OWNER}.edges", ("graph",) * by_graph
+    usual = {**names, "source": "source", "target": "target", "graph": "graph"}
+    asked = replace(ASKED_CARRIED, columns=(*map(Column, of), *ASKED_CARRIED.columns))
+    rows = read(named_once(table, where), asked, usual, "data", where)
     carried = reader.read(rows, "data")
-    texts = np.concatenate([rows[role].texts() for role in ("source", "target")]) if len(rows) else np.zeros(0, str)
-    ends = codes_of(texts, "source", where)[0].reshape(2, -1) if len(rows) else np.zeros((2, 0), np.int64)
-    kept, carried, notes = reader.chosen(ends, carried)
+    ends = np.zeros((2, 0), np.int64)
+    if len(rows):
+        texts = np.concatenate([rows[role].texts() for role in ("source", "target")])
+        ends = codes_of(texts, "source", where)[0].reshape(2, -1)
+    if by_graph and len(rows):
+        ends = rows["graph"].codes()[0] * (int(ends.max()) + 1) + ends
+    kept, carried, notes = (replace(reader, directed=True) if by_graph else reader).chosen(ends, carried)
     tell(notes, f"{where}: ")
     values = reader.make(carried)
     left_out, made = np.ones(len(rows), bool), np.zeros((len(rows), values.shape[1]), np.float32)
     left_out[kept], made[kept] = False, values
-    columns: dict[str, Any] = {role: rows.frame[role] for role in ("source", "target")}
+    columns: dict[str, Any] = {role: rows.frame[role] for role in (*of, "source", "target")}
     columns |= {LEFT_OUT: left_out, DIRECTED: np.full(len(rows), reader.directed)}
     if carried.weight is not None:
         columns["weight"] = np.zeros(len(rows), np.float32)

@@ -137,7 +137,10 @@ class ScaledEdges(ScaledTables[Shard]):
 
     def encoded(self, collection: Collection[Any]) -> Collection[Any]:
         """Return the collection with features, and with what edges carry."""
-        collection = super().encoded(collection)
+        return self.with_edges(super().encoded(collection))
+
+    def with_edges(self, collection: Collection[Any]) -> Collection[Any]:
+        """Return the collection with what its edges carry."""
         if (edges := collection.edges) is None:
             return collection
         rows = edges.edge_rows(self.values_of(edges.carried))
