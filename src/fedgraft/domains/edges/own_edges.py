@@ -7,13 +7,13 @@ from typing import Any, Final
 import numpy as np
 
 from fedgraft.contracts.labels import Floats
+from fedgraft.domains.edge_data.border_columns import ENDS
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeLabels, repeats_before
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.edges.stages import split_of
 from fedgraft.domains.keyed_split import Hashes, joined, named
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.border_columns import ENDS
-from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeLabels, repeats_before
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, without
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.wire.layouts import Array

@@ -9,10 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
+from fedgraft.domains.edge_data.border_columns import ENDS, SIDES
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.examples import stacked
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.reading.border_columns import ENDS, SIDES
 from fedgraft.domains.nodes.reading.newcomers import Elsewhere
 from fedgraft.domains.tables.asked import Places, clients_said, feature_columns, owners_of
 from fedgraft.domains.tables.reader import read_asked

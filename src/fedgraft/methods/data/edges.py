@@ -13,6 +13,9 @@ from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.edge_data.border_columns import SIDES
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeLabels, EdgeReader, Make
+from fedgraft.domains.edge_data.scaled_edges import ALL, OF_EDGES, PUBLISHED
 from fedgraft.domains.edges.order_of_time import agreed_order, places_of, told_times
 from fedgraft.domains.edges.own_edges import edges_of, read_labels
 from fedgraft.domains.edges.queries import ASKED_EDGES
@@ -24,10 +27,7 @@ from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
-from fedgraft.domains.nodes.reading.border_columns import SIDES
-from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeLabels, EdgeReader, Make
 from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
-from fedgraft.domains.nodes.reading.scaled_edges import ALL, OF_EDGES, PUBLISHED
 from fedgraft.domains.nodes.reading.site_tables import site_part
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import read_columns

@@ -12,15 +12,15 @@ import pandas as pd
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.edge_data.edge_columns import EdgeReader, asked_carried
+from fedgraft.domains.edge_data.pyg_edges import table_of_edges
+from fedgraft.domains.edge_data.scaled_edges import RepeatedEdges
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
-from fedgraft.domains.nodes.reading.edge_columns import EdgeReader, asked_carried
 from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
 from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
-from fedgraft.domains.nodes.reading.pyg_edges import table_of_edges
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
-from fedgraft.domains.nodes.reading.scaled_edges import RepeatedEdges
 from fedgraft.domains.nodes.reading.site_tables import site_part
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.labels import LabelOptions

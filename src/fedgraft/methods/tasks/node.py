@@ -18,6 +18,7 @@ from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
@@ -48,7 +49,7 @@ from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.neighgen import Generator, generator_of
-from fedgraft.domains.nodes.training.plain_inputs import ReadEdges, ReadFeatures
+from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.nodes.training.refinement import Refinement
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
 from fedgraft.domains.nodes.training.topology import View

@@ -13,16 +13,16 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows, stacked_edges
-from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.border_columns import ENDS, NOBODY, UNSAID, said
-from fedgraft.domains.nodes.reading.edge_columns import (
+from fedgraft.domains.edge_data.border_columns import ENDS, NOBODY, UNSAID, said
+from fedgraft.domains.edge_data.edge_columns import (
     CarriedRows,
     EdgeReader,
     each_both_ways,
     repeats_before,
     stacked_rows,
 )
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges
+from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.tables.rows import Rows, codes_of
 from fedgraft.errors import unknown
 from fedgraft.wire.layouts import Array, Arrays

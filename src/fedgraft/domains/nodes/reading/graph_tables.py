@@ -13,12 +13,12 @@ from fedgraft.contracts.data import OwnShardData, Purpose
 from fedgraft.contracts.matching import MatchedData
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
+from fedgraft.domains.edge_data.border_columns import AUTO, SIDES, Borders, borders_of
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader
+from fedgraft.domains.edge_data.scaled_edges import ScaledEdges
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading import tables as reading
-from fedgraft.domains.nodes.reading.border_columns import AUTO, SIDES, Borders, borders_of
 from fedgraft.domains.nodes.reading.borders import Border
-from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader
-from fedgraft.domains.nodes.reading.scaled_edges import ScaledEdges
 from fedgraft.domains.nodes.reading.site_tables import site_border
 from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.features import check_present

@@ -18,14 +18,8 @@ from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.examples import Features
-from fedgraft.domains.labels.class_notes import class_notes
-from fedgraft.domains.labels.known import numbers_hint
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows
-from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.border_columns import AUTO, ENDS, SIDE_COLUMNS, Borders, owners_said
-from fedgraft.domains.nodes.reading.borders import Joined, joined
-from fedgraft.domains.nodes.reading.edge_columns import (
+from fedgraft.domains.edge_data.border_columns import AUTO, ENDS, SIDE_COLUMNS, Borders, owners_said
+from fedgraft.domains.edge_data.edge_columns import (
     ASKED_CARRIED,
     EDGE_COLUMNS,
     NO_COLUMNS,
@@ -34,6 +28,12 @@ from fedgraft.domains.nodes.reading.edge_columns import (
     each_both_ways,
     stored,
 )
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.examples import Features
+from fedgraft.domains.labels.class_notes import class_notes
+from fedgraft.domains.labels.known import numbers_hint
+from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
+from fedgraft.domains.nodes.reading.borders import Joined, joined
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.features import known_features

@@ -17,8 +17,8 @@ from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.naming import NamingTask
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
+from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.domains.nodes.base.edge_notes import carried_by, unread
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
@@ -117,7 +117,7 @@ class NodeTask(
 
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
         """Return {option: value} of what the model must know of the data; a client's tell."""
-        return {"features": shard.width, **carried_by(shard)}
+        return {"features": shard.width, **carried_by(shard.edge_rows)}
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
         """With what the model must know of the data; raises for halos that no memory of this machine holds."""
@@ -130,7 +130,7 @@ class NodeTask(
             if (option := getattr(self, name)) not in (0, (), value):
                 raise InputError(f"task.{name} = {option}, but the data have {value}.")
         if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
-            tell(unread(self.encoder, self.inputs.width(first.width), first))
+            tell(unread(self.encoder, self.inputs.width(first.width), first.edge_rows))
         return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
 
     @property

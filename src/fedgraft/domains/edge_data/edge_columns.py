@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows
-from fedgraft.domains.nodes.reading.border_columns import ENDS, SIDE_COLUMNS, SIDES
+from fedgraft.domains.edge_data.border_columns import ENDS, SIDE_COLUMNS, SIDES
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns, read_columns
 from fedgraft.domains.tables.reader import OWNER, named_once, read
@@ -260,6 +260,10 @@ class StoredEdges:
     along: NDArray[np.bool_]
     counted: dict[int, Indices] | None = None
 
+    def take(self, places: Indices) -> "StoredEdges":
+        """Return some of the stored edges."""
+        return replace(self, row=self.row[places], along=self.along[places])
+
     def edge_rows(self, values: Values) -> EdgeRows:
         """Return what they carry, by what was made of the rows, float32 [rows, width]."""
         return self.carried.edge_rows(values, self.row, self.along)
@@ -305,21 +309,26 @@ LEFT_OUT, DIRECTED = "left_out", "directed"
 """Columns of a table of questions: rows that are no edges of the graph; whether edges go one way."""
 
 
-def asked_carried(table: pd.DataFrame, names: Names, reader: EdgeReader) -> pd.DataFrame:
-    """Return a table of edges of new nodes as tasks read it, with its rows: what a model reads is in columns "0" ..."""
-    where = f"{OWNER}.edges"
-    sides = [side for side in SIDES if names[side]]
-    usual = {**names, **{role: role for role in (*ENDS, *sides)}}
-    columns_read = (*ASKED_CARRIED.columns, *SIDE_COLUMNS)
+def asked_carried(table: pd.DataFrame, names: Names, reader: EdgeReader, by_graph: bool = False) -> pd.DataFrame:
+    """Return a table of edges of new nodes as tasks read it, with its rows: what a model reads is in columns "0" ...
+
+    Those of several graphs have a column "graph", and may be listed each way; those of one may say whose ends are.
+    """
+    where, of = f"{OWNER}.edges", ("graph",) * by_graph
+    sides = [] if by_graph else [side for side in SIDES if names[side]]
+    usual = {**names, **{role: role for role in (*of, *ENDS, *sides)}}
+    columns_read = (*map(Column, of), *ASKED_CARRIED.columns, *(() if by_graph else SIDE_COLUMNS))
     rows = read(named_once(table, where), replace(ASKED_CARRIED, columns=columns_read), usual, "data", where)
     carried = reader.read(rows, "data")
     ends = _end_numbers(rows) if len(rows) else np.zeros((2, 0), np.int64)
-    kept, carried, notes = reader.chosen(ends, carried)
+    if by_graph and len(rows):
+        ends = rows["graph"].codes()[0] * (int(ends.max()) + 1) + ends
+    kept, carried, notes = (replace(reader, directed=True) if by_graph else reader).chosen(ends, carried)
     tell(notes, f"{where}: ")
     values = reader.make(carried)
     left_out, made = np.ones(len(rows), bool), np.zeros((len(rows), values.shape[1]), np.float32)
     left_out[kept], made[kept] = False, values
-    columns: dict[str, Any] = {role: rows.frame[role] for role in (*ENDS, *sides) if role in rows}
+    columns: dict[str, Any] = {role: rows.frame[role] for role in (*of, *ENDS, *sides) if role in rows}
     columns |= {LEFT_OUT: left_out, DIRECTED: np.full(len(rows), reader.directed)}
     if carried.weight is not None:
         columns["weight"] = np.zeros(len(rows), np.float32)

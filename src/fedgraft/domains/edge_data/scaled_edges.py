@@ -8,7 +8,7 @@ import numpy as np
 
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader, Make, Repeats, Values
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, Make, Repeats, Values
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.column_statistics import agreed, statistics_of
 from fedgraft.domains.tables.scaled_tables import ScaledTables
@@ -141,7 +141,10 @@ class ScaledEdges(ScaledTables[Shard]):
 
     def encoded(self, collection: Collection[Any]) -> Collection[Any]:
         """Return the collection with features, and with what edges carry."""
-        collection = super().encoded(collection)
+        return self.with_edges(super().encoded(collection))
+
+    def with_edges(self, collection: Collection[Any]) -> Collection[Any]:
+        """Return the collection with what its edges carry."""
         if (edges := collection.edges) is None:
             return collection
         rows = edges.edge_rows(self.values_of(edges.carried))
