@@ -6,7 +6,7 @@ Everything is checked and every method built before any data are loaded. Unknown
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import tomli_w
@@ -41,6 +41,7 @@ from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.encoder_sections import build_encoder, without_layers
 from fedgraft.experiment.recipes.given_models import with_encoder
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
+from fedgraft.experiment.recipes.options import hints_of
 from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
     EXTENDS,
@@ -322,7 +323,7 @@ def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any,
     cls = discovery.find("tasks", name)
     options = {key: value for key, value in section_of(content, "task", default=name).items() if key != "name"}
     if "encoder" in {each.name for each in fields(cls)}:
-        options["encoder"] = build_encoder(section_of(content, "model"), name, get_type_hints(cls)["encoder"])
+        options["encoder"] = build_encoder(section_of(content, "model"), name, hints_of(cls)["encoder"])
     elif "model" in content:
         raise InputError(f"task {name!r} has a model of its own; leave the section [model] out.")
     discovery.check_keys("tasks", cls, "task", name, options)
