@@ -227,7 +227,9 @@ def test_pyg_objects_are_read_and_asked(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(again, answers)
 
 
-def test_labels_of_a_tu_sets_edges_are_asked_by_their_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_of_a_tu_sets_edges_are_asked_by_their_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     raw = write_tu(tmp_path, graphs=40)
     count = len((raw / "MUTAG_A.txt").read_text().splitlines())
@@ -241,6 +243,9 @@ def test_labels_of_a_tu_sets_edges_are_asked_by_their_number(tmp_path: Path, mon
     again = predict(tmp_path / "run", {"nodes": nodes, "edges": both}, client="MUTAG-0")
     other = predict(tmp_path / "run", {"nodes": nodes, "edges": edges.assign(label=0)}, client="MUTAG-0")
     assert once["probability"][0] == again["probability"][0] != other["probability"][0]
+    caplog.clear()
+    predict(tmp_path / "run", {"nodes": nodes, "edges": edges.assign(label=7)}, client="MUTAG-0")
+    assert "2 edges whose 'label' is unseen in training ('7') count as of none" in caplog.text
     with pytest.raises(InputError, match=r"no column 'label'"):
         predict(tmp_path / "run", {"nodes": nodes, "edges": edges.drop(columns="label")}, client="MUTAG-0")
 

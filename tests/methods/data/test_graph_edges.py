@@ -61,6 +61,7 @@ def test_weights_directions_and_repeats() -> None:
     assert not north.edge_rows.width
     assert north.edge_rows.along.all()
     assert north.weighted_degree[0] == pytest.approx(3.0, abs=0.1), "two single bonds"
+    assert load(edge_features=("bond",), time="length")[0].edge_names == ("bond=double", "bond=single", "length")
     directed = load(edge_features="all", directed=True)[0]
     assert directed.edge_rows is not None
     place = directed.ids.tolist().index("r000")  # each bond both ways: two edges, at both ends

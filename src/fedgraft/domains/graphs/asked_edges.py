@@ -48,7 +48,8 @@ def _values(carried: CarriedRows, transforms: Transforms, where: str) -> Values:
     """What a model reads of rows, float32 [edges, width]; a note says which values training had not."""
     for name, texts in carried.columns.texts.items():
         known = transforms.by_name[name]["values"]
-        if new := sorted({str(text) for text in texts} - {*known}):
-            count = sum(str(text) in new for text in texts)
+        told = ["nothing" if text is None else text for text in texts]
+        if new := sorted({*told} - {*known}):
+            count = sum(text in new for text in told)
             tell([f"{where}{count:,} edges whose {name!r} is unseen in training ({some(new)}) count as of none."])
     return np.asarray(transforms.dense(carried.columns), np.float32)

@@ -161,9 +161,8 @@ class Collator:
             (start, first, last), here = ends[level - 1 : level + 2], slice(*entries[level : level + 2])
             shape = last - first, first - start
             own = torch.from_numpy(place[first:last] - start)
-            small, edges = (
-                (SMALL, None) if told is None else (0, _values_of(told.take(np.arange(here.start, here.stop))))
-            )
+            edges = None if told is None else _values_of(told.take(np.arange(here.start, here.stop)))
+            small = SMALL if edges is None else 0  # where two colours have several entries, which are not to be one
             matrix = Sparse(receiver[here] - first, sender[here] - start, count[here], shape, small=small)
             if self._graph is None:
                 yield Block(matrix, own, degree[first:last], degree[start:first], edges)
