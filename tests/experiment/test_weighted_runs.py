@@ -49,6 +49,19 @@ def test_a_weight_of_one_is_none(recipe: str, changes: dict[str, object]) -> Non
     assert wire.pack(one.best["models"]) != wire.pack(more.best["models"])
 
 
+def test_sums_of_weights_that_few_bits_make_0_end_no_run() -> None:
+    shards = weighted(small("fedais")[1], 1.0)
+    heavy = [np.repeat(np.arange(shard.own) % 4 == 0, shard.degree) for shard in shards]
+    rows = [
+        replace(shard.edge_rows, weight=np.where(each, 1e4, 1).astype(np.float32))
+        for shard, each in zip(shards, heavy, strict=True)
+    ]
+    there = [replace(shard, edge_rows=each) for shard, each in zip(shards, rows, strict=True)]
+    experiment, _ = small("fedais", shards=there, rows="quantized", rows__bits=4, rounds=1)
+    with looped(experiment, None, there) as (loop, _):
+        assert loop.run(loop.start(), lambda state, row: None).round == 1
+
+
 def test_weights_of_borders_are_part_of_the_state() -> None:
     experiment, state = ran(0.25, "graft_node", task__smoothing=2)
     check_state(state, experiment.plan, experiment.selector, "state.bin")

@@ -185,10 +185,10 @@ def test_degrees_that_no_client_has_are_refused() -> None:
     rules = HaloSetup(FeatureCoding(2, False), True, weighted=True)
     published = rules.statistics(shards_of(WEIGHT, owner=OWNER)[0])
     rules.check(published)
-    for wrong in (0, np.nan, np.inf):
+    for wrong in (-1, np.nan, np.inf):
         degree = published["degree"].copy()
         degree[0] = wrong
-        with pytest.raises(WireError, match="finite and above 0"):
+        with pytest.raises(WireError, match="finite and at least 0"):
             rules.check({**published, "degree": degree})
 
 
@@ -211,7 +211,7 @@ def test_inputs_are_averaged_by_weight_over_edges_between_clients(least: int) ->
     mean = (adjacency + torch.eye(6)) / (adjacency.sum(1) + 1)[:, None]
     expected = mean @ mean @ torch.from_numpy(merge_shards(shards).features)
     torch.testing.assert_close(torch.cat([torch.as_tensor(each) for each in rows]), expected)
-    with pytest.raises(WireError, match="finite and above 0"):
+    with pytest.raises(WireError, match="finite and at least 0"):
         task.check({**published[0], "sums.weight": -published[0]["sums.weight"]})
 
 

@@ -148,8 +148,9 @@ class InputSums:
         """Raise `WireError` for what no client can have published first."""
         owner, place, joined = (statistics[name] for name in (OWNER, PLACE, JOINED))
         weight = statistics[WEIGHT] if self.weighted else np.ones(len(owner))
-        if len(weight) != len(owner) or not ((weight > 0) & np.isfinite(weight)).all():
-            raise WireError(f"{len(weight)} weights of {len(owner)} nodes, or some that are not finite and above 0")
+        # In few bits a small weight beside large ones is 0.
+        if len(weight) != len(owner) or not ((weight >= 0) & np.isfinite(weight)).all():
+            raise WireError(f"{len(weight)} weights of {len(owner)} nodes, or some that are not finite and at least 0")
         if not len(owner) == len(place) == len(joined):
             raise WireError(f"{len(owner)} owners of nodes at {len(place)} places that {len(joined)} are joined to")
         if (np.diff(owner.astype(np.int64) << 32 | place) <= 0).any():
