@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fedgraft import wire
 from fedgraft.contracts import (
     Aggregation,
-    Codec,
     Halo,
     PartsSharing,
     RuntimeOptions,
@@ -26,7 +25,7 @@ from fedgraft.contracts import (
     Task,
 )
 from fedgraft.contracts.data import Data, FittedData, StayingData
-from fedgraft.contracts.task_abilities import FittedTask, HaloTask, PartsTask, PublishingTask, derived_shards
+from fedgraft.contracts.task_abilities import FittedTask, PartsTask, derived_shards
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import SIZES, Safeguards
@@ -36,7 +35,7 @@ from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipes import discovery, suiting
 from fedgraft.experiment.recipes.agreeing import agree
-from fedgraft.experiment.recipes.codec_sections import build_codec, resolved_codec
+from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec
 from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.encoder_sections import build_encoder, without_layers
 from fedgraft.experiment.recipes.given_models import with_encoder
@@ -67,7 +66,7 @@ from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitt
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.experiment.seen_rows import untested
-from fedgraft.wire.layouts import Arrays, Layout, Tree
+from fedgraft.wire.layouts import Arrays, Tree
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -221,7 +220,7 @@ class Experiment:
         """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
         sharing = sharing or fitted_sharing(self.plan.sharing, task)
-        sampler, rows = fitted_sampler(self.plan.sampler, task), _build_rows(self.sections, task)
+        sampler, rows = fitted_sampler(self.plan.sampler, task), build_rows(self.sections, task)
         plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows)
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
         sections = self._with_sections(sharing=sharing, sampler=sampler)
@@ -288,7 +287,7 @@ def build(recipe: str, content: Section) -> Experiment:
         sharing=sharing,
         downlink=build_codec("downlink", content["downlink"]) if "downlink" in content else uplink,
         uplink=uplink,
-        rows=_build_rows(content, task),
+        rows=build_rows(content, task),
         training=settings["training"],
         reports=selector.reports,
         seed=seed,
@@ -342,19 +341,6 @@ def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[
         )
     assert isinstance(task, PartsTask), "what offers parts is a PartsTask"
     return task.with_parts(sharing.parts)
-
-
-def _build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
-    """The codec of what clients tell each other of nodes, if the task has them do so."""
-    statistics = task.statistics_layout if isinstance(task, PublishingTask) else Layout(())
-    if "rows" in content and not (statistics.specs or (isinstance(task, HaloTask) and task.halo_widths)):
-        raise InputError("[rows] is for what clients tell each other of nodes; in this experiment they tell nothing.")
-    rows = build_codec("rows", content.get("rows", {"name": "identity"}))
-    try:
-        rows.init(statistics)
-    except InputError as error:  # of a codec that needs to know how many rows there are
-        raise InputError(f"[rows] cannot be sent like this: {error}") from error
-    return rows
 
 
 def _resolve(

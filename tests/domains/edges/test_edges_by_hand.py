@@ -140,6 +140,18 @@ def test_told_histories_are_those_of_one_place(caplog: pytest.LogCaptureFixture)
         exchange.check(broken)
 
 
+def test_a_history_is_known_by_who_tells_whom_and_its_number() -> None:
+    shards, exchange = dealt([0, 1, 0, 1]), ToldHistory(1, sealed=True)
+    published = {k: exchange.statistics(shard) for k, shard in enumerate(shards)}
+    sent = exchange.sent_places(0, published[0])["history"]
+    assert sent.tolist() == [[0, 1, k] for k in range(len(sent))]
+    told = exchange.combine(published)[1]
+    assert exchange.received_places(1, told)["history"].tolist() == sent.tolist()
+    assert ToldHistory(1).sent_places(0, published[0]) == ToldHistory(1).received_places(1, told) == {}
+    with pytest.raises(WireError, match=r"sealed histories where \d+ are meant"):
+        exchange.received_places(1, {**told, "history_counts": told["history_counts"] + 1})
+
+
 def test_later_amounts_change_no_earlier_history_and_no_earlier_message() -> None:
     changed = AMOUNT.copy()
     changed[7:] = 1000

@@ -56,9 +56,13 @@ def options(cls: type[Any], fixed: Mapping[str, Any] | None = None) -> tuple[Opt
     )
 
 
+def hints_of(cls: Any) -> Mapping[str, Any]:
+    """Return the type of each of a class's fields, found out once."""
+    return _hints_of(cls)
+
+
 @lru_cache(maxsize=256)
-def hints_of(cls: type[Any]) -> Mapping[str, Any]:
-    """Return the type of each of a class's fields."""
+def _hints_of(cls: Any) -> Mapping[str, Any]:
     return types.MappingProxyType(get_type_hints(cls))
 
 

@@ -98,6 +98,8 @@ class Node(
         share_features: whether clients publish the features of nodes with neighbours elsewhere, once.
         share_states: whether clients tell each other hidden states of such nodes. With neither, the edges between
             clients are as if they were not there.
+        sealed: whether the server hands these on unread: each row is encrypted by itself, under a secret that the sites
+            of a federation have. Where all clients are on one machine rows are as long, and open.
         aggregates: whether every node gets, once, the sum of all its neighbours' features, to which clients contribute
             what they know (FedGCN, Yao et al., NeurIPS 2023); the first layer then draws no neighbours. It is how
             features are shared then, for a sum over one neighbour is its features; states are not.
