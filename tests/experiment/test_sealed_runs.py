@@ -24,7 +24,7 @@ from helpers.site_borders import AUTO, CHANGES, COLUMNS, PSI, SAME, at_server, a
 from helpers.site_tables import CLIENTS, carrying
 from helpers.toy_ratings import write_ratings
 
-SEALED = {"task.sealed": True}
+SEALED, OPEN = {"task.sealed": True}, {"task.sealed": False}
 CARRIED = {"data.edge_features": "amount", "data.weight": "times", "data.directed": True, "model.name": "multigraph"}
 AT_CLIENTS = {"evaluation.at": "clients"}
 
@@ -64,7 +64,7 @@ def test_histories_and_states_of_edges_end_as_on_one_machine(tmp_path: Path, rat
 def test_codecs_without_buckets_have_the_digest_of_open_rows(tmp_path: Path, codec: str) -> None:
     """Sixteen bytes more a row, and four for a degree that travels behind its own tag, are all that changes."""
     every, found = tables(), []
-    for name, changes in (("open", {}), ("sealed", SEALED)):
+    for name, changes in (("open", OPEN), ("sealed", SEALED)):
         (tmp_path / name).mkdir()
         found.append(here(every, tmp_path / name, "fedais", {**AUTO, "rows.name": codec, **changes}))
     before, after = found
@@ -147,7 +147,7 @@ def test_no_row_of_features_or_states_is_seen_by_the_server(
     for rows in told.values():
         rows.clear()
     sent.clear()
-    at_sites(every, tmp_path / "open", "fedais", {**options, "rows.name": codec})
+    at_sites(every, tmp_path / "open", "fedais", {**options, "rows.name": codec, **OPEN})
     assert seen([row.astype(width) for row in told["features"]], of_server(sent, tmp_path / "open")) > 50
     assert seen([row.astype(width) for row in told["states"]], of_server(sent, tmp_path / "open")) > 50
 

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import Self
 
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.task_abilities import PublishingTask
@@ -21,6 +22,15 @@ class SealedTask(PublishingTask[Shard, Prepared]):
     @abstractmethod
     def seals(self) -> bool:
         """Whether options ask for it."""
+
+    @property
+    @abstractmethod
+    def hands_on(self) -> bool:
+        """Whether there are such rows, sealed or not."""
+
+    @abstractmethod
+    def sealing(self) -> Self:
+        """Return this task with its rows sealed. Raises `InputError` where options exclude it."""
 
     @property
     @abstractmethod

@@ -35,7 +35,7 @@ from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipes import discovery, suiting
 from fedgraft.experiment.recipes.agreeing import agree
-from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec
+from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec, sealed_by_data
 from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.encoder_sections import build_encoder, without_layers
 from fedgraft.experiment.recipes.given_models import with_encoder
@@ -298,6 +298,7 @@ def build(recipe: str, content: Section) -> Experiment:
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", data_section)
+    plan = sealed_by_data(content, plan, data)
     optimizer = suiting.server_optimizer_of(content, sharing)
     chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime, "server_optimizer": optimizer}
     resolved = _resolve(content, task_name, data, plan, chosen, stopping, settings, yardsticks)

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -53,8 +54,7 @@ class EdgeHalos(
     sparse: bool = False
 
     def __post_init__(self) -> None:
-        shares = self.share_features or self.share_states or self.share_history
-        require(shares or not self.sealed, "Edge.sealed", "false where nothing is shared", self.sealed)
+        require(self.hands_on or not self.sealed, "Edge.sealed", "false where nothing is shared", self.sealed)
         require(self.windows >= 2, "Edge.windows", ">= 2, so that what trains hears from edges", self.windows)
         require(self.readout >= 1, "Edge.readout", ">= 1", self.readout)
         require(0 <= self.dropout < 1, "Edge.dropout", "in [0, 1)", self.dropout)
@@ -116,6 +116,15 @@ class EdgeHalos(
     def seals(self) -> bool:
         """Whether rows are sealed."""
         return self.sealed
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether features, states or histories are shared."""
+        return self.share_features or self.share_states or self.share_history
+
+    def sealing(self) -> Self:
+        """Return this task with sealed rows."""
+        return replace(self, sealed=True)
 
     @property
     def handed_on(self) -> tuple[str, ...]:

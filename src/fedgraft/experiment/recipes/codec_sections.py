@@ -1,15 +1,22 @@
 """A recipe's codec: one, several one after another, any of them with error feedback."""
 
+import logging
+from dataclasses import replace
 from typing import Any
 
 from fedgraft.contracts import Codec, RowCodec, Task
+from fedgraft.contracts.data import Data
+from fedgraft.contracts.matching import MatchedData
 from fedgraft.contracts.sealing import SealedTask
 from fedgraft.contracts.task_abilities import HaloTask, PublishingTask
+from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import section_of
 from fedgraft.experiment.recipes.sections import Section, as_section
 from fedgraft.wire.layouts import Layout
+
+LOG = logging.getLogger("fedgraft.data")
 
 FEEDBACK = "feedback"
 
@@ -45,6 +52,22 @@ def build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
     except InputError as error:  # of a codec that needs to know how many rows there are
         raise InputError(f"[rows] cannot be sent like this: {error}") from error
     return rows
+
+
+def sealed_by_data(content: Section, plan: Plan, data: Data[Any]) -> Plan:
+    """Return the plan with sealed rows where sites match ids, which the server does not learn, unless it is said.
+
+    Where that cannot be, a note says why.
+    """
+    task, said = plan.task, "sealed" in content.get("task", {})
+    if said or not (isinstance(data, MatchedData) and data.matches and isinstance(task, SealedTask) and task.hands_on):
+        return plan
+    try:
+        sealed = task.sealing()
+        return replace(plan, task=sealed, rows=build_rows(content, sealed))
+    except InputError as error:
+        LOG.warning(f"The server can read what sites tell each other of nodes, though it learns no ids: {error}")
+        return plan
 
 
 def _check_sealed(rows: Codec[Any], section: Section, task: Task[Any, Any]) -> None:

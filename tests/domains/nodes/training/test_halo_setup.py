@@ -74,7 +74,7 @@ def test_weights_that_the_server_could_not_see_are_looked_at_where_they_are_open
     found = published(shards, rules)
     found[1]["degree"] = np.array([1, -1], np.float32)
     rules.check(found[1])  # sealed, it is bytes
-    with pytest.raises(WireError, match="sums of weights that are not finite and above 0"):
+    with pytest.raises(WireError, match="sums of weights that are not finite and at least 0"):
         received(shards, rules, found)
 
 

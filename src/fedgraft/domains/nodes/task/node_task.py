@@ -187,6 +187,15 @@ class NodeTask(
         return self.sealed
 
     @property
+    def hands_on(self) -> bool:
+        """Whether features or states are shared."""
+        return self._connected
+
+    def sealing(self) -> Self:
+        """Return this task with sealed rows."""
+        return replace(self, sealed=True)
+
+    @property
     def handed_on(self) -> tuple[str, ...]:
         """Degrees and features."""
         return self._halo_setup.handed_on
