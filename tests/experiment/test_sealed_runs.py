@@ -232,3 +232,15 @@ def test_a_site_whose_program_hides_a_wrong_secret_is_told_nothing(
 def test_options_that_seal_nothing_are_one_line(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         experiments.load("fedais", {"data.name": "blocks", **SEALED, **changes})
+
+
+def test_rows_are_sealed_where_ids_are_matched_unless_a_recipe_says_otherwise(caplog: pytest.LogCaptureFixture) -> None:
+    tables_of = {"data.name": "nodes", "data.nodes": "n.csv", "data.edges": "e.csv"}
+    assert not experiments.load("fedais", tables_of).plan.task.sealed
+    matched = experiments.load("fedais", {**tables_of, **AUTO})
+    assert matched.plan.task.sealed
+    assert matched.sections["task"]["sealed"] is True
+    assert not experiments.load("fedais", {**tables_of, **AUTO, **OPEN}).plan.task.sealed
+    assert not caplog.records
+    assert not experiments.load("fedais", {**tables_of, **AUTO, "rows": {"name": "sparse"}}).plan.task.sealed
+    assert "The server can read what sites tell each other of nodes, though it learns no ids: rows.name" in caplog.text

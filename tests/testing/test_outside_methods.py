@@ -10,6 +10,7 @@ import torch
 from fedgraft.contracts import Codec
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, WireError
+from fedgraft.methods.codecs.quantized import Quantized
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gin import GIN
 from fedgraft.methods.models.gine import GINE
@@ -60,10 +61,18 @@ class Unchecked(Halves):
         return {spec.name: arrays[spec.name].astype(spec.dtype) for spec in layout}
 
 
+class Jointly(Quantized):
+    """Codes rows by what the first of them is."""
+
+    def decode_rows(self, coded, width):
+        return super().decode_rows(coded, width) - super().decode_rows(coded[:1], width)
+
+
 def test_a_codec_from_outside():
     check_codec(Halves)
     assert "arrays_that_encode_cannot_have_made_are_refused" in broken(check_codec, Unchecked)
     assert "a_lossy_one_sends_less" in broken(check_codec, Halves, lossless=True)
+    assert "rows_are_coded_each_by_itself" in broken(check_codec, Jointly)
 
 
 @dataclass(frozen=True)

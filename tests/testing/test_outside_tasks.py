@@ -63,6 +63,19 @@ class Repeating(Node):
         return found
 
 
+class Misplaced(Node):
+    """Takes rows of others for its own."""
+
+    def received_places(self, client, shard, shared):
+        return {name: each * 0 + client for name, each in super().received_places(client, shard, shared).items()}
+
+
+class Backwards(Node):
+    def halo_of(self, shard):
+        halo = super().halo_of(shard)
+        return halo._replace(place=halo.place[::-1])
+
+
 class Everywhere(Node):
     def read(self, data, draw):
         return [np.arange(data.own + data.halo) for _ in self.halo_widths]
@@ -164,6 +177,8 @@ def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
         (Everywhere, "what_a_step_reads_lies_in_the_halo"),
         (Mirrored, "addresses_of_the_halo_are_nodes_of_others"),
         (Secretive, "nodes_that_a_client_names_are_nodes_of_others"),
+        (Misplaced, "sealed_rows_are_handed_on_as_they_are"),
+        (Backwards, "addresses_of_the_halo_are_known_from_the_shard"),
         (OneWay, "a_local_graph_is_of_all_own_nodes_and_of_the_edges_between_them"),
         (Unjoined, "a_model_makes_of_a_given_graph_what_it_makes_of_a_clients"),
         (Flattering, "what_examples_are_taken_for_is_what_the_score_counts"),
@@ -178,7 +193,7 @@ def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
 def test_a_task_that_breaks_a_law_is_caught(cls, law):
     node = issubclass(cls, Node)
     encoder = discovery.build("models", "model", {"name": "gcn"})
-    options = {} if node else {"share": "users"}
+    options = {"sealed": cls in (Misplaced, Backwards)} if node else {"share": "users"}
     laws = {str(each): each for each in tasks.laws(cls, BLOCKS if node else SHOPS, encoder=encoder, **options)}
     with pytest.raises(AssertionError, match=f"{cls.__name__} breaks the law '{law}'"):
         laws[law]()
