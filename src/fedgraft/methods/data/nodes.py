@@ -18,6 +18,8 @@ from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
 from fedgraft.domains.nodes.reading.border_columns import AUTO, SIDES, Borders, borders_of
+from fedgraft.domains.nodes.reading.borders import Border
+from fedgraft.domains.nodes.reading.copies import SHARED_WITH, sharing_of
 from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader, asked_carried
 from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
 from fedgraft.domains.nodes.reading.pyg_edges import table_of_edges
@@ -80,6 +82,10 @@ class Nodes(
             it is; or "auto": whoever has the id. "" (default) = as `target_client` says.
         target_client: the same of the target. With neither (default) edges at sites are inside clients. With one of
             them an edge between clients counts where both list it, and is else left out, with a note.
+        shared_with: column of `nodes`, names of other clients that have a node, too, with ";" between them; or "auto":
+            all that have its id. Each keeps its own copy, with its own features and label, and an edge joins every two
+            copies of which both say so. "" (default) = nodes of one id are different ones. Needs `source_client` or
+            `target_client`.
         match: how sites then match ids, which the server learns in neither way: "hashes" (default), keyed by a secret
             of all sites, by which who has it and the hashes can try ids; or "psi", private set intersection, in which
             nobody can try ids by himself, for more bytes. Both join the same edges.
@@ -109,6 +115,7 @@ class Nodes(
     target: str = "target"
     source_client: str = ""
     target_client: str = ""
+    shared_with: str = ""
     match: Literal["hashes", "psi"] = "hashes"
     clients: int = 0
     partition: Literal["iid", "dirichlet", "louvain"] = "iid"
@@ -122,6 +129,11 @@ class Nodes(
         require_one_of("Nodes.match", self.match, ("hashes", "psi"))
         if self.is_private and not self.matches:
             raise InputError("Nodes.match = 'psi' needs Nodes.source_client or Nodes.target_client, which match ids.")
+        if self.shared_with and not self.matches:
+            raise InputError(
+                f"Nodes.shared_with = {self.shared_with!r} needs Nodes.source_client or Nodes.target_client, which say "
+                "whose the ends of edges are."
+            )
         require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
         self.check_scaling()
         self.check_edges()
@@ -149,7 +161,7 @@ class Nodes(
 
     def names(self, **renamed: Any) -> Names:
         """Return {role: name} of the columns of all tables; ids that are looked for have no column of clients."""
-        sides = {role: "" if getattr(self, role) == AUTO else getattr(self, role) for role in SIDES}
+        sides = {role: "" if getattr(self, role) == AUTO else getattr(self, role) for role in (*SIDES, SHARED_WITH)}
         return super().names(**{"edge_features": self.edge_names, **sides, **renamed})
 
     @property
@@ -175,19 +187,22 @@ class Nodes(
     def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
         """Return what a site tells of its edges to others."""
         self._check_edges(tables)
-        reader = self.edge_reader()
-        given = tables["nodes"], tables["edges"], self.names(), purpose, self.borders, self.by_ids, reader
-        return site_border(*given).claims(secret)
+        return self._border_at(tables, purpose).claims(secret)
 
     def elsewhere_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> pd.DataFrame:
         """Return the nodes of others to which a site's edges were joined."""
         if purpose.neighbours is None or not purpose.neighbours.addresses:
             return super().elsewhere_at(task, tables, purpose)
-        given = tables["nodes"], tables["edges"], self.names(), purpose, self.borders, self.by_ids, self.edge_reader()
         addresses = purpose.neighbours.addresses
         joined = addresses["owner"] >= 0
         columns = {name: addresses[name][joined] for name in ("owner", "place")}
-        return pd.DataFrame({**columns, "node": site_border(*given).others[joined]}).drop_duplicates(ignore_index=True)
+        ids = self._border_at(tables, purpose).others[joined]
+        return pd.DataFrame({**columns, "node": ids}).drop_duplicates(ignore_index=True)
+
+    def _border_at(self, tables: Mapping[str, Given], purpose: Purpose) -> Border:
+        """The edges of a site's nodes to nodes of others."""
+        form = self.borders, self.by_ids, self.edge_reader(), sharing_of(self.shared_with)
+        return site_border(tables["nodes"], tables["edges"], self.names(), purpose, *form)
 
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:
@@ -227,7 +242,7 @@ class Nodes(
             columns = partial(self.read_columns, owner="Nodes")
             names, numbers = self.names(), self._are_numbers
             form = numbers, columns, self.unknowns, self.by_ids, self.borders, self.is_private, self.edge_reader()
-            return reading.read_nodes(nodes, edges, names, "Nodes", *form)
+            return reading.read_nodes(nodes, edges, names, "Nodes", *form, sharing_of(self.shared_with))
         data, where = self._object()
         given = self._are_numbers, bool(self.label), True, self.unknowns, self.names(), self.edge_reader()
         collection = collection_of(data, where, (), *given)
@@ -301,7 +316,8 @@ class Nodes(
         """One client's nodes and their edges, split."""
         self._check_edges(tables)
         classes = () if self._are_numbers or not self.label else task.class_names
-        form = purpose, self._are_numbers, self.unknowns, self.by_ids, self.borders, carried
+        sharing = sharing_of(self.shared_with)
+        form = purpose, self._are_numbers, self.unknowns, self.by_ids, self.borders, carried, sharing
         shard, is_split = site_part(tables["nodes"], tables["edges"], self.names(), classes, features, *form)
         if not self.label:
             return shard
