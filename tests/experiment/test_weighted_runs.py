@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgraft import wire
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import InputError
 from fedgraft.experiment.storage.stored_state import check_state

@@ -66,7 +66,9 @@ class LocalSites:
             site.check()
             self.sites.append(site)
             keep, memories = self._keep(client, given, site), root / name / "memories"
-            nodes[client] = Node(client, None, memories, self._plan, take_model=keep, read_data=site.read)
+            nodes[client] = Node(
+                client, None, memories, self._plan, take_model=keep, read_data=site.read, seal=site.seal
+            )
         self.link = LocalLink(nodes)
 
     def _plan(self, recipe):

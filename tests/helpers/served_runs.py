@@ -11,6 +11,7 @@ from helpers.tiny import TINY
 QUICK = {"rounds": 1, "runtime.workers": 0, "yardsticks": []}
 MOLECULES = {"data.name": "molecules", "data.clients": 2, "data.graphs": 20, "model.hidden": 8, **QUICK}
 CATALOGUE = {"data.users": 60, "data.items": 40, "data.count": 900, "data.clients": 3}
+EDGES = {"data": {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2}}
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "rating": ("fedacs", {**TINY, **QUICK}),
     "node": ("fedais", {**SMALL, **QUICK}),
@@ -26,6 +27,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
             **QUICK,
         },
     ),
+    "edge": ("graft_edge", {**EDGES, **QUICK}),
 }
 QUESTIONS: dict[str, dict[str, Any]] = {
     "rating": {
@@ -44,6 +46,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
         },
         "client": "assay-1",
     },
+    "edge": {"tables": {"edges": [{"source": "1", "target": "2", "0": 0.5}, {"source": "new", "target": "3", "0": 1}]}},
     "ranking": {"tables": {"users": [{"user": "user-02"}, {"user": "user-01"}]}, "count": 3},
 }
 OWN = {"user": ["ann", "ann", "ben"], "item": ["tea", "cake", "tea"], "rating": [5, 4.5, 2]}

@@ -49,7 +49,7 @@ def test_own_tables_belong_to_the_first_one_which_may_be_needed(folders) -> None
 
 def test_a_number_of_answers_is_for_tasks_that_give_several(folders) -> None:
     counted = {task: "count" in request_schema(open_run(folders[task]), 9, False)["properties"] for task in RUNS}
-    assert counted == {"rating": False, "node": False, "graph": False, "ranking": True}
+    assert counted == {"rating": False, "node": False, "graph": False, "ranking": True, "edge": False}
 
 
 @pytest.mark.parametrize(

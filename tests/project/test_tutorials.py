@@ -10,7 +10,7 @@ import fedgraft
 
 FOLDER = Path(__file__).parents[2] / "docs" / "tutorials"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-FEDERATION = {"federation.ipynb"}
+FEDERATION = {"federation.ipynb", "ring_across_banks.ipynb"}
 SMALL = {"rounds": 2, "runtime": {"workers": 0}}
 
 

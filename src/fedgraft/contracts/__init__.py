@@ -15,7 +15,7 @@ beside the contract, which a method inherits where it needs it. The engine's pla
 """
 
 from fedgraft.contracts.aggregation import Aggregation
-from fedgraft.contracts.codec import Codec
+from fedgraft.contracts.codec import Codec, RowCodec
 from fedgraft.contracts.graph_network import GraphNetwork, GraphNetworkTask
 from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.runtime import Runtime, RuntimeOptions
@@ -117,6 +117,7 @@ __all__ = [
     "Regression",
     "ReportingSampler",
     "RespondingSharing",
+    "RowCodec",
     "Runtime",
     "RuntimeOptions",
     "Sampler",

@@ -6,7 +6,7 @@ from typing import Generic
 import numpy as np
 
 from fedgraft.contracts.values import State
-from fedgraft.wire.layouts import Arrays, Layout
+from fedgraft.wire.layouts import Array, Arrays, Layout
 
 
 class Codec(ABC, Generic[State]):
@@ -34,3 +34,19 @@ class Codec(ABC, Generic[State]):
     @abstractmethod
     def decode(self, arrays: Arrays, layout: Layout) -> Arrays:
         """Return arrays of `layout`, as the receiver sees them. Raises `WireError` for what `encode` cannot make."""
+
+
+class RowCodec(Codec[State]):
+    """Ability: code each row of a matrix by itself, in as many bytes, so that rows can be handed on one by one."""
+
+    @abstractmethod
+    def row_bytes(self, width: int) -> int:
+        """Return how many bytes stand for a row of so many values."""
+
+    @abstractmethod
+    def encode_rows(self, rows: Array, g: np.random.Generator) -> Array:
+        """Return what stands for each row of float32 [rows, width]: uint8 [rows, `row_bytes`]."""
+
+    @abstractmethod
+    def decode_rows(self, coded: Array, width: int) -> Array:
+        """Return float32 [rows, width] of uint8 [rows, bytes]. Raises `WireError` for what no row is coded as."""

@@ -166,6 +166,10 @@ class FittedData(Data[Shard]):
     Before anything else clients publish statistics, and all read their data by what the server makes of these.
     """
 
+    splits_by_agreement: ClassVar[bool] = False
+    """Whether no client knows its split before all have agreed, so that what they tell of classes is of a split of its
+    own; models are judged by that where the data of all are here, too."""
+
     @property
     @abstractmethod
     def agreement(self) -> Tree:

@@ -26,6 +26,7 @@ from fedgraft.contracts import (
 from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
 from fedgraft.contracts.naming import NamingTask
+from fedgraft.contracts.sealing import SealedTask
 from fedgraft.contracts.smoothing import SmoothingTask
 from fedgraft.contracts.staged_statistics import StagedTask
 from fedgraft.contracts.task_abilities import (
@@ -108,6 +109,9 @@ class Abilities:
 
     naming: cached_property[NamingTask[Any, Any] | None] = _able("task", NamingTask)
     """The task, if clients name nodes of others in what they publish."""
+
+    sealed: cached_property[SealedTask[Any, Any] | None] = _able("task", SealedTask, "seals")
+    """The task, if rows that the server only hands on are sealed."""
 
     staged: cached_property[StagedTask[Any, Any] | None] = _able("task", StagedTask, "stages")
     """The task, if clients publish further statistics by what they got back."""

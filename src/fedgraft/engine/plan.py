@@ -15,9 +15,11 @@ from fedgraft.contracts import (
     Task,
     randomness,
 )
+from fedgraft.contracts.codec import RowCodec
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine import border_codec
 from fedgraft.engine.abilities import Abilities
+from fedgraft.engine.row_coding import EXACT, RowCoding
 from fedgraft.engine.training import Training
 from fedgraft.nn import flops
 from fedgraft.nn.flat_model import FlatModel
@@ -181,16 +183,30 @@ class Plan(Abilities):
         return {"hello": ("examples", *profile), **probed, "train": trained, "alone": reported}
 
     @cached_property
-    def halo_layout(self) -> Layout:
-        """Layout of rows as they are: for each layer, whose they are (a bit for each node that may be meant) and they.
+    def row_coding(self) -> RowCoding:
+        """How rows become bytes that are sealed."""
+        assert isinstance(self.rows, RowCodec), "it was checked where it was built"
+        return RowCoding(self.rows)
 
-        Its names begin with `HALO`.
+    @cached_property
+    def halo_layout(self) -> Layout:
+        """Layout of rows before the codec: for each layer, whose they are (a bit for each that may be meant) and they.
+
+        Its names begin with `HALO`. Sealed rows are behind the codec already.
         """
-        specs = [
-            (Spec(f"{HALO}slots.{k}", "uint8", (VARIABLE,)), Spec(f"{HALO}rows.{k}", "float32", (VARIABLE, width)))
-            for k, width in enumerate(self.halo_widths)
-        ]
-        return Layout(tuple(spec for pair in specs for spec in pair))
+        return self._halo_layout(self.row_coding) if self.sealed else self._halo_layout(None)
+
+    @cached_property
+    def relayed_layout(self) -> Layout:
+        """The same of rows that are relayed to score a model, which go through no codec."""
+        return self._halo_layout(EXACT) if self.sealed else self.halo_layout
+
+    def _halo_layout(self, sealing: RowCoding | None) -> Layout:
+        layers = list(enumerate(self.halo_widths))
+        rows = Layout(tuple(Spec(f"{HALO}rows.{k}", "float32", (VARIABLE, width)) for k, width in layers))
+        rows = sealing.sealed(rows, rows.names) if sealing else rows
+        marks = (Spec(f"{HALO}slots.{k}", "uint8", (VARIABLE,)) for k, _ in layers)
+        return Layout(tuple(spec for pair in zip(marks, rows, strict=True) for spec in pair))
 
     @cached_property
     def coded_halo_layout(self) -> Layout:
@@ -209,13 +225,16 @@ class Plan(Abilities):
 
     @cached_property
     def statistics_layout(self) -> Layout:
-        """Layout of what a client publishes before training."""
-        return self.publishing.statistics_layout if self.publishing else Layout(())
+        """Layout of what a client publishes before training, before the codec."""
+        return self._with_sealed(self.publishing.statistics_layout) if self.publishing else Layout(())
 
     @cached_property
     def combined_layout(self) -> Layout:
         """Layout of what a client gets back."""
-        return self.publishing.combined_layout if self.publishing else Layout(())
+        return self._with_sealed(self.publishing.combined_layout) if self.publishing else Layout(())
+
+    def _with_sealed(self, layout: Layout) -> Layout:
+        return self.row_coding.sealed(layout, self.sealed.handed_on) if self.sealed else layout
 
     @cached_property
     def further_layout(self) -> Layout:
@@ -230,7 +249,7 @@ class Plan(Abilities):
         scored, smoothed = (self.downlink.encoded(layout) for layout in (self.scored_layout, self.model_layout))
         models = {**dict.fromkeys(("probe", "trial", "alone"), down), "evaluate": scored, "smooth": smoothed}
         orders = {"train": _joined(down, self.coded_halo_layout), "rows": self.coded_halo_layout}
-        free = {**dict.fromkeys(("measure", "relay"), self.halo_layout), "scored": self.scored_layout}
+        free = {**dict.fromkeys(("measure", "relay"), self.relayed_layout), "scored": self.scored_layout}
         means = dict.fromkeys(self.hop_kinds, Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
         means |= {"tally": self.layer_layout} if "sums" in means else {}
         return {**dict.fromkeys(("statistics", "stage"), combined), **models, **orders, **free, **means}
@@ -243,7 +262,7 @@ class Plan(Abilities):
         scored = _joined(sums, after)
         up = _joined(self.coded_upload_layout, self.coded_halo_layout)
         wait = _joined(self.coded_halo_layout, self.asked_layout)
-        free = {"measure": scored, "relay": self.halo_layout}
+        free = {"measure": scored, "relay": self.relayed_layout}
         return {
             "hello": self.rows.encoded(self.statistics_layout),
             "stage": self.rows.encoded(self.further_layout),
@@ -293,9 +312,9 @@ class Plan(Abilities):
         """Return `coded_halo_layout` with the largest number in place of each `VARIABLE`, for so many nodes."""
         if not self.halo_widths:
             return Layout(())
-        sizes = {"uint8": (-(-nodes // 8),), "float32": (nodes,)}
+        sizes = {1: -(-nodes // 8), 2: nodes}  # of marks, and of rows
         largest = Layout(
-            tuple(Spec(spec.name, spec.dtype, (*sizes[spec.dtype], *spec.shape[1:])) for spec in self.halo_layout)
+            tuple(Spec(spec.name, spec.dtype, (sizes[len(spec.shape)], *spec.shape[1:])) for spec in self.halo_layout)
         )
         return _prefixed(self.rows.bounds(self.halo_layout, largest))
 

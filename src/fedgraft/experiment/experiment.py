@@ -6,7 +6,7 @@ Everything is checked and every method built before any data are loaded. Unknown
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import tomli_w
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fedgraft import wire
 from fedgraft.contracts import (
     Aggregation,
-    Codec,
     Halo,
     PartsSharing,
     RuntimeOptions,
@@ -26,7 +25,7 @@ from fedgraft.contracts import (
     Task,
 )
 from fedgraft.contracts.data import Data, FittedData, StayingData
-from fedgraft.contracts.task_abilities import FittedTask, HaloTask, PartsTask, PublishingTask, derived_shards
+from fedgraft.contracts.task_abilities import FittedTask, PartsTask, derived_shards
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import SIZES, Safeguards
@@ -36,11 +35,12 @@ from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipes import discovery, suiting
 from fedgraft.experiment.recipes.agreeing import agree
-from fedgraft.experiment.recipes.codec_sections import build_codec, resolved_codec
+from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec
 from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.encoder_sections import build_encoder, without_layers
 from fedgraft.experiment.recipes.given_models import with_encoder
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
+from fedgraft.experiment.recipes.options import hints_of
 from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
     EXTENDS,
@@ -66,7 +66,7 @@ from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitt
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.experiment.seen_rows import untested
-from fedgraft.wire.layouts import Arrays, Layout, Tree
+from fedgraft.wire.layouts import Arrays, Tree
 
 LOG = logging.getLogger("fedgraft.data")
 
@@ -143,7 +143,9 @@ class Experiment:
         assert isinstance(self.data, FittedData), "others have nothing to agree on"
         agreed = agree(self.plan.task, self.data, published)
         reading = replace(self.with_data(agreed.data), agreement=agreed.sizes)
-        return reading.with_data(agreed.named_data).with_task(agreed.task_at_sites()) if at_sites else reading
+        if at_sites:
+            reading = reading.with_data(agreed.named_data)
+        return reading.with_task(agreed.task_at_sites()) if at_sites or self.data.splits_by_agreement else reading
 
     def reading(self, agreement: Tree) -> "Experiment":
         """Return the experiment with data read by what clients agreed on in another run."""
@@ -218,7 +220,7 @@ class Experiment:
         """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
         sharing = sharing or fitted_sharing(self.plan.sharing, task)
-        sampler, rows = fitted_sampler(self.plan.sampler, task), _build_rows(self.sections, task)
+        sampler, rows = fitted_sampler(self.plan.sampler, task), build_rows(self.sections, task)
         plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows)
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
         sections = self._with_sections(sharing=sharing, sampler=sampler)
@@ -285,7 +287,7 @@ def build(recipe: str, content: Section) -> Experiment:
         sharing=sharing,
         downlink=build_codec("downlink", content["downlink"]) if "downlink" in content else uplink,
         uplink=uplink,
-        rows=_build_rows(content, task),
+        rows=build_rows(content, task),
         training=settings["training"],
         reports=selector.reports,
         seed=seed,
@@ -320,7 +322,7 @@ def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any,
     cls = discovery.find("tasks", name)
     options = {key: value for key, value in section_of(content, "task", default=name).items() if key != "name"}
     if "encoder" in {each.name for each in fields(cls)}:
-        options["encoder"] = build_encoder(section_of(content, "model"), name, get_type_hints(cls)["encoder"])
+        options["encoder"] = build_encoder(section_of(content, "model"), name, hints_of(cls)["encoder"])
     elif "model" in content:
         raise InputError(f"task {name!r} has a model of its own; leave the section [model] out.")
     discovery.check_keys("tasks", cls, "task", name, options)
@@ -339,19 +341,6 @@ def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[
         )
     assert isinstance(task, PartsTask), "what offers parts is a PartsTask"
     return task.with_parts(sharing.parts)
-
-
-def _build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
-    """The codec of what clients tell each other of nodes, if the task has them do so."""
-    statistics = task.statistics_layout if isinstance(task, PublishingTask) else Layout(())
-    if "rows" in content and not (statistics.specs or (isinstance(task, HaloTask) and task.halo_widths)):
-        raise InputError("[rows] is for what clients tell each other of nodes; in this experiment they tell nothing.")
-    rows = build_codec("rows", content.get("rows", {"name": "identity"}))
-    try:
-        rows.init(statistics)
-    except InputError as error:  # of a codec that needs to know how many rows there are
-        raise InputError(f"[rows] cannot be sent like this: {error}") from error
-    return rows
 
 
 def _resolve(

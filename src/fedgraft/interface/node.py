@@ -56,6 +56,7 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
         lambda recipe: plan_of(recipe, own),
         take_model=lambda run, *left: _keep(folder, run, left, site, say),
         read_data=site.read,
+        seal=site.seal,
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
     _answer(node, folder, stop)

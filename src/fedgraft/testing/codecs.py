@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft import wire
-from fedgraft.contracts import Codec, randomness
+from fedgraft.contracts import Codec, RowCodec, randomness
 from fedgraft.errors import InputError, WireError
 from fedgraft.testing import composed_codecs
 from fedgraft.testing.coded_arrays import ODD, errors, fits, generator, model, norm
@@ -255,3 +255,26 @@ def any_bytes_in_place_of_the_arrays_decode_or_raise_wire_error(case: Case) -> N
         except WireError:
             continue
         expect(decoded == layout, "noise must decode to the layout or raise WireError", decoded)
+
+
+@LAWS.having(RowCodec)
+def rows_are_coded_each_by_itself(case: Case) -> None:
+    """Make as many bytes of every row, decode any of them without the others, and lose less than half."""
+    codec, g = case.gentle, generator(6)
+    assert isinstance(codec, RowCodec)
+    for width in (0, 1, 5, 16, 300):
+        rows = g.standard_normal((7, width)).astype(np.float32) * np.geomspace(1e-3, 1e3, 7, dtype=np.float32)[:, None]
+        for some in (rows, rows[:0], np.asfortranarray(rows)):
+            coded, shape = codec.encode_rows(some, generator()), (len(some), codec.row_bytes(width))
+            expect(
+                coded.dtype == np.uint8 and coded.shape == shape, f"rows must be coded as uint8 {shape}", coded.shape
+            )
+            decoded = codec.decode_rows(coded, width)
+            fit = decoded.dtype == np.float32 and decoded.shape == some.shape
+            expect(fit, "what is decoded must have the shape of what was coded", decoded.shape)
+            lost = np.abs(decoded - some).max(1, initial=0) > np.abs(some).max(1, initial=0) / 2
+            expect(not lost.any(), "no value may change by more than half its row's largest", lost)
+            part = codec.decode_rows(coded[2:5], width)
+            expect(np.array_equal(part, decoded[2:5]), "a row must decode alike without the others", part)
+        with expect_error(WireError, "rows of another length must be refused"):
+            codec.decode_rows(np.zeros((2, codec.row_bytes(width) + 1), np.uint8), width)

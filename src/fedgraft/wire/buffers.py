@@ -67,6 +67,23 @@ def array_at(view: memoryview, offset: int, dtype_name: str, shape: tuple[int, .
     return array
 
 
+def bytes_of_rows(array: Array) -> Array:
+    """Return the little-endian bytes of each row of an array [rows, ...]: uint8 [rows, bytes]."""
+    whole = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return whole.reshape(-1).view(np.uint8).reshape(len(array), math.prod(array.shape[1:]) * array.dtype.itemsize)
+
+
+def rows_of_bytes(content: Array, dtype_name: str, *shape: int) -> Array:
+    """Return [rows, *shape] of uint8 [rows, bytes]: the inverse of `bytes_of_rows`, a copy.
+
+    Raises `WireError` for rows of another length.
+    """
+    dtype = _little_endian(dtype_name)
+    if content.shape[1] != math.prod(shape) * dtype.itemsize:
+        raise WireError(f"rows of {content.shape[1]} bytes where {math.prod(shape) * dtype.itemsize} are meant")
+    return np.array(content, order="C").reshape(-1).view(dtype).reshape(len(content), *shape)
+
+
 @lru_cache
 def _little_endian(dtype_name: str) -> np.dtype[Any]:
     return np.dtype(dtype_name).newbyteorder("<")

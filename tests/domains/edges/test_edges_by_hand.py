@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.edges.history import history_of
 from fedgraft.domains.edges.shards import EdgeShard, deal_edges, merge_edges
 from fedgraft.domains.edges.stages import order_of, sees, split_of, stage_of
 from fedgraft.domains.edges.told_history import ToldHistory
 from fedgraft.domains.edges.unrolled import unrolled
-from fedgraft.domains.nodes.base.edge_rows import both_ways
 from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.errors import InputError, WireError
 
@@ -138,6 +138,18 @@ def test_told_histories_are_those_of_one_place(caplog: pytest.LogCaptureFixture)
     broken = dict(published[0], history_counts=published[0]["history_counts"] + 1)
     with pytest.raises(WireError, match="histories of edges where"):
         exchange.check(broken)
+
+
+def test_a_history_is_known_by_who_tells_whom_and_its_number() -> None:
+    shards, exchange = dealt([0, 1, 0, 1]), ToldHistory(1, sealed=True)
+    published = {k: exchange.statistics(shard) for k, shard in enumerate(shards)}
+    sent = exchange.sent_places(0, published[0])["history"]
+    assert sent.tolist() == [[0, 1, k] for k in range(len(sent))]
+    told = exchange.combine(published)[1]
+    assert exchange.received_places(1, told)["history"].tolist() == sent.tolist()
+    assert ToldHistory(1).sent_places(0, published[0]) == ToldHistory(1).received_places(1, told) == {}
+    with pytest.raises(WireError, match=r"sealed histories where \d+ are meant"):
+        exchange.received_places(1, {**told, "history_counts": told["history_counts"] + 1})
 
 
 def test_later_amounts_change_no_earlier_history_and_no_earlier_message() -> None:

@@ -7,8 +7,8 @@ import torch
 from fedgraft.contracts import Draw
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.task import example_losses
+from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.links.shards import LinkShard, codes_of, hold_out, whole
-from fedgraft.domains.nodes.base.edge_rows import both_ways
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, cut
 from fedgraft.errors import InputError
 from fedgraft.methods.models.gat import GAT

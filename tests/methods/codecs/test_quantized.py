@@ -37,6 +37,20 @@ def test_four_bits_by_hand():
     assert Quantized().decode(encoded, layout)["w"].tolist() == [7, -7, 1, 0, -3]
 
 
+def test_rows_each_by_itself_by_hand():
+    # Eight values a bucket, of which three are there: a scale of 7, then codes as above; zero is code 7.
+    rows = np.array([[7, -7, 1.2], [0, 0, 0]], np.float32)
+    coded = Quantized().encode_rows(rows, g())
+    assert coded.tolist() == [[0, 0, 0xE0, 0x40, 0x0E, 0x78, 0x77, 0x77], [0, 0, 0, 0, 0x77, 0x77, 0x77, 0x77]]
+    assert Quantized().decode_rows(coded, 3).tolist() == [[7, -7, 1], [0, 0, 0]]
+    wide = Quantized(bits=12).encode_rows(rows, g())  # low bytes first, then four bits a code
+    assert wide.shape == (2, 4 + 8 + 4)
+    assert np.abs(Quantized(bits=12).decode_rows(wide, 3) - rows).max() < 0.01
+    assert [Quantized(bucket=16).row_bytes(width) for width in (1, 16, 17, 40)] == [8, 12, 24, 36]
+    with pytest.raises(WireError, match="beyond its scale"):
+        Quantized().decode_rows(coded | np.array([0, 0, 0, 0, 0xF0, 0, 0, 0], np.uint8), 3)
+
+
 def test_one_bit_by_hand():
     arrays = {"w": np.array([1.0, -2.0, 0.0, 5.0, -1.0, -3.0], np.float32)}
     encoded, layout = there(Quantized(bits=1), arrays)

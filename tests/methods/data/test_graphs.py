@@ -328,8 +328,8 @@ def test_what_edges_say_beside_their_ends_is_noted(caplog) -> None:
     told = frames()
     told["edges"]["bond"] = "double"
     Graphs(**told).load(1)
-    assert "Columns of edges that are not read: bond." in caplog.text
+    assert "Columns of edges that are not read: bond; data.edge_features" in caplog.text
     ends = torch.tensor([[0], [1]])
     every = [Graph(x=torch.ones(2, 1), edge_index=ends, y=k % 2, edge_attr=torch.ones(1, 3)) for k in range(6)]
     Graphs(every, clients=1).load(1)
-    assert "Graphs.graphs: edge_attr of its objects is not read." in caplog.text
+    assert "Graphs.graphs: edge_attr of its objects is not read; data.edge_features = 'all' would." in caplog.text

@@ -9,7 +9,7 @@ import torch
 
 from fedgraft.contracts import Draw
 from fedgraft.contracts.task import example_losses
-from fedgraft.domains.nodes.base.edge_rows import both_ways
+from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach
 from fedgraft.errors import InputError

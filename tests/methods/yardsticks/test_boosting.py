@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.labels.judged import JudgedClasses
-from fedgraft.domains.nodes.base.edge_rows import both_ways
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.errors import InputError
 from fedgraft.methods.yardsticks.boosting import Boosting

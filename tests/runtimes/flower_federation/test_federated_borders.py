@@ -55,12 +55,13 @@ class Sites(Federation):
 
 @pytest.fixture(scope="module", params=["hashes", "psi"])
 def match(request):
-    return "data.match", request.param
+    """How ids are matched; where they are masked, rows are sealed, too."""
+    return ("data.match", request.param), ("task.sealed", request.param == "psi")
 
 
 @pytest.fixture(scope="module")
 def sites(match, tmp_path_factory):
-    with Sites(tmp_path_factory.mktemp("sites") / "federation", "fedais", match) as made:
+    with Sites(tmp_path_factory.mktemp("sites") / "federation", "fedais", *match) as made:
         yield made
 
 
@@ -70,7 +71,7 @@ def expected(match, tmp_path_factory):
     for name, table in zip(("nodes", "edges"), tables(), strict=True):
         table.to_csv(root / f"{name}.csv", index=False)
     given = [f"data.{name}={root / f'{name}.csv'}" for name in ("nodes", "edges")]
-    options = [f"{key}={json.dumps(value).strip(chr(34))}" for key, value in {**CHANGES, **dict([match])}.items()]
+    options = [f"{key}={json.dumps(value).strip(chr(34))}" for key, value in {**CHANGES, **dict(match)}.items()]
     return run_here(root / "run", "fedais", *options, *given)
 
 

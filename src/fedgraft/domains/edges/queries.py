@@ -9,17 +9,21 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
+from fedgraft.domains.edge_data.border_columns import ENDS, SIDES
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.examples import stacked
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.tables.asked import clients_said, feature_columns, owners_of
+from fedgraft.domains.nodes.reading.newcomers import Elsewhere
+from fedgraft.domains.tables.asked import Places, clients_said, feature_columns, owners_of
 from fedgraft.domains.tables.reader import read_asked
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Column, Table
 from fedgraft.errors import InputError, nearest
 
-ASKED_EDGES = Table("edges", (Column("source"), Column("target"), Column("client", needed=False)), rest=True)
-"""One row per edge that is asked about, with its columns."""
+ASKED_EDGES = Table(
+    "edges", (*map(Column, ENDS), Column("client", needed=False), *(Column(s, needed=False) for s in SIDES)), rest=True
+)
+"""One row per edge that is asked about, with its columns, who answers, and whose its ends are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,22 +50,31 @@ def split_edges_asked(
 
     Columns are numbers, so many, in columns that the table "features" names in its column "name", or "0", "1" ... A
     node that no client has is new: nothing is known of it but this edge. Of another client's node the client that
-    answers knows what it was told in the run, if an edge joined them.
+    answers knows what it was told in the run, if an edge joined them; a site knows such nodes by `Elsewhere`.
 
     Raises `InputError` for what is missing, and for an edge of which no client has an end, unless there is one client
-    or the column "client" says who answers.
+    or a column says who answers.
     """
-    rows = read_asked(tables, ASKED_EDGES)
-    names = [shard.name for shard in shards]
-    ids = np.stack([rows[role].texts() for role in ("source", "target")]).astype(object)
+    rows, elsewhere = read_asked(tables, ASKED_EDGES), Elsewhere.of(tables, len(shards))
+    names = [*(shard.name for shard in shards), *elsewhere.names]
+    ids = np.stack([rows[role].texts() for role in ENDS]).astype(object)
+    sides = np.stack([clients_said(rows, names, side) for side in SIDES])
     said = clients_said(rows, names)
-    known = owners_of([shard.ids for shard in shards], {*ids.ravel().tolist()})
-    client = np.array([_whose(shards, known, ids[:, row], int(said[row]), rows, row) for row in range(len(rows))])
-    columns = _columns(rows, feature_columns({k: v for k, v in tables.items() if k != "edges"}, width))
+    said = np.where(said < 0, sides[0], said)
+    wanted = {*ids.ravel().tolist()}
+    here = owners_of([shard.ids for shard in shards], wanted)
+    known = {name: {**elsewhere.owners.get(name, {}), **here.get(name, {})} for name in wanted}
+    every = [
+        [_owners(known, ids[end, row], int(sides[end, row])) for end in range(len(ENDS))] for row in range(len(rows))
+    ]
+    client = np.array([_whose(shards, ids[:, row], each, int(said[row]), rows, row) for row, each in enumerate(every)])
+    told = {name: table for name, table in tables.items() if name != "edges"}
+    columns = _columns(rows, feature_columns(told, width))
     answers = {}
     for each in np.unique(client).tolist():
         mine = np.flatnonzero(client == each)
-        answers[each] = Questions(mine, _asked(shards, each, known, ids[:, mine], columns[mine]))
+        asked = _asked(shards, each, ids[:, mine], [every[row] for row in mine.tolist()], columns[mine])
+        answers[each] = Questions(mine, asked)
     return answers
 
 
@@ -96,19 +109,27 @@ def with_asked(shard: EdgeShard, asked: AskedEdges) -> EdgeShard:
     )
 
 
+def _owners(known: Mapping[str, Places], name: str, said: int) -> Places:
+    """Who has an end, of those whose it is said to be; -1 = nothing is said."""
+    return {who: place for who, place in known[name].items() if said in (-1, who)}
+
+
 def _whose(
-    shards: Sequence[EdgeShard], known: Mapping[str, Any], ids: NDArray[np.object_], said: int, rows: Rows, row: int
+    shards: Sequence[EdgeShard], ids: NDArray[np.object_], every: Sequence[Places], said: int, rows: Rows, row: int
 ) -> int:
-    """The client that answers for an edge."""
-    if said >= 0:
+    """The client that answers for an edge, by who has its ends; `said` is whom its row names, -1 for nobody."""
+    if 0 <= said < len(shards):
         return said
-    for name in ids:
-        owners = known.get(name, {})
-        if len(owners) == 1:
-            return int(next(iter(owners)))
-        if owners:
-            whose = " and ".join(repr(shards[each].name) for each in owners)
-            raise InputError(f"{rows.row(row)}: node {name!r} is of clients {whose}; a column 'client' must say whose.")
+    for name, owners in zip(ids, every, strict=True):
+        here = [who for who in owners if who < len(shards)]
+        if len(here) == 1:
+            return here[0]
+        if here:
+            whose = " and ".join(repr(shards[each].name) for each in here)
+            raise InputError(
+                f"{rows.row(row)}: node {name!r} is of clients {whose}; a column 'client', or one that says whose the "
+                "end is, must say which."
+            )
     if len(shards) == 1:
         return 0
     hint = nearest(str(ids[0]), [str(name) for shard in shards for name in shard.ids])
@@ -131,24 +152,31 @@ def _columns(rows: Rows, names: Sequence[str]) -> NDArray[np.float32]:
 
 
 def _asked(
-    shards: Sequence[EdgeShard], client: int, known: Mapping[str, Any], ids: NDArray[np.object_], columns: Any
+    shards: Sequence[EdgeShard], client: int, ids: NDArray[np.object_], every: Sequence[Sequence[Places]], columns: Any
 ) -> AskedEdges:
-    """The questions to one client about edges with these ids, object [2, asked]."""
-    shard = shards[client]
-    graph = shard.graph
-    new = np.array(list(dict.fromkeys(name for name in ids.ravel().tolist() if name not in known)), object)
+    """The questions to one client about edges with these ids, object [2, asked], whose ends have these owners."""
+    graph = shards[client].graph
+    names = [name for pair, owners in zip(ids.T.tolist(), every, strict=True) for name in _of_nobody(pair, owners)]
+    new = np.array(list(dict.fromkeys(names)), object)
     own = graph.own + len(new)
     number = {name: graph.own + place for place, name in enumerate(new.tolist())}
     address = zip(graph.halo_owner.tolist(), graph.halo_place.tolist(), strict=True)
     halo = {each: own + place for place, each in enumerate(address)}
 
-    def at(name: str) -> int:
-        if name in number:
+    def at(name: str, owners: Places) -> int:
+        if not owners:
             return number[name]
-        owners = known[name]
         if client in owners:
             return int(owners[client])
-        return next((halo[pair] for pair in owners.items() if pair in halo), -1)
+        there = ((who - len(shards) if who >= len(shards) else who, place) for who, place in owners.items())
+        return next((halo[pair] for pair in there if pair in halo), -1)
 
-    ends = np.array([[at(name) for name in side] for side in ids.tolist()], np.int64).reshape(2, -1)
-    return AskedEdges(ids, ends, columns, new)
+    ends = [
+        [at(name, each) for name, each in zip(*pair, strict=True)] for pair in zip(ids.T.tolist(), every, strict=True)
+    ]
+    return AskedEdges(ids, np.array(ends, np.int64).reshape(-1, 2).T, columns, new)
+
+
+def _of_nobody(ids: Sequence[str], owners: Sequence[Places]) -> list[str]:
+    """Those of the ids of an edge's ends that nobody has."""
+    return [name for name, each in zip(ids, owners, strict=True) if not each]

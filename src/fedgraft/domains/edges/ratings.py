@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.edges.stages import order_of
-from fedgraft.domains.nodes.base.edge_rows import both_ways
 from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.reader import read

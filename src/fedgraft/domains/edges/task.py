@@ -13,6 +13,7 @@ from fedgraft.contracts import Draw, Halo, HaloRows, Indices
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.naming import NamingTask
+from fedgraft.contracts.sealing import SealedTask
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of
 from fedgraft.domains.edges.model import EdgeModel
@@ -25,14 +26,16 @@ from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
-from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside
+from fedgraft.domains.nodes.training.halo_setup import HaloSetup, halo_of, inside
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 from fedgraft.wire.lazy import Made
 
 
 @dataclass(frozen=True)
-class EdgeHalos(abilities.HaloTask[EdgeShard, EdgeData], NamingTask[EdgeShard, EdgeData]):
+class EdgeHalos(
+    abilities.HaloTask[EdgeShard, EdgeData], NamingTask[EdgeShard, EdgeData], SealedTask[EdgeShard, EdgeData]
+):
     """Compute states of nodes of a graph that is cut over clients, a copy per stage; options as of `Edge`."""
 
     encoder: LayeredEncoder
@@ -41,6 +44,7 @@ class EdgeHalos(abilities.HaloTask[EdgeShard, EdgeData], NamingTask[EdgeShard, E
     share_features: bool = True
     share_states: bool = True
     share_history: bool = True
+    sealed: bool = False
     dropout: float = 0.0
     scale: float = 0.0
     features: int = 0
@@ -49,6 +53,8 @@ class EdgeHalos(abilities.HaloTask[EdgeShard, EdgeData], NamingTask[EdgeShard, E
     sparse: bool = False
 
     def __post_init__(self) -> None:
+        shares = self.share_features or self.share_states or self.share_history
+        require(shares or not self.sealed, "Edge.sealed", "false where nothing is shared", self.sealed)
         require(self.windows >= 2, "Edge.windows", ">= 2, so that what trains hears from edges", self.windows)
         require(self.readout >= 1, "Edge.readout", ">= 1", self.readout)
         require(0 <= self.dropout < 1, "Edge.dropout", "in [0, 1)", self.dropout)
@@ -105,6 +111,29 @@ class EdgeHalos(abilities.HaloTask[EdgeShard, EdgeData], NamingTask[EdgeShard, E
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
         return self._set_up.halos(statistics)
+
+    @property
+    def seals(self) -> bool:
+        """Whether rows are sealed."""
+        return self.sealed
+
+    @property
+    def handed_on(self) -> tuple[str, ...]:
+        """Degrees and features of copies, and histories."""
+        return tuple(name for each in self._exchanges for name in each.handed_on)
+
+    def sent_places(self, client: int, statistics: Arrays) -> Mapping[str, Indices]:
+        """Own copies; whom histories are for."""
+        return {name: place for x in self._exchanges for name, place in x.sent_places(client, statistics).items()}
+
+    def received_places(self, client: int, shard: EdgeShard, shared: Arrays) -> Mapping[str, Indices]:
+        """Copies elsewhere; who tells histories."""
+        copies = self._set_up.received_places(self.halo_of(shard), shared) if self._connected else {}
+        return {**copies, **(self._history.received_places(client, shared) if self.share_history else {})}
+
+    def halo_of(self, shard: EdgeShard) -> Halo:
+        """Return the addresses of copies elsewhere."""
+        return halo_of(self._seen(shard).graph)
 
     @property
     def copies(self) -> int:
@@ -197,7 +226,7 @@ class EdgeHalos(abilities.HaloTask[EdgeShard, EdgeData], NamingTask[EdgeShard, E
 
     @property
     def _history(self) -> ToldHistory:
-        return ToldHistory(self.edge_features)
+        return ToldHistory(self.edge_features, self.sealed)
 
     @property
     def _connected(self) -> bool:
@@ -205,7 +234,8 @@ class EdgeHalos(abilities.HaloTask[EdgeShard, EdgeData], NamingTask[EdgeShard, E
 
     @property
     def _set_up(self) -> HaloSetup:
-        return HaloSetup(FeatureCoding(self.features + COUNTS, self.sparse), self.share_features, self.edge_weights)
+        coding = FeatureCoding(self.features + COUNTS, self.sparse)
+        return HaloSetup(coding, self.share_features, self.edge_weights, self.sealed)
 
     def _seen(self, shard: EdgeShard) -> Unrolled:
         """Copies of the nodes that take part, their features as the model reads them."""

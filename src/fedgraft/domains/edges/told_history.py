@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.values import Indices
 from fedgraft.domains.edges.history import NODE_PARTS, before_at
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.notes import LOG
@@ -24,9 +25,10 @@ CLIENTS, COUNTS, ROWS = "history_clients", "history_counts", "history"
 
 @dataclass(frozen=True)
 class ToldHistory:
-    """The exchange, of edges that carry so many columns."""
+    """The exchange, of edges that carry so many columns; where it is `sealed` the server cannot read histories."""
 
     edge_width: int
+    sealed: bool = False
 
     @property
     def width(self) -> int:
@@ -85,15 +87,32 @@ class ToldHistory:
             for other, first, last in zip(each[CLIENTS].tolist(), bounds, bounds[1:], strict=False):
                 if other in told:
                     told[other].append((client, each[ROWS][first:last]))
-        nothing = np.zeros((0, self.width), np.float32)
         return {
             client: {
                 CLIENTS: np.array([by for by, _ in parts], np.uint32),
                 COUNTS: np.array([len(rows) for _, rows in parts], np.uint32),
-                ROWS: np.concatenate([nothing, *(rows for _, rows in parts)]),
+                ROWS: np.concatenate([statistics[client][ROWS][:0], *(rows for _, rows in parts)]),
             }
             for client, parts in told.items()
         }
+
+    @property
+    def handed_on(self) -> tuple[str, ...]:
+        """Names of the arrays that the server only hands on, if they are sealed."""
+        return (ROWS,) if self.sealed else ()
+
+    def sent_places(self, client: int, statistics: Arrays) -> dict[str, Indices]:
+        """{array: who tells whom of which row, int64 [rows, 3]}, of what a client publishes."""
+        return {ROWS: _places(client, *_told(statistics))} if self.sealed else {}
+
+    def received_places(self, client: int, shared: Arrays) -> dict[str, Indices]:
+        """Return the same of what a client got back. Raises `WireError` for misfits."""
+        if not self.sealed:
+            return {}
+        clients, counts = _told(shared)
+        if len(clients) != len(counts) or counts.sum() != len(shared[ROWS]):
+            raise WireError(f"{len(shared[ROWS])} sealed histories where {counts.sum()} are meant")
+        return {ROWS: _places(client, clients, counts)[:, [1, 0, 2]]}
 
     def received(self, shard: EdgeShard, shared: Arrays) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """What was told of targets elsewhere: float32 [examples, width], zeros of others, and [halo, width] in the end.
@@ -121,3 +140,14 @@ class ToldHistory:
                 continue
             edges[outside[mine]], nodes[theirs] = rows[: len(mine)], rows[len(mine) :]
         return edges, nodes
+
+
+def _told(arrays: Arrays) -> tuple[Indices, Indices]:
+    """Other clients, int64 [others], and how many rows are told to or by each."""
+    return arrays[CLIENTS].astype(np.int64), arrays[COUNTS].astype(np.int64)
+
+
+def _places(client: int, others: Indices, counts: Indices) -> Indices:
+    """A client, each other one, and the number of each row between the two, int64 [rows, 3]."""
+    number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.stack([np.full(len(number), client), np.repeat(others, counts), number], axis=1)

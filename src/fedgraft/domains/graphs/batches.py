@@ -1,6 +1,7 @@
 """Batches of small graphs: many graphs side by side, one row per colour, put together from a client's own.
 
-For a whole network, of which nobody knows what it tells apart, every node is a colour of its own.
+For a whole network, of which nobody knows what it tells apart, every node is a colour of its own. Where edges carry
+something, one colour may have several kinds of edges from another; each kind is there once, with how often.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.graphs.weisfeiler_lehman import Colours, refine
-from fedgraft.nn.propagate import Block, Sparse
+from fedgraft.domains.graphs.weisfeiler_lehman import Colours, hashes_of, refine
+from fedgraft.nn.propagate import SMALL, Block, EdgeValues, Sparse
 from fedgraft.nn.sparse import ranges
 from fedgraft.nn.whole_networks import Subgraph
 
@@ -77,7 +79,7 @@ class Collator:
 
     The network has at least one layer; None stands for a whole network, which is one. `degrees` says whether what a
     node sends depends on its degree. `structure` is float32 [nodes, s], features of the nodes' places, and `subtrees`
-    float32 [graphs, buckets], the graphs' counts of subtrees; or none.
+    float32 [graphs, buckets], the graphs' counts of subtrees; or none. The shard's edges carry what the network reads.
     """
 
     def __init__(
@@ -100,10 +102,15 @@ class Collator:
         graph = np.tile(np.repeat(np.arange(shard.graphs), shard.sizes), len(levels))
         self._counts = _Table.of(graph, of.ravel(), (shard.graphs, len(example)))
         pairs = [_received(shard, before, after.example) for before, after in zip(of, levels[1:], strict=False)]
-        rows = np.concatenate([first + row for first, (row, _) in zip(self._first[1:], pairs, strict=False)])
-        self._received = _Table.of(rows, np.concatenate([column for _, column in pairs]), (len(example), len(example)))
+        rows = np.concatenate([first + row for first, (row, _, _) in zip(self._first[1:], pairs, strict=False)])
+        columns = np.concatenate([column for _, column, _ in pairs])
+        self._sent = None
+        if shard.edge_rows is not None:
+            self._sent, columns = _Sent.of(shard.edge_rows, columns, np.concatenate([edge for _, _, edge in pairs]))
+        width = len(example) if self._sent is None else len(self._sent.sender)
+        self._received = _Table.of(rows, columns, (len(example), width))
         self._before = np.concatenate([of[max(0, k - 1)][level.example] for k, level in enumerate(levels)])
-        self._degree = shard.degree.astype(np.float32)[example]
+        self._degree = shard.weighted_degree[example]
         self._kind = np.where(shard.kind < 0, shard.kinds, shard.kind).astype(np.int64)[levels[0].example]
         self._attributes, self._structure = shard.attributes[levels[0].example], structure[levels[0].example]
         self._subtrees = None if subtrees is None else _Table.of_matrix(subtrees)
@@ -143,21 +150,28 @@ class Collator:
 
     def _blocks(self, present: Indices, ends: Sequence[int], graphs: Indices) -> Iterator[Block]:
         """Between one level's colours in a batch of graphs and the next one's."""
-        receiver, sender, count = self._received.take(present)
+        receiver, entry, count = self._received.take(present)
+        sender, told = (entry, None) if self._sent is None else self._sent.of_entries(entry)
+        if told is not None and told.weight is not None:
+            count = count * told.weight
         sender, place = self._number[sender], self._number[self._before[present]]
         degree = torch.from_numpy(self._degree[present])
         entries = np.searchsorted(receiver, ends).tolist()
         for level in range(1, len(ends) - 1):
             (start, first, last), here = ends[level - 1 : level + 2], slice(*entries[level : level + 2])
             shape = last - first, first - start
-            matrix = Sparse(receiver[here] - first, sender[here] - start, count[here], shape)
             own = torch.from_numpy(place[first:last] - start)
+            edges = None if told is None else _values_of(told.take(np.arange(here.start, here.stop)))
+            small = SMALL if edges is None else 0  # where two colours have several entries, which are not to be one
+            matrix = Sparse(receiver[here] - first, sender[here] - start, count[here], shape, small=small)
             if self._graph is None:
-                yield Block(matrix, own, degree[first:last], degree[start:first])
+                yield Block(matrix, own, degree[first:last], degree[start:first], edges)
             else:
                 of, asked = self._graph[present[start:first]], torch.from_numpy(graphs)
                 yield Subgraph(
-                    matrix, own, degree[first:last], degree[start:first], graph=torch.from_numpy(of), graphs=asked
+                    *(matrix, own, degree[first:last], degree[start:first], edges),
+                    graph=torch.from_numpy(of),
+                    graphs=asked,
                 )
 
 
@@ -186,10 +200,38 @@ class _Table(NamedTuple):
         return np.repeat(np.arange(len(rows)), lengths), self.columns[places], self.values[places]
 
 
-def _received(shard: GraphShard, before: Indices, example: Indices) -> tuple[Indices, Indices]:
-    """For each neighbour of each colour's example: the colour, and the neighbour's colour one layer before."""
+class _Sent(NamedTuple):
+    """What colours send along edges that carry something, each with its `sender`, int64 [sent], and kind of edge.
+
+    `kind` is int64 [sent], a row of `rows`.
+    """
+
+    sender: Indices
+    kind: Indices
+    rows: EdgeRows
+
+    @classmethod
+    def of(cls, rows: EdgeRows, sender: Indices, edge: Indices) -> tuple["_Sent", Indices]:
+        """Return what is sent, and which of it each edge brings, int64 [edges], by its sender and its number."""
+        _, first, kind = np.unique(hashes_of(rows), return_index=True, return_inverse=True)
+        sent, which = np.unique(sender * len(first) + kind[edge], return_inverse=True)
+        return cls(*np.divmod(sent, max(1, len(first))), rows.take(first)), which
+
+    def of_entries(self, sent: Indices) -> tuple[Indices, EdgeRows]:
+        """Return senders, and what their edges carry, of some of it."""
+        return self.sender[sent], self.rows.take(self.kind[sent])
+
+
+def _values_of(rows: EdgeRows) -> EdgeValues:
+    """Return what edges carry as a layer reads it."""
+    weight = None if rows.weight is None else torch.from_numpy(rows.weight)
+    return EdgeValues(torch.from_numpy(rows.values), torch.from_numpy(rows.along), weight)
+
+
+def _received(shard: GraphShard, before: Indices, example: Indices) -> tuple[Indices, Indices, Indices]:
+    """For each neighbour of each colour's example: the colour, the neighbour's colour one layer before, the edge."""
     number = np.full(len(before), -1)
     number[example] = np.arange(len(example))
     receiver, sender = shard.edges
-    known = number[receiver] >= 0
-    return number[receiver[known]], before[sender[known]]
+    known = np.flatnonzero(number[receiver] >= 0)
+    return number[receiver[known]], before[sender[known]], known

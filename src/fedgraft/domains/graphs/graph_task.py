@@ -10,14 +10,24 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.plain import PlainEncoder, PlainModel
-from fedgraft.contracts.task_abilities import PartsTask, PooledTask, PredictingTask, SurveyedTask, VariantTask
+from fedgraft.contracts.task_abilities import (
+    FittedTask,
+    PartsTask,
+    PooledTask,
+    PredictingTask,
+    SurveyedTask,
+    VariantTask,
+)
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
+from fedgraft.domains.edge_data.edge_notes import carried_by, unread
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Batch, Collator
-from fedgraft.domains.graphs.model import INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
+from fedgraft.domains.graphs.model import HIDDEN, INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
 from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
 from fedgraft.domains.graphs.structural_encodings import places
@@ -25,7 +35,8 @@ from fedgraft.domains.graphs.subtree_counts import subtree_counts
 from fedgraft.domains.graphs.tables import split_graphs
 from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.errors import require, require_one_of
+from fedgraft.domains.notes import tell
+from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -62,6 +73,7 @@ class GraphData:
 
 @dataclass(frozen=True)
 class GraphTask(
+    FittedTask[GraphShard, GraphData],
     LabelledTask[GraphShard, GraphData],
     PartsTask[GraphShard, GraphData],
     PooledTask[GraphShard, GraphData],
@@ -86,6 +98,8 @@ class GraphTask(
     wl_scale: float = 5.0
     wl_into: str = "answer"
     wl_shared: bool = False
+    edge_features: int = 0
+    edge_weights: bool = False
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -93,6 +107,7 @@ class GraphTask(
         require(0 <= self.dropout < 1, f"{name}.dropout", "in [0, 1)", self.dropout)
         require(self.walks >= 1, f"{name}.walks", ">= 1", self.walks)
         require(self.degrees >= 1, f"{name}.degrees", ">= 1", self.degrees)
+        require(self.edge_features >= 0, f"{name}.edge_features", ">= 0", self.edge_features)
         require(self.wl >= 0, f"{name}.wl", ">= 0", self.wl)
         require(self.wl_width >= 1, f"{name}.wl_width", ">= 1", self.wl_width)
         require(self.wl_scale > 0, f"{name}.wl_scale", "> 0", self.wl_scale)
@@ -106,6 +121,16 @@ class GraphTask(
         widths = self.encoder.widths
         needed = "one width for all layers, which tasks about graphs need"
         require(len(set(widths)) == 1, "model.hidden", needed, list(widths))
+
+    def fitted(self, shards: Sequence[GraphShard]) -> Self:
+        """With what edges of the data carry, and a note on what of it the model does not read."""
+        known = carried_by(shards[0].edge_rows)
+        for name in ("edge_features", "edge_weights"):
+            if (option := getattr(self, name)) not in (0, value := known.get(name, type(option)())):
+                raise InputError(f"task.{name} = {option}, but the data have {value}.")
+        if known and not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
+            tell(unread(self.encoder, self._inputs, shards[0].edge_rows))
+        return replace(self, **known)
 
     @property
     def offers(self) -> frozenset[str]:
@@ -146,7 +171,8 @@ class GraphTask(
         require(not self.structure, "task.structure", f"false {wanted}", self.structure)
         require(not self.wl, "task.wl", f"0 {wanted}", self.wl)
         places = (self.walks, self.degrees) if self.places else None
-        return plain_graphs(cast(GraphModel, model), self.encoder, shard, places, unit)
+        edges = ReadEdges.of(self.encoder, self._inputs, self.edge_features, self.edge_weights, averages=False)
+        return plain_graphs(cast(GraphModel, model), self.encoder, shard, places, edges, unit)
 
     def examples(self, data: GraphData) -> int:
         """Return how many training graphs the client has."""
@@ -170,7 +196,8 @@ class GraphTask(
         own = variant if isinstance(variant, Variant) else Variant(1, 0, 2)
         normalise, buckets = self.normalise == "batch", self.wl_width * (self.wl > 0)
         subtrees = buckets, self.wl_into, self.wl_scale
-        return GraphModel(self.encoder, own, places, normalise, self.dropout, g, *subtrees, self.labels)
+        edges = self.edge_features
+        return GraphModel(self.encoder, own, places, normalise, self.dropout, g, *subtrees, self.labels, edges)
 
     def together(self, models: Sequence[nn.Module]) -> nn.Module:
         """Return one model that answers as several: the mean of their probabilities or numbers."""
@@ -209,7 +236,7 @@ class GraphTask(
 
     def tables_of(self, questions: Any) -> dict[str, pd.DataFrame]:
         """PyG `Data` objects as tables of graphs, nodes and edges."""
-        return pyg_objects.tables_of(questions, "questions")
+        return pyg_objects.tables_of(questions, "questions", carried=bool(self.edge_features or self.edge_weights))
 
     def questions(self, shards: Sequence[GraphShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Graphs in tables as the data set `graphs` has them, without labels; a column "client" says whose they are.
@@ -219,9 +246,11 @@ class GraphTask(
         return split_graphs(shards, tables)
 
     def vocabulary(self, shard: GraphShard) -> Sequence[str]:
-        """Kinds of nodes, their attributes, classes."""
+        """Kinds of nodes, their attributes, classes; what edges carry, where they do."""
         parts = (shard.kind_names, shard.attribute_names, shard.classes)
-        return [str(shard.kinds), str(shard.attributes.shape[1]), *(name for part in parts for name in ("", *part))]
+        words = [str(shard.kinds), str(shard.attributes.shape[1]), *(name for part in parts for name in ("", *part))]
+        edges = [f"{name} = {value}" for name, value in carried_by(shard.edge_rows).items()]
+        return [*words, *(["", *edges, *shard.edge_names] if edges else [])]
 
     def outputs_of(self, model: nn.Module, asked: GraphShard) -> Tensor:
         """Return what the model makes of each graph that is asked for, float32 [graphs, outputs], on the CPU."""
@@ -234,6 +263,7 @@ class GraphTask(
         """With nodes' places if the model looks at them."""
         encodings = places(shard, self.walks, self.degrees) if self.places or self.structure else None
         subtrees = subtree_counts(shard, self.wl, self.wl_width, self.wl_root) if self.wl else None
+        shard = replace(shard, edge_rows=self._as_read(shard.edge_rows), edge_names=())
         if self.places:
             shard = replace(shard, attributes=np.concatenate([shard.attributes, encodings], 1), attribute_names=())
         if isinstance(self.encoder, NetworkEncoder):
@@ -241,6 +271,26 @@ class GraphTask(
         if self.structure:
             return Collator(shard, self.encoder.depth, True, encodings, subtrees)
         return Collator(shard, self.encoder.depth, self.encoder.by_degree, subtrees=subtrees)
+
+    @property
+    def _inputs(self) -> int:
+        """Width of nodes' states before the encoder."""
+        return (self.encoder.inputs or HIDDEN) if isinstance(self.encoder, NetworkEncoder) else self.encoder.width
+
+    def _as_read(self, rows: EdgeRows | None) -> EdgeRows | None:
+        """Return what the encoder reads of what edges carry: what it does not would only make more colours."""
+        if rows is None:
+            return None
+        read = self.encoder.reads(self._inputs, rows.width)
+        directed = isinstance(self.encoder, EdgeLayeredEncoder) and self.encoder.reads_direction
+        read_rows = replace(
+            rows,
+            values=rows.values if "columns" in read else rows.values[:, :0],
+            along=rows.along if directed else np.ones_like(rows.along),
+            weight=rows.weight if "weights" in read else None,
+        )
+        nothing = not read_rows.width and read_rows.weight is None and read_rows.along.all()
+        return None if nothing else read_rows
 
     def _batches(self, collator: Collator, graphs: Indices) -> list[Batch]:
         """Consecutive batches of at most so many nodes, or of one graph."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.domains.graphs.batches import Batch
 from fedgraft.domains.graphs.weighted_batch_norm import SharedNorm
@@ -49,6 +49,7 @@ class GraphModel(nn.Module):
         into: where they go, one of `INTO`.
         loud: factor of the counts, > 0: the larger, the faster their part learns and the less its weights decay.
         labels: what is told of a graph; of several heads that answer, what they answer as one.
+        edge_width: how many numbers an edge carries.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class GraphModel(nn.Module):
         into: str = "answer",
         loud: float = 1.0,
         labels: Labels = CLASSES,
+        edge_width: int = 0,
     ) -> None:
         super().__init__()
         self.labels = labels
@@ -71,10 +73,10 @@ class GraphModel(nn.Module):
         both = 2 * width if places else width
         if isinstance(encoder, NetworkEncoder):
             taken = encoder.inputs or HIDDEN
-            network = encoder.network(taken, g)
+            network = encoder.network(taken, g, edge_width)
             self.convolutions, read = nn.ModuleList([network]), network.width
         else:
-            self.convolutions = nn.ModuleList(encoder.convolution(both, width, g) for _ in range(depth))
+            self.convolutions = nn.ModuleList(_convolution(encoder, both, width, edge_width, g) for _ in range(depth))
             taken, read = width, (depth + 1) * width + (both - width)
         self.structure = Structure(places, width, depth, g) if places else None
         self.inputs = Inputs(variant.kinds, variant.attributes, taken, g)
@@ -134,6 +136,13 @@ class GraphModel(nn.Module):
         if place is not None:
             pooled.append(counts @ place)
         return torch.cat(pooled, 1)
+
+
+def _convolution(encoder: LayeredEncoder, inputs: int, outputs: int, edge_width: int, g: torch.Generator) -> nn.Module:
+    """Draw a convolution, which reads what edges carry if the encoder can."""
+    if isinstance(encoder, EdgeLayeredEncoder):
+        return encoder.edge_convolution(inputs, outputs, edge_width, g)
+    return encoder.convolution(inputs, outputs, g)
 
 
 def width_of(encoder: LayeredEncoder | NetworkEncoder) -> int:

@@ -6,10 +6,11 @@ import torch
 
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Unit
-from fedgraft.contracts.plain import PlainEncoder, PlainModel, Tensors
+from fedgraft.contracts.plain import USAGE, PlainEncoder, PlainModel, Tensors
+from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.graphs.model import GraphModel
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.plain_source import called, listed, source_of
+from fedgraft.domains.plain_source import call_of, called, listed, source_of
 from fedgraft.nn.whole_networks import WholeNetwork
 
 _USAGE: Final = """from model import load
@@ -36,19 +37,21 @@ def plain_graphs(
     encoder: PlainEncoder | NetworkEncoder,
     shard: GraphShard,
     places: tuple[int, int] | None,
+    edges: ReadEdges,
     unit: Unit | None = None,
 ) -> PlainModel:
     """Return the model of a client, whose shard tells its kinds, attributes and classes; of numbers with their unit.
 
     `places` are the longest walk and the largest degree that nodes' places are told by; None where the model sees none.
+    `edges` is what it reads of edges.
     """
     width, taken, read = model.head.inner.out_features, model.inputs.kind.shape[1], model.head.inner.in_features
     kinds, attributes, classes = shard.kinds, shard.attributes.shape[1], model.head.outer.out_features
     layers = None if isinstance(encoder, NetworkEncoder) else encoder
     if isinstance(encoder, NetworkEncoder):
-        imports, middle, forward = _network(model, encoder)
+        imports, middle, forward = _network(model, encoder, edges)
     else:
-        imports, (middle, forward) = [], _stack(model, encoder)
+        imports, (middle, forward) = [], _stack(model, encoder, edges)
     made = [
         f"self.inputs = nn.Linear({kinds + attributes + sum(places or ())}, {taken})",
         *middle,
@@ -63,36 +66,38 @@ def plain_graphs(
     told = "logits" if unit is None else "numbers"
     says = f"From nodes [nodes, {kinds + attributes}], edges and their graphs to {told} [graphs, {classes}]."
     helpers = _PLACES.format(walks=places[0], degrees=places[1]) if places else ""
-    arguments, pool = "self, x, edge_index, batch=None", ["global_add_pool"]
+    arguments, pool = edges.arguments("batch=None"), ["global_add_pool"]
     source = source_of(layers, shard.classes, says, made, arguments, forward, pool, helpers, imports)
-    arrays = _arrays(model, encoder)
+    arrays, inputs = _arrays(model, encoder), _inputs(shard, edges)
     if unit is None:
-        return PlainModel(source, arrays, _inputs(shard))
+        return PlainModel(source, arrays, inputs, edges.usage(USAGE))
     weight, bias = arrays["head.2.weight"] * float(unit.spread), arrays["head.2.bias"] * float(unit.spread)
     arrays = {**arrays, "head.2.weight": weight, "head.2.bias": bias + float(unit.mean)}
-    return PlainModel(source, arrays, _inputs(shard), _USAGE, "a number for each graph, in the unit of the labels")
+    told = "a number for each graph, in the unit of the labels"
+    return PlainModel(source, arrays, inputs, edges.usage(_USAGE), told)
 
 
-def _stack(model: GraphModel, encoder: PlainEncoder) -> tuple[list[str], list[str]]:
+def _stack(model: GraphModel, encoder: PlainEncoder, edges: ReadEdges) -> tuple[list[str], list[str]]:
     """Return lines that make convolutions and normalisations, and those that read graphs off behind each."""
     depth, width = len(model.convolutions), model.head.inner.out_features
     norm = f"BatchNorm1d({width})" if model.norms else "Identity()"
-    made = [listed(encoder, [width] * (depth + 1)), f"self.norms = nn.ModuleList([nn.{norm} for _ in range({depth})])"]
+    convolutions = listed(encoder, [width] * (depth + 1), edges.columns)
+    made = [convolutions, f"self.norms = nn.ModuleList([nn.{norm} for _ in range({depth})])"]
     return made, [
         "read = [global_add_pool(x, batch)]",
         "for conv, norm in zip(self.convs, self.norms):",
-        f"    x = torch.relu(norm({encoder.call}))",
+        f"    x = torch.relu(norm({call_of(encoder, edges.columns, edges.weighted)}))",
         "    read.append(global_add_pool(x, batch))",
         "return self.head(torch.cat(read, 1))",
     ]
 
 
-def _network(model: GraphModel, encoder: NetworkEncoder) -> tuple[list[str], list[str], list[str]]:
+def _network(model: GraphModel, encoder: NetworkEncoder, edges: ReadEdges) -> tuple[list[str], list[str], list[str]]:
     """Return lines that import and make a whole network, and those that read graphs off what it gives."""
     network = model.convolutions[0]
     assert isinstance(network, WholeNetwork), "of a NetworkEncoder"
     line, maker = encoder.source(model.inputs.kind.shape[1])
-    call = called(network, "batch")
+    call = called(network, "batch", edges.columns, edges.weighted)
     read = call if network.pools else f"global_add_pool({call}, batch)"
     return [line], [f"self.network = {maker}"], [f"return self.head({read})"]
 
@@ -117,13 +122,14 @@ def _arrays(model: GraphModel, encoder: PlainEncoder | NetworkEncoder) -> Tensor
     return arrays
 
 
-def _inputs(shard: GraphShard) -> str:
+def _inputs(shard: GraphShard, edges: ReadEdges) -> str:
     kinds = "".join(f"  - {number}: {name}\n" for number, name in enumerate(shard.kind_names))
+    columns = "".join(f"  - {number}: {name}\n" for number, name in enumerate(shard.edge_names[: edges.columns]))
     kind = "their degrees" if shard.degrees else "their kinds; a row of zeros for none"
     first = f"- `x`: float32 [nodes, {shard.kinds + shard.attributes.shape[1]}]: one-hot columns of {kind}"
     more = f", then attributes: {', '.join(shard.attribute_names) or 'as in the training data'}"
     return (
         f"{first}{more if shard.attributes.shape[1] else ''}.\n{kinds}- `edge_index`: int64 [2, edges], source over "
         "target; an undirected edge both ways, no loops, none twice.\n- `batch`: int64 [nodes], the graph of each "
-        "node; None = one graph.\n"
+        f"node; None = one graph.\n{edges.told}{columns}"
     )

@@ -1,7 +1,8 @@
 """Sets of labelled graphs: the values every graph data set hands over, and the rules they share.
 
 Rules, the same for every source:
-    Edges     undirected: each is stored both ways; loops and repeats go, with a note. A graph may have no edge.
+    Edges     undirected: each is stored both ways; loops and repeats go, with a note. A graph may have no edge. Edges
+              that carry something may repeat, and have a direction: each is stored at both of its ends.
     Features  a node has a kind (a one-hot column, kept as its number), attributes, both, or neither. Where a set has
               neither, a node's kind is its degree. That a node or a degree occurs is no label: what kinds there are
               comes from all of a set's graphs.
@@ -12,13 +13,14 @@ Rules, the same for every source:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.examples import Examples, check_ends
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges, taken
+from fedgraft.domains.examples import LATER, Examples, check_ends
 from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.errors import InputError, require
@@ -45,7 +47,8 @@ class GraphShard(Examples):
         name: the client's name.
         sizes: int64 [graphs], nodes of each graph; a graph's nodes are contiguous.
         edges: int32 [2, edges], receiver over sender, node numbers within the shard; every edge both ways, no loops, no
-            repeats, ascending by receiver, then sender: a graph's part of it is a slice, and a CSR but for the counts.
+            repeats unless they carry something, ascending by receiver, then sender: a graph's part of it is a slice,
+            and a CSR but for the counts.
         kind: int32 [nodes], the one-hot column of each node; -1 = none.
         kinds: how many one-hot columns there are; 0 = none.
         attributes: float32 [nodes, a], unscaled.
@@ -56,6 +59,8 @@ class GraphShard(Examples):
         kind_names: one per kind, or none at all.
         attribute_names: one per attribute, or none at all.
         degrees: whether a node's kind is its degree, for want of anything else.
+        edge_rows: what edges carry, in their order; None where they carry nothing.
+        edge_names: one per column of edges, or none at all; "NAME=VALUE" is 1 where column NAME has that value.
     """
 
     name: str
@@ -71,6 +76,8 @@ class GraphShard(Examples):
     kind_names: tuple[str, ...] = ()
     attribute_names: tuple[str, ...] = ()
     degrees: bool = False
+    edge_rows: EdgeRows | None = field(default=None, metadata=LATER)
+    edge_names: tuple[str, ...] = field(default=(), metadata=LATER)
 
     def __post_init__(self) -> None:
         nodes, graphs = int(self.sizes.sum()), len(self.sizes)
@@ -86,9 +93,13 @@ class GraphShard(Examples):
         for key, names, count in (
             ("kind_names", self.kind_names, self.kinds),
             ("attribute_names", self.attribute_names, self.attributes.shape[1]),
+            ("edge_names", self.edge_names, 0 if self.edge_rows is None else self.edge_rows.width),
         ):
             sound = len(names) in (0, count)
             require(sound, f"GraphShard.{key} of {self.name}", f"{count} names, or none", len(names))
+        if (rows := self.edge_rows) is not None:
+            edges = self.edges.shape[1]
+            require(len(rows) == edges, f"GraphShard.edge_rows of {self.name}", f"of {edges} edges", len(rows))
 
     @property
     def graphs(self) -> int:
@@ -115,6 +126,12 @@ class GraphShard(Examples):
         """int64 [nodes]: how many neighbours; its running sum is the row pointer of a CSR whose columns are senders."""
         return np.bincount(self.edges[0], minlength=self.nodes).astype(np.int64)
 
+    @property
+    def weighted_degree(self) -> NDArray[np.float32]:
+        """float32 [nodes], the sum of the weights of these edges; their number where they have none."""
+        weight = None if self.edge_rows is None else self.edge_rows.weight
+        return np.bincount(self.edges[0], weight, minlength=self.nodes).astype(np.float32)
+
     def hashes(self) -> Hashes:
         """Return a hash of each graph's id, uint64 [graphs]."""
         return named(self.ids)
@@ -124,17 +141,18 @@ class GraphShard(Examples):
         sizes = self.sizes[graphs]
         old_starts, edge_starts = self.node_starts, self.edge_starts
         counts = edge_starts[graphs + 1] - edge_starts[graphs]
-        node = ranges(old_starts[graphs], sizes)
+        node, edge = ranges(old_starts[graphs], sizes), ranges(edge_starts[graphs], counts)
         moved = (np.cumsum(sizes) - sizes - old_starts[graphs]).astype(np.int32)
         return replace(
             self,
             sizes=sizes,
-            edges=self.edges[:, ranges(edge_starts[graphs], counts)] + np.repeat(moved, counts),
+            edges=self.edges[:, edge] + np.repeat(moved, counts),
             kind=self.kind[node],
             attributes=self.attributes[node],
             label=self.label[graphs],
             split=self.split[graphs],
             ids=self.ids[graphs],
+            edge_rows=taken(self.edge_rows, edge),
         )
 
 
@@ -146,15 +164,7 @@ def tidy_edges(ends: Indices, sizes: Indices, where: str, base: int = 0) -> tupl
     node by the number `base`.
     """
     nodes = int(sizes.sum())
-    check_ends(ends, nodes, where, base)
-    graph = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-    across = graph[ends[0]] != graph[ends[1]]
-    if across.any():
-        row = int(across.argmax())
-        raise InputError(
-            f"{where} {row + 1}: nodes {ends[0, row] + base} and {ends[1, row] + base} belong to different graphs; "
-            f"an edge must stay inside one ({int(across.sum())} such edges)."
-        )
+    check_inside(ends, sizes, where, base)
     loops = ends[0] == ends[1]
     listed = (ends[0] * nodes + ends[1])[~loops]
     listed.sort()
@@ -167,6 +177,19 @@ def tidy_edges(ends: Indices, sizes: Indices, where: str, base: int = 0) -> tupl
     if not np.array_equal(listed, turned):
         receiver, sender = np.divmod(np.union1d(listed, turned), nodes)
     return np.stack([receiver.astype(np.int32), sender.astype(np.int32)]), notes
+
+
+def check_inside(ends: Indices, sizes: Indices, where: str, base: int = 0) -> None:
+    """Raise `InputError` for an edge to no node, or between two graphs; arguments as of `tidy_edges`."""
+    check_ends(ends, int(sizes.sum()), where, base)
+    graph = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    across = graph[ends[0]] != graph[ends[1]]
+    if across.any():
+        row = int(across.argmax())
+        raise InputError(
+            f"{where} {row + 1}: nodes {ends[0, row] + base} and {ends[1, row] + base} belong to different graphs; "
+            f"an edge must stay inside one ({int(across.sum())} such edges)."
+        )
 
 
 def with_degrees(shard: GraphShard, kinds: int | None = None) -> GraphShard:
@@ -291,6 +314,7 @@ def merge_shards(shards: Sequence[GraphShard]) -> GraphShard:
                 other.attribute_names or other.attributes.shape[1],
             ),
             ("classes", first.classes, other.classes),
+            ("columns of edges", first.edge_names, other.edge_names),
         ):
             if mine != its:
                 raise InputError(
@@ -308,6 +332,7 @@ def merge_shards(shards: Sequence[GraphShard]) -> GraphShard:
         label=np.concatenate([shard.label for shard in shards]),
         split=np.concatenate([shard.split for shard in shards]),
         ids=np.concatenate([shard.ids for shard in shards]),
+        edge_rows=stacked_edges([shard.edge_rows for shard in shards]),
     )
 
 

@@ -12,7 +12,16 @@ import pandas as pd
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS, Indices, Questions
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.graphs.shards import GraphShard, check_graphs, tidy_edges, with_degrees
+from fedgraft.domains.edge_data.edge_columns import (
+    EDGE_COLUMNS,
+    LEFT_OUT,
+    NO_COLUMNS,
+    EdgeReader,
+    StoredEdges,
+)
+from fedgraft.domains.graphs.asked_edges import AskedReader, asked_reader
+from fedgraft.domains.graphs.carried_edges import carried_edges
+from fedgraft.domains.graphs.shards import Edges, GraphShard, check_graphs, tidy_edges, with_degrees
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import classes_hint, is_known, numbers_hint
 from fedgraft.domains.notes import tell
@@ -34,14 +43,15 @@ GRAPHS = Table(
 NODES = Table(
     "nodes", (Column("graph"), Column("node"), Column("kind", needed=False), Column("attributes", "features"))
 )
-EDGES = Table("edges", (Column("graph"), Column("source"), Column("target")), may_be_empty=True)
-ASKED = tuple(Table(table.name, (*GRAPHS.columns, *NODES.columns, *EDGES.columns)) for table in (GRAPHS, NODES, EDGES))
+ENDS = (Column("graph"), Column("source"), Column("target"))
+EDGES = Table("edges", (*ENDS, *EDGE_COLUMNS), may_be_empty=True)
+ASKED = tuple(Table(table.name, (*GRAPHS.columns, *NODES.columns, *ENDS)) for table in (GRAPHS, NODES, EDGES))
 """Questions; columns are known whichever table they stand in."""
 
 
 def names_of() -> Names:
-    """Return the usual names of the columns of all three tables."""
-    return GRAPHS.names() | NODES.names() | EDGES.names()
+    """Return the usual names of the columns of all three tables, whose edges carry nothing."""
+    return GRAPHS.names() | NODES.names() | EDGES.names(**NO_COLUMNS)
 
 
 def read_graphs(
@@ -54,6 +64,7 @@ def read_graphs(
     unknown: Sequence[str] = (),
     by_ids: bool = True,
     known_classes: Sequence[str] = (),
+    carried: EdgeReader | None = None,
 ) -> Collection[GraphShard]:
     """Three tables as one collection; an attribute is nan at nodes of clients that do not have it.
 
@@ -63,7 +74,7 @@ def read_graphs(
     nodes, are then in the order of their ids, or of rows unless `by_ids`. If it needs none, labels, clients and splits
     are not read, and without that table the graphs are those that the nodes name, in that order. Errors call the tables
     by `owner`: "Graphs" for Graphs.nodes ... Labels are classes, all of them `known_classes` where these are said, or
-    numbers; graphs whose labels are `unknown` are left out.
+    numbers; graphs whose labels are `unknown` are left out. `carried` reads edges as `columns_of` attributes.
     """
     for table, roles in ((GRAPHS, None), (NODES, ("graph", "node")), (EDGES, None), (NODES, ("attributes",))):
         table.check(owner, names, roles)
@@ -82,8 +93,9 @@ def read_graphs(
     columns = None if columns_of is None else columns_of(nodes, _attribute_names(nodes)).take(order)
     attributes, attribute_names = _attributes(nodes) if columns is None else (np.zeros((len(nodes), 0), np.float32), ())
     kind, kind_names = _kinds(nodes)
-    edges = read(tables["edges"], EDGES, names, owner)
-    tidy, notes = tidy_edges(_ends(edges, ids, graphs.where, node_names, keys[order]), sizes, f"{owner}.edges, row")
+    edges = _edge_table(tables["edges"], names, owner, carried)
+    ends = _ends(edges, ids, graphs.where, node_names, keys[order])
+    tidy, stored, notes = _stored(edges, ends, sizes, carried, owner)
     whole = GraphShard(
         name=graphs.where,
         sizes=sizes,
@@ -99,7 +111,7 @@ def read_graphs(
         attribute_names=attribute_names,
     )
     told = (*nodes.notes, *notes, *edges.notes)
-    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, told, columns=columns)
+    collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, told, columns=columns, edges=stored)
     labels = are_numbers, unknown, known_classes
     return _arranged(_with_labels(collection, graphs, *labels), by_ids) if labelled else collection
 
@@ -109,6 +121,25 @@ def _graph_rows(tables: Mapping[str, Given], nodes: Rows, names: Names, owner: s
     if "graphs" in tables:
         return read(tables["graphs"], GRAPHS, names, owner, only=None if labelled else ("graph",))
     return nodes.take(np.sort(np.unique(nodes.read("graph")[0], return_index=True)[1]))
+
+
+def _edge_table(given: Given, names: Names, owner: str, carried: EdgeReader | None) -> Rows:
+    """Return the rows of edges, without those that a data set has left out of questions."""
+    if not (isinstance(carried, AskedReader) and carried.made):
+        return read(given, EDGES, names, owner)
+    rows = read(given, replace(EDGES, rest=True), names, owner)
+    return rows.take(np.flatnonzero(~rows.frame[LEFT_OUT].to_numpy(bool)))
+
+
+def _stored(
+    edges: Rows, ends: Indices, sizes: Indices, carried: EdgeReader | None, owner: str
+) -> tuple[Edges, StoredEdges | None, tuple[str, ...]]:
+    """(edges as a shard holds them, what they carry, notes) of rows with these ends, int64 [2, rows]."""
+    where = f"{owner}.edges, row"
+    if carried:
+        return carried_edges(ends, sizes, carried.read(edges, owner), carried, where)
+    tidy, notes = tidy_edges(ends, sizes, where)
+    return tidy, None, notes
 
 
 def _check_nodes(graphs: Rows, ids: Array, sizes: Indices, where: str) -> None:
@@ -125,11 +156,12 @@ def _arranged(collection: Collection[GraphShard], by_ids: bool) -> Collection[Gr
     kept = order[is_known(whole.label)[order]]
     lost = whole.graphs - len(kept)
     notes = (*collection.notes, *([f"{lost:,} graphs of unknown label left out."] if lost else []))
-    columns = collection.columns
+    columns, edges = collection.columns, collection.edges
     if (np.diff(kept) != 1).any() or lost:
-        nodes = ranges(whole.node_starts[kept], whole.sizes[kept])
+        nodes, starts = ranges(whole.node_starts[kept], whole.sizes[kept]), whole.edge_starts
+        edges = None if edges is None else edges.take(ranges(starts[kept], starts[kept + 1] - starts[kept]))
         whole, columns = whole.take(kept), None if columns is None else columns.take(nodes)
-    return replace(collection, whole=whole, client=collection.client[kept], notes=notes, columns=columns)
+    return replace(collection, whole=whole, client=collection.client[kept], notes=notes, columns=columns, edges=edges)
 
 
 def _with_labels(
@@ -160,7 +192,8 @@ def _with_labels(
     split = collection.whole.split if "split" not in graphs else graphs.read("split")
     whole = replace(collection.whole, label=label, classes=tuple(classes.tolist()), split=split)
     named, notes = tuple(clients.tolist()), (*graphs.notes, *collection.notes)
-    return Collection(whole, client, named, "split" in graphs, notes, columns=collection.columns)
+    kept = {"columns": collection.columns, "edges": collection.edges}
+    return Collection(whole, client, named, "split" in graphs, notes, **kept)
 
 
 def _kinds(nodes: Rows) -> tuple[Indices, Array]:
@@ -230,9 +263,13 @@ def read_queries(
     Kinds that it was not trained with count as none (-1), with a note; further columns are not read. The result has the
     name of the client's shard. A table "graphs" says the order. Without `names`, columns have the usual ones.
     """
-    names = {**(names or names_of()), "attributes": trained.attribute_names}
-    collection = read_graphs(tables, names, owner, labelled=False)
+    carried, reader = asked_reader(trained, tables["edges"], owner)
+    names = {**(names or names_of()), "attributes": trained.attribute_names, **carried}
+    collection = read_graphs(tables, names, owner, labelled=False, carried=reader)
     whole, notes = collection.whole, list(collection.notes)
+    if reader and (edges := collection.edges) is not None:
+        rows = edges.edge_rows(reader.make(edges.carried))
+        whole = replace(whole, edge_rows=rows, edge_names=trained.edge_names)
     where = f"{owner}.nodes" if isinstance(tables["nodes"], pd.DataFrame) else str(tables["nodes"])
     check_graphs(whole, where)
     if whole.attributes.shape[1] != trained.attributes.shape[1]:

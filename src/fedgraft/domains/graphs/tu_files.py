@@ -15,6 +15,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,15 @@ import numpy as np
 import torch
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.graphs.carried_edges import carried_edges
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, tidy_edges, with_degrees
+from fedgraft.domains.graphs.tu_blocks import read_blocks
 from fedgraft.domains.graphs.tu_sets import NUMBERED, SETS
 from fedgraft.domains.notes import LOG, tell
+from fedgraft.domains.tables.columns import Columns
 from fedgraft.errors import InputError, nearest, require
-from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array, Arrays
 
 ADDRESS = "https://www.chrsmrrs.com/graphkerneldatasets/{}.zip"
@@ -40,17 +45,24 @@ BLOCK = 1 << 18
 
 
 def read_set(
-    root: Path, name: str, attributes: str = "auto", number: int = 0, are_numbers: bool | None = None
+    root: Path,
+    name: str,
+    attributes: str = "auto",
+    number: int = 0,
+    are_numbers: bool | None = None,
+    edge_features: str = "",
 ) -> GraphShard:
     """A whole set, every graph of it for training, by its original name; what was left out goes to the log.
 
     The folder has NAME/raw/NAME_A.txt ... as PyG lays them out, or NAME/NAME_A.txt as the archives unpack. "auto" takes
     a node's attributes only where it has no label; "always" and "never" say it. Where labels `are_numbers` (None = as
     those of the sets `NUMBERED` are), `number` says which of a graph's is its label, from 0. Where neither labels nor
-    attributes are taken, a node's kind is its degree.
+    attributes are taken, a node's kind is its degree. `edge_features` says what edges carry, one of `EDGE_FEATURES`.
     """
     are_numbers = name in NUMBERED.values() if are_numbers is None else are_numbers
-    arrays = _kept(name, *_find(root, name, are_numbers))
+    read, files = _find(root, name, are_numbers)
+    files += _edge_files_of(files[0], name, edge_features)
+    arrays = _kept(name, read, files)
     tell(arrays["notes"].tolist(), f"{name}: ")
     taken = attributes == "always" or (attributes == "auto" and len(arrays["kind_names"]) == 0)
     values = arrays["attributes"] if taken else arrays["attributes"][:, :0]
@@ -75,11 +87,41 @@ def read_set(
         split=np.zeros(len(arrays["sizes"]), np.int8),
         ids=np.arange(1, len(arrays["sizes"]) + 1).astype(object),
         kind_names=tuple(arrays["kind_names"].tolist()),
-        attribute_names=tuple(f"attribute {column + 1}" for column in range(values.shape[1])),
+        attribute_names=_attribute_names(values),
     )
+    if edge_features:
+        rows, names = _edge_rows(arrays)
+        shard = replace(shard, edge_rows=rows, edge_names=names)
     check_graphs(shard)
     check_labels(shard)
     return shard if shard.kinds or (taken and values.shape[1]) else with_degrees(shard)
+
+
+def _attribute_names(values: Array) -> tuple[str, ...]:
+    return tuple(f"attribute {column + 1}" for column in range(values.shape[1]))
+
+
+def _edge_rows(arrays: Arrays) -> tuple[EdgeRows, tuple[str, ...]]:
+    """What edges carry, attributes and then, as in PyG, a column for each label; and the names of these."""
+    attributes, label, names = (arrays[key] for key in EDGE_ARRAYS)
+    values = [attributes, label[:, None] == np.arange(len(names))]
+    along, number = np.ones(len(label), bool), np.arange(len(label))
+    labels = tuple(f"label={each}" for each in names.tolist())
+    return EdgeRows(np.concatenate(values, 1, dtype=np.float32), along, number), (
+        *_attribute_names(attributes),
+        *labels,
+    )
+
+
+def _edge_files_of(edges: Path, name: str, asked: str) -> list[Path]:
+    """Return the files that say what edges carry, where these are asked for, beside that of the edges."""
+    wanted = EDGE_FEATURES[1:-1] if asked == "all" else (asked,) * bool(asked)
+    files = {part: edges.parent / f"{name}_edge_{part}.txt" for part in EDGE_FEATURES[1:-1]}
+    there = [part for part, path in files.items() if path.is_file()]
+    if lacking := [part for part in wanted if part not in there and (asked != "all" or not there)]:
+        has = f"the set's edges have {there[0]} alone" if there else "the set's edges carry nothing"
+        raise InputError(f"TU.edge_features = {asked!r}: no file {files[lacking[0]]}; {has}.")
+    return [files[part] for part in wanted if part in there]
 
 
 def sets_in(root: Path) -> list[str]:
@@ -133,15 +175,17 @@ def _hint(root: Path, name: str) -> str:
 def _kept(name: str, read: Callable[[list[Path], str], Arrays], files: list[Path]) -> Arrays:
     """The arrays of a set: those kept for files of these names, sizes and times, or read and then kept."""
     stats = [(str(path.resolve()), path.stat()) for path in files]
+    carried = any("_edge_" in path.name for path in files)
     key = "|".join([str(FORMAT), *(f"{path}:{stat.st_size}:{stat.st_mtime_ns}" for path, stat in stats)])
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     # One copy per place, so that a set that changed replaces its old copy.
     place = hashlib.blake2b(stats[0][0].encode(), digest_size=8).hexdigest()
-    store = home / "fedgraft" / "graphs" / f"{name}-{place}.npz"
+    store = home / "fedgraft" / "graphs" / f"{name}{'-edges' * carried}-{place}.npz"
     try:
         with store.open("rb") as file, np.load(file, allow_pickle=False) as kept:
             arrays = dict(kept)
-        if str(arrays.pop("key")) == key and not ARRAYS.symmetric_difference({*arrays} - {NUMBERS}):
+        wanted = ARRAYS.union(EDGE_ARRAYS * carried)
+        if str(arrays.pop("key")) == key and not wanted.symmetric_difference({*arrays} - {NUMBERS}):
             return arrays
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         pass  # never kept, or damaged: read it
@@ -166,6 +210,12 @@ NUMBERS = "numbers"
 ARRAYS = frozenset(("sizes", "degree", "sender", "kind", "kind_names", "attributes", "label", "classes", "notes"))
 """What is kept of a set, beside `NUMBERS` where it has some. An edge is its sender's number within the graph: two bytes
 where graphs are small."""
+EDGE_FEATURES = ("", "labels", "attributes", "all")
+"""What edges may carry: nothing, what one of two files says, or both."""
+EDGE_ARRAYS = ("edge_attributes", "edge_label", "edge_label_names")
+"""What is kept beside them of edges that carry something: float32 [edges, a]; int32 [edges]; the names of labels."""
+LAST = EdgeReader(lambda carried: np.asarray(carried.columns.numbers, np.float32), repeats="last")
+"""Of a line that is there twice the last counts."""
 
 
 def _arrays(
@@ -176,31 +226,51 @@ def _arrays(
     labels: Indices,
     node_labels: Indices | None,
     attributes: Array | None,
+    told: tuple[Array, Array] | None = None,
 ) -> Arrays:
-    edges, notes = tidy_edges(ends, sizes, where, base)
+    """What is kept; `told` are attributes and labels of edges, float64 [edges, any] and [edges, 0 or 1]."""
+    carried: Arrays = {}
+    if told is None:
+        edges, notes = tidy_edges(ends, sizes, where, base)
+    else:
+        every = np.concatenate(told, 1)
+        names = tuple(map(str, range(every.shape[1])))
+        rows = CarriedRows(Columns(names, every, {}), None, None, np.arange(len(every)))
+        edges, stored, notes = carried_edges(ends, sizes, rows, LAST, where, base)
+        values = np.asarray(stored.carried.columns.numbers)[stored.row]
+        label, label_names = _numbered(values[:, told[0].shape[1] :].astype(np.int64))
+        of_edges = values[:, : told[0].shape[1]].astype(np.float32), label.astype(np.int32), label_names
+        carried = dict(zip(EDGE_ARRAYS, of_edges, strict=True))
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
     local = edges[1] - starts[edges[1]]
     classes, label = np.unique(labels, return_inverse=True)
     nodes = int(sizes.sum())
-    kind, kind_names = np.full(nodes, -1), np.arange(0)
-    if node_labels is not None:
-        # As in PyG, a column for each number from the lowest to the highest, whether or not it occurs.
-        first, last = int(node_labels.min()), int(node_labels.max())
-        if last - first < MOST_KINDS:
-            kind_names, kind = np.arange(first, last + 1), node_labels - first
-        else:  # numbers that are no count: those alone that occur
-            kind_names, kind = np.unique(node_labels, return_inverse=True)
+    kind, kind_names = _numbered(np.zeros((nodes, 0), np.int64) if node_labels is None else node_labels[:, None])
     return {
+        **carried,
         "sizes": sizes,
         "degree": np.bincount(edges[0], minlength=nodes).astype(np.int32),
         "sender": local.astype(np.uint16 if sizes.max(initial=0) <= np.iinfo(np.uint16).max else np.int32),
         "kind": kind.astype(np.int32),
-        "kind_names": np.array([str(number) for number in kind_names], dtype=str),
+        "kind_names": kind_names,
         "attributes": np.zeros((nodes, 0), np.float32) if attributes is None else attributes.astype(np.float32),
         "label": label.astype(np.int64),
         "classes": classes.astype(str),
         "notes": np.array(notes, dtype=str),
     }
+
+
+def _numbered(labels: Indices) -> tuple[Indices, Array]:
+    """(a number for each row, int64 [rows], -1 without a label; names as text), of labels, int64 [rows, 0 or 1]."""
+    if not labels.size:
+        return np.full(len(labels), -1), np.array([], dtype=str)
+    # As in PyG, a column for each number from the lowest to the highest, whether or not it occurs.
+    first, last = int(labels.min()), int(labels.max())
+    if last - first < MOST_KINDS:
+        names, number = np.arange(first, last + 1), labels[:, 0] - first
+    else:  # numbers that are no count: those alone that occur
+        names, number = np.unique(labels[:, 0], return_inverse=True)
+    return number, np.array([str(name) for name in names], dtype=str)
 
 
 # --- one number per node, edge and graph: the layout of the collection ------------------------------------------------
@@ -230,8 +300,21 @@ def _read_raw(files: list[Path], name: str) -> Arrays:
         _check_nodes(paths["node_attributes"], len(attributes), paths["graph_indicator"], len(indicator))
         _check_finite(paths["node_attributes"], attributes)
     edges = _table(paths["A"], int, columns=2).T - 1
-    arrays = _arrays(sizes, edges, f"{paths['A']}, line", 1, labels, node_labels, attributes)
+    told = _of_edges(paths, edges.shape[1])
+    arrays = _arrays(sizes, edges, f"{paths['A']}, line", 1, labels, node_labels, attributes, told)
     return arrays if numbers is None else {**arrays, NUMBERS: numbers}
+
+
+def _of_edges(paths: dict[str, Path], edges: int) -> tuple[Array, Array] | None:
+    """Attributes and labels of so many edges, of the files that there are; None where there is neither."""
+    there = {part: paths[part] for part in ("edge_attributes", "edge_labels") if part in paths}
+    told: dict[str, Array] = {part: np.zeros((edges, 0)) for part in ("edge_attributes", "edge_labels")}
+    for part, path in there.items():
+        told[part] = _column(path)[:, None].astype(np.float64) if part == "edge_labels" else _table(path, float)
+        if len(told[part]) != edges:
+            raise InputError(f"{path}: {len(told[part])} lines for the {edges} edges of {paths['A']}.")
+        _check_finite(path, told[part])
+    return (told["edge_attributes"], told["edge_labels"]) if there else None
 
 
 def _check_finite(path: Path, attributes: Array) -> None:
@@ -294,50 +377,5 @@ def _damaged(path: Path, lines: list[str], before: int, number: type[int] | type
 
 
 def _read_blocks(files: list[Path], name: str) -> Arrays:
-    """The number of graphs; per graph a line "nodes label", then per node "tag neighbours neighbour neighbour ...".
-
-    Neighbours count from 0 within the graph; labels count from 0 where the collection's own count from 1.
-    """
-    path, member = files[0], f"{name}/{name}.txt"
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if member not in archive.namelist():
-                raise InputError(f"{path} holds no {member}; unpack it where it is.")
-            text = archive.read(member)
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError(f"{path} is damaged ({error}).") from error
-    try:
-        sizes, labels, ends = _blocks(text)
-    except (ValueError, IndexError) as error:
-        raise InputError(f"{path}: {member} is damaged ({error}).") from error
-    return _arrays(sizes, ends, f"{path}: edge", 0, labels + 1, None, None)
-
-
-def _blocks(text: bytes) -> tuple[Indices, Indices, Indices]:
-    """(nodes per graph, label per graph, edges [2, m]); ValueError or IndexError where the text is not as it should."""
-    rows = np.frombuffer(text, np.uint8)
-    space = rows <= ord(" ")
-    if not (space | ((rows >= ord("0")) & (rows <= ord("9")))).all():
-        raise ValueError("something in it is no whole number")
-    lines = np.concatenate([[0], np.flatnonzero(rows == ord("\n")) + 1])
-    firsts = ~space & np.concatenate([[True], space[:-1]])
-    per_line = np.add.reduceat(firsts, lines[lines < len(rows)], dtype=np.int64)
-    tokens = np.fromstring(text, np.int32, sep=" ")
-    at = np.cumsum(per_line) - per_line
-    graphs, header = int(tokens[0]), 1
-    headers = np.zeros(graphs, np.int64)
-    for graph in range(graphs):
-        headers[graph] = header
-        header += 1 + int(tokens[at[header]])
-    if header != len(per_line) or (per_line[headers] != 2).any():
-        raise ValueError(f"its {len(per_line)} lines are not the {header} of its {graphs} graphs")
-    sizes, labels = tokens[at[headers]].astype(np.int64), tokens[at[headers] + 1].astype(np.int64)
-    lines = np.delete(np.arange(1, len(per_line)), headers - 1)
-    degree = per_line[lines] - 2
-    if (degree < 0).any() or (tokens[at[lines] + 1] != degree).any():
-        raise ValueError("a node has not as many neighbours as its line says")
-    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    neighbour = tokens[ranges(at[lines] + 2, degree)]
-    if (neighbour >= np.repeat(np.repeat(sizes, sizes), degree)).any():
-        raise ValueError("a neighbour is outside its graph")
-    return sizes, labels, np.stack([np.repeat(np.arange(len(lines)), degree), neighbour + np.repeat(starts, degree)])
+    sizes, labels, ends = read_blocks(files[0], name)
+    return _arrays(sizes, ends, f"{files[0]}: edge", 0, labels + 1, None, None)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.graphs.shards import GraphShard
 
 Hashes = NDArray[np.uint64]
@@ -32,22 +33,36 @@ class Colours(NamedTuple):
 def refine(shard: GraphShard, features: NDArray[np.float32], layers: int, degrees: bool) -> list[Colours]:
     """Colours before the first layer, behind it, and so on: [layers + 1], each a refinement of the one before it.
 
-    Nodes differ at first by kind and by their rows of `features` [nodes, f], and if they need to by their degrees.
+    Nodes differ at first by kind and by their rows of `features` [nodes, f], and if they need to by their degrees; then
+    by what their edges carry, too.
     Colours are told apart by hashes of 64 bits: of half a million, two are taken for one with a chance below 1e-7.
     They are numbered by their hashes, so that their order does not depend on what else there is.
     """
     hashes = mixed(shard.kind.astype(np.int64).view(np.uint64))
     if degrees:
-        hashes = mixed(hashes + shard.degree.astype(np.uint64))
+        weighted = shard.edge_rows is not None and shard.edge_rows.weight is not None
+        degree = shard.weighted_degree.view(np.uint32) if weighted else shard.degree
+        hashes = mixed(hashes + degree.astype(np.uint64))
     for column in (features + np.float32(0)).T:  # which makes a zero of minus zero
         hashes = mixed(hashes + column.view(np.uint32))
-    steps = (np.unique(step, return_index=True, return_inverse=True) for step in refined(shard, hashes, layers))
+    told = None if shard.edge_rows is None else hashes_of(shard.edge_rows)
+    steps = (np.unique(step, return_index=True, return_inverse=True) for step in refined(shard, hashes, layers, told))
     return [Colours(of, example) for _, example, of in steps]
 
 
-def refined(shard: GraphShard, hashes: Hashes, layers: int) -> Iterator[Hashes]:
+def hashes_of(rows: EdgeRows) -> Hashes:
+    """Return a hash of what each edge carries, uint64 [edges]: columns, weight, direction."""
+    hashes = mixed(rows.along.astype(np.uint64))
+    columns = [*rows.values.T, *([] if rows.weight is None else [rows.weight])]
+    for column in columns:
+        hashes = mixed(hashes + (column + np.float32(0)).view(np.uint32))
+    return hashes
+
+
+def refined(shard: GraphShard, hashes: Hashes, layers: int, told: Hashes | None = None) -> Iterator[Hashes]:
     """Colours as hashes, uint64 [nodes]: the given ones, then those after 1 .. `layers` steps.
 
+    `told`, uint64 [edges], are hashes of what edges carry; None where that does not matter.
     They depend on a node's surroundings alone: equal ones have equal hashes in every graph, process and machine.
     """
     sender = shard.edges[1]
@@ -55,7 +70,9 @@ def refined(shard: GraphShard, hashes: Hashes, layers: int) -> Iterator[Hashes]:
     yield hashes
     for _ in range(layers):
         # Unsigned sums wrap around, and so do their differences.
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed(hashes * NEIGHBOUR)[sender], dtype=np.uint64)])
+        sent = mixed(hashes * NEIGHBOUR)[sender]
+        sent = sent if told is None else mixed(sent + told)
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(sent, dtype=np.uint64)])
         hashes = mixed(mixed(hashes * OWN) + sums[ends[1:]] - sums[ends[:-1]])
         yield hashes
 

@@ -105,7 +105,7 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
         if "class_names" in options:
             known["class_names"] = names
         if two and most.ndim == 1:
-            known["rare"] = names[_rarer(most)]
+            known["rare"] = getattr(self, "rare", "") or names[_rarer(most)]
         judged, notes = self.judged, list[str]()
         if not judged and two and (said := rare_said(names, least, most)):
             judged = "average_precision"

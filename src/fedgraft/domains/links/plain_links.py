@@ -6,8 +6,9 @@ from torch import Tensor
 
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import PlainEncoder, PlainModel
+from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.links.model import LIKENESS, LinkModel
-from fedgraft.domains.nodes.training.plain_inputs import ReadEdges, ReadFeatures
+from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.plain_source import call_of, called, listed, module_text
 from fedgraft.nn.whole_networks import WholeNetwork
 

@@ -245,7 +245,7 @@ class Rows(Located):
         return len(self.frame)
 
     def __contains__(self, role: str) -> bool:
-        return bool(self.names[role]) and self.names[role] in self.frame
+        return bool(self.names.get(role)) and self.names[role] in self.frame
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the columns that were read."""

@@ -92,10 +92,11 @@ class ScaledTables(FittedData[Shard]):
     def published(self, task: Any, seed: int) -> Sequence[Tree]:
         """Return the statistics of each client's columns, and of its classes."""
         collection, trees = self.collection, self._of_columns(seed)
-        if not trees or not self._tells_classes(task, collection.whole.classes):
+        classes = self.classes_in(collection)
+        if not trees or not self._tells_classes(task, classes):
             return [{**each, **self._alike(task, collection)} for each in trees]
         labels = self.labels_by_client(collection, seed)
-        parts = [self._of_classes(label, collection.whole.classes, split) for label, split in labels]
+        parts = [self._of_classes(label, classes, split) for label, split in labels]
         return [{**each, **self._alike(task, collection), **part} for each, part in zip(trees, parts, strict=True)]
 
     def _of_columns(self, seed: int) -> Sequence[dict[str, Tree]]:
@@ -133,6 +134,15 @@ class ScaledTables(FittedData[Shard]):
         """Return {one of `alike_options`: value} of what must be the same in all clients' tables; {} by default."""
         return {}
 
+    def classes_in(self, collection: Collection[Any]) -> tuple[str, ...]:
+        """Return the names of the classes of what was read; () for none."""
+        classes: tuple[str, ...] = collection.whole.classes
+        return classes
+
+    def labels_in(self, collection: Collection[Any], seed: int) -> tuple[Indices, Array]:
+        """Return the classes, int64 [examples], and the split of one client's examples."""
+        return collection.whole.label, collection.whole.split
+
     @abstractmethod
     def labels_by_client(self, collection: Collection[Any], seed: int) -> Sequence[tuple[Indices, Array]]:
         """Return the classes, int64 [examples], and the split of each client's examples."""
@@ -147,11 +157,11 @@ class ScaledTables(FittedData[Shard]):
     def published_by(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Tree:
         """Return the statistics of one client's columns, and of its classes."""
         collection = self.collection_at(task, tables, purpose)
-        whole = collection.whole
-        tree = {**self._of_own(collection), **self._alike(task, collection)}
-        if not self._tells_classes(task, whole.classes):
+        tree, classes = {**self._of_own(collection), **self._alike(task, collection)}, self.classes_in(collection)
+        if not self._tells_classes(task, classes):
             return tree
-        return {**tree, **self._of_classes(whole.label, whole.classes, whole.split)}
+        label, split = self.labels_in(collection, purpose.seed)
+        return {**tree, **self._of_classes(label, classes, split)}
 
     def _of_own(self, collection: Collection[Any]) -> dict[str, Tree]:
         """The statistics of one client's columns."""

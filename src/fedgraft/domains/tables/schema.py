@@ -110,10 +110,11 @@ class Table:
             name = names[column.role]
             if only is not None and column.role not in only:
                 continue
+            option = column.option.removeprefix("data.") if column.option.startswith("data.") else column.role
             if column.kind == "features":
-                roles += [(column.role, each) for each in name or ()]
+                roles += [(option, each) for each in name or ()]
             elif name or not column.silent:
-                roles.append((column.role, name))
+                roles.append((option, name))
         check_roles(owner, roles)
 
     def wanted(

@@ -130,7 +130,8 @@ def _dates(text: pd.Series, are_numbers: NDArray[np.bool_], wrong: Wrong) -> pd.
     """Dates of text, all of which are dates; those whose year is last, by the order of day and month of all rows."""
     digits = are_numbers & ~text.str.fullmatch(r"(?:19|20)\d{6}").to_numpy(dtype=bool)
     if digits.any():
-        raise wrong(digits, "a date, as in other rows", "")
+        others = 2 * int(digits.sum()) > len(digits)
+        raise wrong(~digits if others else digits, f"a {'number' if others else 'date'}, as in other rows", "")
     short = text.str.contains(_SHORT, regex=True).to_numpy(dtype=bool)
     if short.any():
         hint = " data.time_format, such as '%d/%m/%y', says which of its numbers is the year."

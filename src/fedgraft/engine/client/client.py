@@ -21,18 +21,20 @@ from fedgraft.contracts.data import Recent, Shards
 from fedgraft.contracts.task import example_losses
 from fedgraft.engine.client import own_scores
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
+from fedgraft.engine.client.client_rows import OPEN, ClientRows
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.engine.client.latest import Latest
 from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
 from fedgraft.engine.client.smoothing import served
-from fedgraft.engine.halo_codec import HaloCodec, part_of
+from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, SMOOTHING_KINDS, Plan
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import ClientError, UnknownRequestError, memory_shortage, printable
 from fedgraft.nn import flops
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
+from fedgraft.wire.sealed_rows import RowSeal
 
 Buffer: TypeAlias = bytes | memoryview
 LOG = logging.getLogger("fedgraft.client")
@@ -74,15 +76,15 @@ class Client:
     """Serves the requests of the given clients, one at a time, with one model for all of one variant.
 
     Their own shards, by client, are prepared when first needed, then kept: all, or the last `most_prepared`. Callers
-    that run several experiments on the same shards say in `prepared` where.
+    that run several experiments on the same shards say in `prepared` where. `seal` is what rows are sealed with.
     """
 
-    def __init__(self, plan: Plan, shards: Given, prepared: dict[int, Any] | None = None) -> None:
+    def __init__(self, plan: Plan, shards: Given, prepared: dict[int, Any] | None = None, seal: RowSeal = OPEN) -> None:
         self._plan, self._shards = plan, shards
         self._most = most_prepared(shards) if prepared is None else None
         self._prepared: dict[int, Any] = Recent(self._most) if prepared is None else prepared
         self._models: dict[Hashable, ClientModel] = {}
-        self._halo_codec = HaloCodec(plan)
+        self.rows = ClientRows(plan, shards, seal)
         self._rounds: dict[int, LocalRound] = {}  # those that wait for rows
         self._set_ups: dict[int, Buffer] = {}
         self._relayed: dict[int, tuple[Buffer, Any]] = {}
@@ -167,14 +169,14 @@ class Client:
         published = plan.publishing.statistics(shard) if plan.publishing else {}
         if published:
             g = randomness.lazy(plan.seed, "rows-hello", 0, client)
-            published, _ = plan.rows.encode(published, plan.rows.init(plan.statistics_layout), g)
+            published = self.rows.published(client, published, g)
         return Message("hello", message.round, report, published or None)
 
     def _stage(self, client: int, message: Message, memory: Memory) -> Message:
         plan, stage = self._plan, int(message.report["stage"])
         if plan.staged is None or not 1 <= stage <= plan.staged.stages:
             raise UnknownRequestError(f"these options have no stage {stage} of what clients publish")
-        shared = plan.rows.decode(message.arrays or {}, plan.combined_layout)
+        shared = self.rows.received(client, message.arrays or {})
         further = plan.staged.further(self._shards[client], shared, stage)
         g = randomness.lazy(plan.seed, f"rows-stage-{stage}", 0, client)
         coded, _ = plan.rows.encode(further, plan.rows.init(plan.further_layout), g)
@@ -186,7 +188,7 @@ class Client:
         return {"examples": float(plan.task.examples(data)), **(plan.profiled.describe(data) if plan.profiled else {})}
 
     def _statistics(self, client: int, message: Message, memory: Memory) -> Message:
-        shared = self._plan.rows.decode(message.arrays or {}, self._plan.combined_layout)
+        shared = self.rows.received(client, message.arrays or {})
         if self._most is not None:  # prepared when it is needed: most clients' data would be gone by then
             self._prepared.pop(client, None)
             return Message("statistics", message.round)
@@ -218,7 +220,7 @@ class Client:
         data, model = self._load(client, memory["probed"], memory)
         rate = self._plan.training.rate(message.progress / PROGRESS_STEPS)
         order = Order(message.round, client, False, memory["probed"], {}, rate, False)
-        local = LocalRound(self._plan, self._halo_codec, order, data, model, memory)
+        local = LocalRound(self._plan, self.rows, order, data, model, memory)
         return Message("trial", message.round, local.tried(round(message.report["epochs"])))
 
     def _train(self, client: int, message: Message, memory: Memory) -> Message:
@@ -228,17 +230,17 @@ class Client:
         collects = message.kind == "train"
         fresh = collects and message.arrays is not None  # who trains silently is sent a model at most
         if fresh and self._plan.halo:
-            self._plan.halo.receive(data, self._halo_codec.decode(message.arrays or {}))
+            self._plan.halo.receive(data, self.rows.decode(client, message.arrays or {}))
         rate = self._plan.training.rate(message.progress / PROGRESS_STEPS)
         order = Order(message.round, client, collects, received, dict(message.report), rate, fresh)
-        return self._run(LocalRound(self._plan, self._halo_codec, order, data, model, memory), 0)
+        return self._run(LocalRound(self._plan, self.rows, order, data, model, memory), 0)
 
     def _go_on(self, client: int, message: Message, memory: Memory) -> Message:
         """Take up a round that waits for rows."""
         waiting = self._rounds.pop(client, None)
         if waiting is None or self._plan.halo is None:
             raise ClientError("sent rows that it does not wait for, or no longer: its process may have ended")
-        self._plan.halo.receive(waiting.data, self._halo_codec.decode(message.arrays or {}))
+        self._plan.halo.receive(waiting.data, self.rows.decode(client, message.arrays or {}))
         reply = self._run(waiting, message.segment + 1)
         memory.clear()
         memory.update(waiting.memory)
@@ -260,11 +262,11 @@ class Client:
         received = part_of(model, plan.model_layout)
         data, loaded = self._load(client, received, {**memory, "states": None}, scored)
         if plan.halo:
-            plan.halo.receive(data, self._halo_codec.read(arrays))
+            plan.halo.receive(data, self.rows.read(client, arrays))
         if message.kind == "relay" and plan.halo:
             rows = plan.halo.relay(loaded.flat.module.eval(), data, message.layer)
             self._relayed[client] = scored, plan.halo.opened(data, None)  # without the halo, which comes again
-            return Message("relay", message.round, arrays=self._halo_codec.raw(rows))
+            return Message("relay", message.round, arrays=self.rows.raw(client, rows))
         return self._evaluated(client, message, model, data, loaded, memory)
 
     def _evaluate(self, client: int, message: Message, memory: Memory) -> Message:
@@ -286,7 +288,7 @@ class Client:
             order = own_scores.order_ahead(plan, client, message, received)
             opened = self._seen(client, message, memory)
             model = self._loaded(received, memory, data)
-            local = LocalRound(plan, self._halo_codec, order, opened, model, own)
+            local = LocalRound(plan, self.rows, order, opened, model, own)
             seen = partial(self._seen, client, message, {} if free else memory)
             reply |= own_scores.after_steps(plan, local, seen)
         return Message(message.kind, message.round, {}, reply)
@@ -298,7 +300,7 @@ class Client:
             return data
         data = plan.halo.opened(data, memory.get("states"))
         if message.kind in FREE:
-            plan.halo.receive(data, self._halo_codec.read(message.arrays or {}))
+            plan.halo.receive(data, self.rows.read(client, message.arrays or {}))
         return data
 
     def _smooth(self, client: int, message: Message, memory: Memory) -> Message:
@@ -365,7 +367,7 @@ class Client:
     def _data(self, client: int) -> Any:
         """The client's data as they were prepared."""
         if client not in self._prepared:
-            shared = shared_in(self._plan, self._set_ups.get(client, b""))
+            shared = self.rows.shared_in(client, self._set_ups.get(client, b""))
             self._prepared[client] = self._plan.task.prepare(self._shards[client], shared)
             if self._most is None:
                 self._set_ups.pop(client, None)
@@ -377,12 +379,3 @@ class Client:
             private = tuple(name for name in flat.initial if not self._plan.travels(name))
             self._models[variant] = ClientModel(flat, Optimizer(self._plan.training, flat), private)
         return self._models[variant]
-
-
-def shared_in(plan: Plan, set_up: Buffer) -> Arrays:
-    """Return what a client was sent before training, from its message; {} for none."""
-    if not set_up:
-        return {}
-    coded = wire.decode(set_up, plan.request_layouts).arrays or {}
-    with flops.Meter():  # these operations were counted when the message came
-        return plan.rows.decode(coded, plan.combined_layout)

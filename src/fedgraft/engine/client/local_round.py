@@ -10,9 +10,10 @@ import torch
 from fedgraft.contracts import randomness
 from fedgraft.engine import checked_codec
 from fedgraft.engine.client.client_memory import Memory
+from fedgraft.engine.client.client_rows import ClientRows
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
-from fedgraft.engine.halo_codec import HaloCodec, asked_arrays, part_of
+from fedgraft.engine.halo_codec import asked_arrays, part_of
 from fedgraft.engine.plan import SAMPLER, SCORE, Plan, split_sampler
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import DivergedError
@@ -53,7 +54,7 @@ class LocalRound:
 
     Args:
         plan: what both ends agreed on.
-        halo_codec: codes the rows that it pushes.
+        rows: codes the rows that it pushes.
         order: what it is told to do.
         data: its prepared data, with halo states.
         model: its model, with `order.received` loaded.
@@ -61,9 +62,9 @@ class LocalRound:
     """
 
     def __init__(
-        self, plan: Plan, halo_codec: HaloCodec, order: Order, data: Any, model: ClientModel, memory: Memory
+        self, plan: Plan, rows: ClientRows, order: Order, data: Any, model: ClientModel, memory: Memory
     ) -> None:
-        self._plan, self._halo_codec, self.order = plan, halo_codec, order
+        self._plan, self._rows, self.order = plan, rows, order
         self.data, self._model, self.memory = data, model, memory
         state = memory.get("sampler")
         self._sampler_state = plan.sampler.init(plan.task.examples(data)) if state is None else state
@@ -192,7 +193,7 @@ class LocalRound:
         if self._plan.halo is None:
             return {}
         g = randomness.lazy(self._plan.seed, f"rows-{segment}", self.order.round, self.order.client)
-        return self._halo_codec.encode(self._plan.halo.changed(self.data), g)
+        return self._rows.encode(self.order.client, self._plan.halo.changed(self.data), g)
 
     def _keep_states(self) -> None:
         if self._plan.halo:

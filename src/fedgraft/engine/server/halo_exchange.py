@@ -37,6 +37,7 @@ class HaloExchange:
         self._codec = HaloCodec(plan)
         self._pushed = Layout((*plan.coded_halo_layout, *plan.asked_layout))
         self._store: HaloStore | None = None
+        self._relays: HaloStore | None = None
         self._state: Any = {}
         self._bounds: list[tuple[int, int]] = []
         self._halo_sizes: list[int] = []
@@ -50,12 +51,12 @@ class HaloExchange:
         """
         if not halos:
             return
-        addresses = [Halo(halo["owner"], halo["place"]) for halo in halos]
-        self._store = store = HaloStore([halo["nodes"] for halo in halos], addresses, self._plan.halo_widths)
+        self._store = store = HaloStore.of(halos, self._plan.halo_layout)
+        self._relays = HaloStore.of(halos, self._plan.relayed_layout) if self._plan.sealed else store
         if not tree:
             tree.update(store.start())
         self._state = tree
-        self._halo_sizes = [len(halo.owner) for halo in addresses]
+        self._halo_sizes = [len(halo["owner"]) for halo in halos]
         most = [int(store.needed(client).max(initial=-1)) + 1 for client in range(len(halos))]
         self._bounds = [self._bound(halo, own) for halo, own in zip(self._halo_sizes, most, strict=True)]
 
@@ -116,10 +117,10 @@ class HaloExchange:
             round: which they belong to.
 
         Returns:
-            {client: arrays of `Plan.halo_layout`, made when they are asked for}, and {client: why it could not relay}.
-            Where somebody could not, others lack its rows, and their scores would be wrong.
+            {client: arrays of `Plan.relayed_layout`, made when asked for}, and {client: why it could not relay}. Where
+            somebody could not, others lack its rows, and their scores would be wrong.
         """
-        store = self._store
+        store = self._relays
         if store is None:
             return Made(models, lambda client: {}), {}
         scratch, layers = store.start(), len(self._plan.halo_widths)

@@ -1,15 +1,14 @@
-"""Halo rows that the server keeps: by address, with who has been sent which."""
+"""Halo rows that the server keeps: by address, with who has been sent which; what they say does not matter here."""
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Halo, HaloRows, Indices
 from fedgraft.errors import WireError
+from fedgraft.wire.layouts import Array, Layout
 
-Rows = NDArray[np.float32]
 PLACE = (1 << 32) - 1
 """The bits of an address that tell the place; those above tell the owner."""
 
@@ -18,13 +17,13 @@ class State(TypedDict):
     """The store's state, as a checkpoint keeps it; lists have one entry per hidden layer.
 
     time: how often rows were published.
-    rows: float32 [needed, width], of the nodes that anybody needs, by owner and place.
+    rows: [needed, width], float32 or, of sealed rows, uint8, of the nodes that anybody needs, by owner and place.
     published: int64 [needed], when each row was last published, 0 = never.
     seen: int64 [clients], when each client last pulled.
     """
 
     time: int
-    rows: list[Rows]
+    rows: list[Array]
     published: list[Indices]
     seen: list[Indices]
 
@@ -38,10 +37,13 @@ class HaloStore:
         nodes: how many each client has.
         halos: of each client. Raises `WireError` for addresses of nodes that no other client has.
         widths: of the hidden layers that travel.
+        dtype: of rows.
     """
 
-    def __init__(self, nodes: Sequence[int], halos: Sequence[Halo], widths: Sequence[int]) -> None:
-        self._widths, clients = tuple(widths), len(nodes)
+    def __init__(
+        self, nodes: Sequence[int], halos: Sequence[Halo], widths: Sequence[int], dtype: str = "float32"
+    ) -> None:
+        self._widths, self._dtype, clients = tuple(widths), dtype, len(nodes)
         for client, halo in enumerate(halos):
             if reason := misfit(client, halo, nodes):
                 raise WireError(reason)
@@ -51,12 +53,20 @@ class HaloStore:
         self._first = np.searchsorted(self._needed, np.arange(clients + 1, dtype=np.int64) << 32)
         self._rows: list[Indices] = [np.searchsorted(self._needed, each) for each in addresses]
 
+    @classmethod
+    def of(cls, halos: Sequence[Mapping[str, Any]], layout: Layout) -> Self:
+        """Return a store of rows of a layout such as `Plan.halo_layout`; `halos` are {"nodes", "owner", "place"}."""
+        rows = [spec for spec in layout if len(spec.shape) == 2]
+        addresses = [Halo(halo["owner"], halo["place"]) for halo in halos]
+        widths, dtypes = [spec.shape[1] for spec in rows], [spec.dtype for spec in rows]
+        return cls([halo["nodes"] for halo in halos], addresses, widths, *dtypes[:1])
+
     def start(self) -> State:
         """Return the state before any row was published."""
         needed = len(self._needed)
         return {
             "time": 0,
-            "rows": [np.zeros((needed, width), np.float32) for width in self._widths],
+            "rows": [np.zeros((needed, width), self._dtype) for width in self._widths],
             "published": [np.zeros(needed, np.int64) for _ in self._widths],
             "seen": [np.zeros(len(self._rows), np.int64) for _ in self._widths],
         }

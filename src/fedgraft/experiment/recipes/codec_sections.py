@@ -2,11 +2,14 @@
 
 from typing import Any
 
-from fedgraft.contracts import Codec
+from fedgraft.contracts import Codec, RowCodec, Task
+from fedgraft.contracts.sealing import SealedTask
+from fedgraft.contracts.task_abilities import HaloTask, PublishingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import section_of
-from fedgraft.experiment.recipes.sections import as_section
+from fedgraft.experiment.recipes.sections import Section, as_section
+from fedgraft.wire.layouts import Layout
 
 FEEDBACK = "feedback"
 
@@ -28,6 +31,28 @@ def build_codec(section: str, content: Any) -> Codec[Any]:
         options["codec"] = build_codec(f"{section}.codec", options["codec"])
     codec: Codec[Any] = discovery.build("codecs", section, options)
     return discovery.find("codecs", FEEDBACK)(codec) if wrapped else codec
+
+
+def build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
+    """The codec of what clients tell each other of nodes, if the task has them do so."""
+    statistics = task.statistics_layout if isinstance(task, PublishingTask) else Layout(())
+    if "rows" in content and not (statistics.specs or (isinstance(task, HaloTask) and task.halo_widths)):
+        raise InputError("[rows] is for what clients tell each other of nodes; in this experiment they tell nothing.")
+    rows = build_codec("rows", content.get("rows", {"name": "identity"}))
+    _check_sealed(rows, section_of(content, "rows", default="identity"), task)
+    try:
+        rows.init(statistics)
+    except InputError as error:  # of a codec that needs to know how many rows there are
+        raise InputError(f"[rows] cannot be sent like this: {error}") from error
+    return rows
+
+
+def _check_sealed(rows: Codec[Any], section: Section, task: Task[Any, Any]) -> None:
+    """Raise `InputError` for a codec that cannot code each row by itself, where rows are sealed."""
+    if isinstance(task, SealedTask) and task.seals and not isinstance(rows, RowCodec):
+        known = [name for name in discovery.names("codecs") if issubclass(discovery.find("codecs", name), RowCodec)]
+        allowed = f"one of {', '.join(known)}, which code each row by itself, where task.sealed is true"
+        raise InputError(f"rows.name must be {allowed}; got {section['name']!r}.")
 
 
 def resolved_codec(content: Any, codec: Any) -> Any:

@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -33,6 +33,7 @@ from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, require_one_of, unknown
 from fedgraft.experiment.recipes.method_names import FAMILIES, PACKAGES, entry_points, names, one_line, presets
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
+from fedgraft.experiment.recipes.options import hints_of
 from fedgraft.experiment.recipes.options import options as options_with_text
 
 __all__ = ["FAMILIES", "names", "one_line", "presets"]  # of all that there is; what is built of them is here
@@ -103,8 +104,8 @@ def check_keys(family: str, cls: type[Any], section: str, name: str, keys: Itera
 def _check_tables(family: str, cls: type[Any], name: str, own: Mapping[str, Any]) -> None:
     """Raise `InputError` for a file where a data set has a number of this name, and others a table."""
     for key, value in own.items() if family == "data" else ():
-        if isinstance(value, str) and get_type_hints(cls).get(key) in (int, float):
-            tables = [each for each in _with(family, key) if Path in get_args(get_type_hints(find(family, each))[key])]
+        if isinstance(value, str) and hints_of(cls).get(key) in (int, float):
+            tables = [each for each in _with(family, key) if Path in get_args(hints_of(find(family, each))[key])]
             tables = [each for each in tables if find(family, each).task == cls.task] or tables
             if tables:
                 listed = " or ".join(f"data.name={each}" for each in tables[:SHOWN])
@@ -178,7 +179,7 @@ def construct(cls: type[Any], section: str, options: Mapping[str, Any], named: b
             raise unknown(f"{section} option", key, [*fields, "name"] if named else fields)
     if lacks := sorted(getattr(cls, "__abstractmethods__", ())):
         raise InputError(f"{section}: class {cls.__qualname__} lacks what its contract asks for: {', '.join(lacks)}.")
-    hints = get_type_hints(cls)
+    hints = hints_of(cls)
     values = {key: _typed(f"{section}.{key}", hints[key], value) for key, value in options.items()}
     missing = [key for key in _without_default(cls) if key not in values]
     if missing:

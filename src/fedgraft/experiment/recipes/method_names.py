@@ -8,6 +8,7 @@ import ast
 import importlib
 import importlib.metadata
 import inspect
+import os
 import pkgutil
 import re
 import sys
@@ -74,9 +75,16 @@ def _scanned(scan: Callable[[], Any], path: tuple[str, ...]) -> dict[str, list[i
     return {group: [*points.select(group=group)] for group in map("fedgraft.{}".format, FAMILIES)}
 
 
-def _files(family: str) -> list[str]:
-    modules = pkgutil.iter_modules(importlib.import_module(PACKAGES[family]).__path__)
-    return [module.name for module in modules if not (module.ispkg or module.name.startswith("_"))]
+def _files(family: str) -> tuple[str, ...]:
+    folders = tuple(importlib.import_module(PACKAGES[family]).__path__)
+    return _listed(folders, tuple(os.stat(folder).st_mtime_ns if os.path.exists(folder) else 0 for folder in folders))
+
+
+@lru_cache(maxsize=64)
+def _listed(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:
+    """The modules of folders, listed anew where these have changed: that takes longer than to build a method."""
+    modules = pkgutil.iter_modules(folders)
+    return tuple(module.name for module in modules if not (module.ispkg or module.name.startswith("_")))
 
 
 def _documented(module: str, cls: str) -> str:

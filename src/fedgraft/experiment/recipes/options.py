@@ -6,6 +6,7 @@ import json
 import re
 import types
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -47,12 +48,22 @@ def options(cls: type[Any], fixed: Mapping[str, Any] | None = None) -> tuple[Opt
     texts: dict[str, str] = {}
     for each in reversed(cls.__mro__):
         texts |= _parts(each.__doc__ or "")[1]
-    hints = get_type_hints(cls)
+    hints = hints_of(cls)
     return tuple(
         Option(field.name, _type(hints[field.name]), _default(field), texts.get(field.name, ""))
         for field in dataclasses.fields(cls)
         if field.init and field.name not in (fixed or {}) and not _is_encoder(hints[field.name])
     )
+
+
+def hints_of(cls: Any) -> Mapping[str, Any]:
+    """Return the type of each of a class's fields, found out once."""
+    return _hints_of(cls)
+
+
+@lru_cache(maxsize=256)
+def _hints_of(cls: Any) -> Mapping[str, Any]:
+    return types.MappingProxyType(get_type_hints(cls))
 
 
 def about(cls: type[Any]) -> str:

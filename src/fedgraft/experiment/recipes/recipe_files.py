@@ -1,7 +1,9 @@
 """Recipes as files: those that come with fedgraft, and a user's own. Nothing of what they name is imported."""
 
 import tomllib
+from functools import lru_cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ from fedgraft.experiment.recipes.here import whole
 
 def recipes() -> dict[str, str]:
     """Every recipe that comes with fedgraft, and its description."""
-    folder = resources.files("fedgraft.experiment") / "recipes"
-    texts = {file.name.removesuffix(".toml"): file.read_text() for file in folder.iterdir() if ".toml" in file.name}
-    return {name: str(tomllib.loads(text).get("description", "")) for name, text in sorted(texts.items())}
+    return {
+        name.removesuffix(".toml"): _description(name)
+        for name in sorted(each.name for each in _folder().iterdir())
+        if ".toml" in name
+    }
 
 
 def read_file(recipe: str) -> tuple[str, dict[str, Any]]:
@@ -24,7 +28,7 @@ def read_file(recipe: str) -> tuple[str, dict[str, Any]]:
             raise InputError(f"No recipe file {recipe}. Recipes that come with fedgraft: {', '.join(recipes())}.")
         raw, name = path.read_bytes(), path.stem
     elif recipe in recipes():
-        raw, name = (resources.files("fedgraft.experiment") / "recipes" / f"{recipe}.toml").read_bytes(), recipe
+        raw, name = (_folder() / f"{recipe}.toml").read_bytes(), recipe
     else:
         raise unknown("recipe", recipe, recipes())
     try:
@@ -32,3 +36,13 @@ def read_file(recipe: str) -> tuple[str, dict[str, Any]]:
     except (ValueError, RecursionError) as error:  # of the bytes, or of the text
         raise InputError(f"{recipe} is not valid TOML: {error}.") from error
     return str(content.pop("recipe", name)), whole(content, Path(recipe).parent)
+
+
+def _folder() -> Traversable:
+    return resources.files("fedgraft.experiment") / "recipes"
+
+
+@lru_cache(maxsize=256)
+def _description(file: str) -> str:
+    """What a recipe of ours says of itself, read once: every experiment that is built asks for all names."""
+    return str(tomllib.loads((_folder() / file).read_text()).get("description", ""))

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 from fedgraft.contracts.table_files import absolute, is_address
 from fedgraft.engine.server.disconnections import Dropout
@@ -13,6 +13,7 @@ from fedgraft.engine.server.stopping import Evaluation
 from fedgraft.engine.training import Training
 from fedgraft.errors import require
 from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.options import hints_of
 
 Section = dict[str, Any]
 
@@ -120,7 +121,7 @@ SETTINGS = {
 
 def as_section(name: str, built: Any) -> Section:
     """The section that builds this very method: its name, and every option with its value."""
-    paths = {key for key, hint in get_type_hints(type(built)).items() if Path in get_args(hint) or hint is Path}
+    paths = {key for key, hint in hints_of(type(built)).items() if Path in get_args(hint) or hint is Path}
     return {"name": name, **plain(discovery.options_of(built), paths)}
 
 

@@ -13,7 +13,7 @@ import torch
 from fedgraft import wire
 from fedgraft.contracts.data import OwnShardData, names_of
 from fedgraft.contracts.task_abilities import PredictingTask, PublishingTask
-from fedgraft.engine.client.client import shared_in
+from fedgraft.engine.client.client_rows import common_in, shared_in
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.averaging import scored_model
@@ -128,7 +128,7 @@ class FinishedRun:
         if not isinstance(self.plan.task, PublishingTask):
             return known
         set_up = next((message for client, message in self._end[1].items() if client < 0 and message), b"")
-        return {**known, "shared": self.plan.task.common(shared_in(self.plan, set_up))}
+        return {**known, "shared": common_in(self.plan, set_up)}
 
     @property
     def own(self) -> dict[str, Mapping[str, Tree]]:

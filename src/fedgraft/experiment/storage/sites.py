@@ -16,15 +16,19 @@ from fedgraft.experiment.storage.matching import CLAIMED, neighbours_of, order_i
 from fedgraft.experiment.storage.provenance import versions
 from fedgraft.wire.layouts import Arrays, Tree
 from fedgraft.wire.masking import Masks
+from fedgraft.wire.sealed_rows import RowSeal
 
 PUBLISHED: Final = "published"
 """What a site calls, of what it says of itself, that by which all agree on how data are read."""
+MARK: Final = "mark"
+"""What a site calls, of what it says of itself, that by which it is known to have the secret of all."""
 AGREED: Final = {
     "data": ("transforms", "features"),
     "task": (
         "features",
         "edge_features",
         "edge_weights",
+        "columns",
         "sparse",
         "classes",
         "class_names",
@@ -68,6 +72,7 @@ class Site:
     def check(self) -> None:
         """Raise `InputError` for data that are wrong, or do not fit the recipe as far as can be told."""
         self._claimed(self.own)
+        self._seals(self.own)
         if (published := self._published(self.own)) is None:
             client_at(self.own, self.data, self.number, self.name, self.neighbours)
             return
@@ -86,6 +91,7 @@ class Site:
         if theirs.agreement_known and not own.agreement_known:
             own = _reading(own, theirs)
         about: dict[str, Tree] = {"name": self.name, "tables": dict(common_tables(own, self.data)), **versions()}
+        about |= {MARK: self.seal(run).mark} if self._seals(own) else {}
         order = order_in(told)
         self.neighbours = neighbours_of(self.clients, told if order is None else b"")
         masks = Masks(self.own_secret, run) if _is_private(own) else None
@@ -95,6 +101,21 @@ class Site:
             return None, {**about, **open_ones}
         shard, self.digest = client_at(own, self.data, self.number, self.name, self.neighbours)
         return shard, {**about, "data": self.digest}
+
+    def seal(self, run: str) -> RowSeal:
+        """Return what rows are sealed with in a run, by its name."""
+        return RowSeal(self.secret, run)
+
+    def _seals(self, own: Experiment) -> bool:
+        """Whether rows are sealed. Raises `InputError` where the secret for it is missing."""
+        if own.plan.sealed is None:
+            return False
+        if not self.secret:
+            raise InputError(
+                "task.sealed = true needs the secret that all sites have in common: this node's folder lacks it; make "
+                "the federation again with 'fedgraft federation init'."
+            )
+        return True
 
     def _published(self, own: Experiment) -> bytes | None:
         return published_at(own, self.data, self.number, self.name, self.neighbours)

@@ -13,7 +13,6 @@ import numpy as np
 from fedgraft import wire
 from fedgraft.contracts import Selector, ServerOptimizer, View
 from fedgraft.contracts.values import SCORED_SPLITS as SPLITS
-from fedgraft.contracts.values import Halo
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.ahead import kept_model
 from fedgraft.engine.server.halo_store import HaloStore
@@ -216,8 +215,7 @@ def _check_halo_store(state: RunState, plan: Plan) -> None:
     if not state.halo_store:
         return
     _demand(bool(state.halos), "state.halo_store is of another task")
-    halos = [Halo(halo["owner"], halo["place"]) for halo in state.halos]
-    start: dict[str, Any] = {**HaloStore([halo["nodes"] for halo in state.halos], halos, plan.halo_widths).start()}
+    start: dict[str, Any] = {**HaloStore.of(state.halos, plan.halo_layout).start()}
     _check_record(
         state.halo_store, {name: int if name == "time" else list[Array] for name in start}, "state.halo_store"
     )

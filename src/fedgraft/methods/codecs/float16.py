@@ -7,15 +7,16 @@ import numpy as np
 import torch
 
 from fedgraft import wire
-from fedgraft.contracts import Codec
+from fedgraft.contracts import RowCodec
 from fedgraft.errors import ClientError, WireError
+from fedgraft.wire.buffers import bytes_of_rows, rows_of_bytes
 from fedgraft.wire.layouts import Array, Arrays, Layout
 
 _LARGEST: Final = 65504.0  # of IEEE 754 binary16
 
 
 @dataclass(frozen=True)
-class Float16(Codec[None]):
+class Float16(RowCodec[None]):
     """Send float32 as IEEE half precision, rounded to nearest.
 
     Source: IEEE 754-2008 binary16.
@@ -42,6 +43,18 @@ class Float16(Codec[None]):
         """Float32 again where the layout says so."""
         wire.check(arrays, self.encoded(layout))
         return {s.name: _single(s.name, arrays[s.name]) if s.dtype == "float32" else arrays[s.name] for s in layout}
+
+    def row_bytes(self, width: int) -> int:
+        """Return 2 for each value."""
+        return 2 * width
+
+    def encode_rows(self, rows: Array, g: np.random.Generator) -> Array:
+        """The bytes of halves."""
+        return bytes_of_rows(_half("rows", rows))
+
+    def decode_rows(self, coded: Array, width: int) -> Array:
+        """The values. Raises `WireError` for rows of another length, and for halves that are not finite."""
+        return _single("rows", rows_of_bytes(coded, "float16", width))
 
 
 def _half(name: str, array: Array) -> Array:

@@ -2,25 +2,28 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
 import torch
 
+from fedgraft.contracts import RowCodec
 from fedgraft.errors import ClientError, WireError, require, require_one_of
 from fedgraft.methods import bit_packing
-from fedgraft.methods.bit_packing import Codes, FloatCodec, Floats
+from fedgraft.methods.bit_packing import Codes, FloatCodec, Floats, VaryingState
+from fedgraft.wire.buffers import bytes_of_rows, rows_of_bytes
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
 _NONE: Final = 32  # bits of a float32: values as they are
 _LARGEST: Final = 2.0**126  # beyond it a decoded value could round to infinity
 _SMALLEST: Final = 2.0**-100  # below it levels / scale could be infinite
+_LONGEST: Final = 2**16  # values of a bucket
 _CHUNK: Final = 2**16  # values at a time, so that temporaries stay in a core's own cache
 
 
 @dataclass(frozen=True)
-class Quantized(FloatCodec):
+class Quantized(FloatCodec, RowCodec[VaryingState]):
     """Send each float32 as one of 2**bits - 1 levels, equally spaced between minus and plus its bucket's scale.
 
     All float32 arrays are laid end to end, in order of their names, and cut into buckets; a value x of a bucket of
@@ -50,6 +53,8 @@ class Quantized(FloatCodec):
     Cost: ceil(n bits / 8) + 4 ceil(n / bucket) bytes for n values ("packed" uint8, "scales" float32), with one scale
         per array if `bucket` is 0; at 32 bits, 4 n bytes. 4 bytes for each variable dimension ("dims" uint32), and for
         each size that then varies too.
+        Rows coded each by itself have ceil(width / bucket) buckets of one length, a multiple of 8, with zeros at the
+        end: 4 + length bits / 8 bytes a bucket. At one bit these zeros count in the mean magnitude.
         Error: |x - decoded| <= c / (2 levels) rounded to nearest and c / levels rounded stochastically; at one bit the
         bucket's largest magnitude, and 2 c. Plus rounding of float32: 2**-21 c + 2**-100. At 32 bits none.
         NaN, infinity and magnitudes above 2**126 raise `ClientError`; at 32 bits every value passes.
@@ -66,8 +71,8 @@ class Quantized(FloatCodec):
         bits_fit = isinstance(self.bits, int) and (1 <= self.bits <= 16 or self.bits == _NONE)
         require(bits_fit, "Quantized.bits", "an integer in 1..16, or 32 for none", self.bits)
         require_one_of("Quantized.scale", self.scale, ("max", "l2"))
-        bucket_fits = isinstance(self.bucket, int) and 0 <= self.bucket <= 65536
-        require(bucket_fits, "Quantized.bucket", "an integer in [0, 65536]", self.bucket)
+        bucket_fits = isinstance(self.bucket, int) and 0 <= self.bucket <= _LONGEST
+        require(bucket_fits, "Quantized.bucket", f"an integer in [0, {_LONGEST}]", self.bucket)
         require_one_of("Quantized.rounding", self.rounding, ("nearest", "stochastic"))
         signs_only = self.bits == 1 and self.rounding == "nearest"
         require(self.scale == "max" or not signs_only, "Quantized.scale", "'max' for one bit to nearest", self.scale)
@@ -132,6 +137,51 @@ class Quantized(FloatCodec):
             rows -= np.float32(self.levels)
             _times(rows, steps[buckets], rows)
         return bit_packing.split(flat, specs, shapes)
+
+    def row_bytes(self, width: int) -> int:
+        """Return 4 for each bucket's scale, and the bytes of the codes."""
+        buckets, length = self._row_buckets(width)
+        return 4 * width if self.bits == _NONE else buckets * (4 + length * self.bits // 8)
+
+    def encode_rows(self, rows: Array, g: np.random.Generator) -> Array:
+        """The scales of a row's buckets, then its codes; above eight bits the low bytes of all of these come first."""
+        count, width = rows.shape
+        if self.bits == _NONE:
+            return bytes_of_rows(rows)
+        if not rows.size:
+            return np.zeros((count, self.row_bytes(width)), np.uint8)
+        buckets, length = self._row_buckets(width)
+        padded = np.zeros((count, buckets * length), np.float32)
+        padded[:, :width] = rows
+        scales, packed = replace(self, bucket=length).code([padded], bit_packing.variable_axes(()), g)
+        low, high = np.split(packed, [self._low_bytes(padded.size)])
+        parts = (bytes_of_rows(scales.reshape(count, buckets)), low.reshape(count, -1), high.reshape(count, -1))
+        return np.concatenate(parts, axis=1)
+
+    def decode_rows(self, coded: Array, width: int) -> Array:
+        """Values of the levels. Raises `WireError` for rows of another length, for scales and codes that are none."""
+        if self.bits == _NONE:
+            return rows_of_bytes(coded, "float32", width)
+        coded, count = rows_of_bytes(coded, "uint8", self.row_bytes(width)), len(coded)
+        if not coded.size:
+            return np.zeros((count, width), np.float32)
+        buckets, length = self._row_buckets(width)
+        scales, codes = np.split(coded, [4 * buckets], axis=1)
+        low, high = np.split(codes, [self._low_bytes(buckets * length)], axis=1)
+        packed = np.concatenate([low.reshape(-1), high.reshape(-1)])
+        spec, shape = Spec("rows", "float32", (count, buckets * length)), (count, buckets * length)
+        whole = rows_of_bytes(scales, "float32", buckets).reshape(-1), packed
+        restored = replace(self, bucket=length).restored([spec], [shape], *whole)["rows"]
+        return np.ascontiguousarray(restored[:, :width])
+
+    def _row_buckets(self, width: int) -> tuple[int, int]:
+        """How many buckets a row of so many values has, and how many values each: whole bytes of codes."""
+        buckets = -(-width // (self.bucket or _LONGEST))
+        return buckets, -(-width // max(1, buckets * 8)) * 8
+
+    def _low_bytes(self, values: int) -> int:
+        """How many bytes come before those of the bits beyond eight, of so many codes."""
+        return bit_packing.packed_bytes(values, min(self.bits, 8))
 
     def _buckets(self, sizes: list[int]) -> int:
         return -(-sum(sizes) // self.bucket) if self.bucket else len(sizes)

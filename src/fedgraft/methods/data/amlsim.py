@@ -1,24 +1,33 @@
 """Accounts of AMLSim and the transfers between them, dealt to banks: which accounts are of fraud?"""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+import pandas as pd
+
+from fedgraft.contracts.data import ANSWER, Purpose, QueriedData
+from fedgraft.contracts.table_files import Given
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.reading.own_transfers import ACCOUNT, SOURCE, OwnTransfers, are_raw, scaled_shard
 from fedgraft.domains.nodes.reading.tables import OwnNodes
 from fedgraft.domains.nodes.reading.transfers import SETS, read_transfers
 from fedgraft.errors import require_one_of
 
 
 @dataclass(frozen=True)
-class Amlsim(OwnNodes):
+class Amlsim(OwnNodes, QueriedData[NodeShard]):
     """Tell accounts of fraud from normal ones by their transfers: a directed graph with repeats, cut over banks.
 
     An edge is a transfer and carries two columns, log(1 + amount) and time. An account has three features, log(1 +
     transfers in), log(1 + transfers out) and log(1 + first balance). Each column is brought to mean 0 and variance 1
     over all transfers, or accounts: a scale of the set, by no label. Transfers between banks are known to both. As
-    fraud is rare, models are judged by average precision unless `evaluation.metric` says otherwise.
+    fraud is rare, models are judged by average precision unless `evaluation.metric` says otherwise. Questions, and a
+    bank's own tables, have the columns of the set, to whose scale they are brought; or columns "0", "1" ... that are
+    scaled already.
 
     Source: Suzumura and Kanezashi, "AMLSim", https://github.com/IBM/AMLSim, folder sample/ (Apache-2.0), simulated.
         fedgraft does not ship it.
@@ -55,6 +64,23 @@ class Amlsim(OwnNodes):
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per bank; `seed` splits the accounts, and deals them but by hash."""
         return self._dealing().deal(read_transfers(Path(self.root), self.set), seed)
+
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
+        """Read one bank's accounts and the transfers between them, with the set's columns or scaled already."""
+        shard = self._own.shard(task, tables) if are_raw(tables) else scaled_shard(task, tables)
+        return replace(shard, scale_rows=False)
+
+    def questions(
+        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
+    ) -> dict[str, pd.DataFrame]:
+        """Return accounts and transfers, with the set's columns or scaled already, as the run's task reads them."""
+        raw = {name for name, column in (("nodes", ACCOUNT), ("edges", SOURCE)) if column in tables.get(name, ())}
+        asked = {**tables, **self._own.asked({name: tables[name] for name in raw})} if raw else dict(tables)
+        return {name: table.rename(columns={ACCOUNT: "node"}) for name, table in asked.items()}
+
+    @cached_property
+    def _own(self) -> OwnTransfers:
+        return OwnTransfers.of_set(Path(self.root), self.set)
 
     def _dealing(self) -> NodeDealing:
         return NodeDealing(

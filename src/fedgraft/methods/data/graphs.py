@@ -15,6 +15,8 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.edge_data.edge_columns import NO_COLUMNS, asked_carried
+from fedgraft.domains.edge_data.scaled_edges import RepeatedEdges
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import (
     FEWEST,
@@ -33,25 +35,27 @@ from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
-from fedgraft.domains.tables.scaled_tables import ScaledTables
-from fedgraft.domains.tables.schema import Table, check_one_client
+from fedgraft.domains.tables.schema import Names, Table, check_one_client
 from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], OwnTables[GraphShard]):
+class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], OwnTables[GraphShard]):
     """Own graphs with a class or a number each: tables of graphs, nodes and edges, or PyG objects.
 
     Source: none. Differs: graphs are split by the hash of their ids, so that each keeps its split as the table grows;
         not by class, as published sets are. Of PyG objects the id of a graph is its position.
-    Ids, kinds and classes are kept as text ("007" stays "007"). Edges are undirected, listed one way or both; a graph
-    may have none. Where a client's nodes have neither a kind nor attributes, their degree is a one-hot feature. At a
+    Ids, kinds and classes are kept as text ("007" stays "007"). Edges are undirected, listed one way or both, and carry
+    nothing, unless `edge_features`, `weight`, `time`, `directed` or `repeats` say otherwise; then each row is an edge,
+    but an undirected one that is listed both ways is one, with each way what its row there says. A graph may have no
+    edge. Where a client's nodes have neither a kind nor attributes, their degree is a one-hot feature. At a
     site: `graphs`, `nodes` and `edges` of its own, with `vocabulary` = "client".
 
     Args:
         graphs: path of a .csv or .parquet file, or a DataFrame; one row per graph. Or PyG `Data` objects (x, y,
-            edge_index) in a list, where each may say its `client`, or in {client: list}.
+            edge_index) in a list, where each may say its `client`, or in {client: list}; what their edges carry are
+            edge_attr, columns "0", "1" ..., and the attributes that `weight` and `time` name.
         nodes: the same for nodes, one row each; not with PyG objects.
         edges: likewise.
         graph: column of all three, the graph's id.
@@ -103,12 +107,17 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         require(self.clients >= 1, "Graphs.clients", "at least 1", self.clients)
         self.check_split()
         self.check_scaling()
+        self.check_edges()
         objects = isinstance(self.graphs, list | dict)
         for name, table in (("nodes", self.nodes), ("edges", self.edges)):
             if objects and table is not None:
                 raise InputError(f"Graphs.{name} must be left out where Graphs.graphs holds PyG objects.")
             if not objects and table is None:
                 raise InputError(f"Graphs.{name} must be given: a .csv or .parquet file, or a DataFrame.")
+
+    def names(self, **renamed: Any) -> Names:
+        """Return {role: name} of the columns of all tables, and how files are written."""
+        return super().names(**{"edge_features": self.edge_names, **renamed})
 
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:
@@ -121,8 +130,11 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         return {"graphs": given} if fits else None
 
     def encoded(self, collection: Collection[GraphShard]) -> Collection[GraphShard]:
-        """Return the collection as it is: which attributes there are depends on the client."""
-        return collection
+        """Return the collection with what its edges carry; which attributes there are depends on the client."""
+        if collection.edges is None:
+            return collection
+        names, collection = self.edges_made.names(self.carried_names), self.with_edges(collection)
+        return replace(collection, whole=replace(collection.whole, edge_names=names))
 
     def dealt(self, collection: Collection[GraphShard], seed: int) -> list[GraphShard]:
         """Return one shard per client of what was read."""
@@ -178,24 +190,28 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         if "nodes" in asked:
             names = [name for name in map(str, asked["nodes"]) if name in self.made.by_name]
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes", may_be_empty=True)
+        if "edges" in asked and (reader := self.edge_reader()):
+            asked["edges"] = asked_carried(asked["edges"], self.names(), reader, by_graph=True)
         return asked
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return DataFrames, with the columns that are named or attributes; PyG objects as tables that say the same."""
         if isinstance(self.graphs, list | dict):
-            tables = tables_of(self.graphs, "Graphs.graphs", self.labels == "numbers")
+            tables = tables_of(self.graphs, "Graphs.graphs", self.labels == "numbers", self.names())
             return {option: table.rename(columns=self.names()) for option, table in tables.items()}
         return super().tables()
 
     def read(self, classes: Sequence[str] = ()) -> Collection[GraphShard]:
         """Read all graphs, before they are dealt to clients; `classes` are those of a recipe that names them."""
-        numbers, names = self.labels == "numbers", names_of()
+        numbers = self.labels == "numbers"
         if isinstance(self.graphs, list | dict):
-            tables: Mapping[str, Any] = tables_of(self.graphs, "Graphs.graphs", numbers)
+            tables: Mapping[str, Any] = tables_of(self.graphs, "Graphs.graphs", numbers, self.names())
+            names: Names = {**names_of(), **{role: self.names()[role] for role in NO_COLUMNS}}
         else:
             tables, names = {name: getattr(self, name) for name in self.site_tables}, self.names()
         columns = partial(self.read_columns, owner="Graphs")
-        return read_graphs(tables, names, "Graphs", True, numbers, columns, self.unknowns, self.by_ids, classes)
+        how = numbers, columns, self.unknowns, self.by_ids, classes, self.edge_reader()
+        return read_graphs(tables, names, "Graphs", True, *how)
 
     def labels_by_client(self, collection: Collection[GraphShard], seed: int) -> list[tuple[Array, Array]]:
         """Return the classes, int64 [graphs], and the split of each client's graphs."""
@@ -215,12 +231,14 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
     def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[GraphShard]:
         """Return one client's graphs, nodes and edges, split, with attributes as columns."""
         collection = self._own(task, tables, purpose)
-        split = self._split_of(collection.whole, collection.split, self.splitting(purpose))
-        return replace(collection, whole=replace(collection.whole, split=split))
+        whole, edges = collection.whole, collection.edges
+        split = self._split_of(whole, collection.split, self.splitting(purpose))
+        carried = None if edges is None else edges.of_client(0, np.zeros(len(edges.row), np.int64))
+        return replace(collection, whole=replace(whole, split=split), edges=carried)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""
-        collection = self._own(task, tables, purpose)
+        collection = self.encoded(self._own(task, tables, purpose))
         tell(collection.notes)
         collection = self._with_attributes(collection, np.zeros(collection.whole.graphs, np.int64))
         whole = collection.whole

@@ -1,6 +1,5 @@
 """Your own graph whose nodes have a class or a number each, from CSV or Parquet files, DataFrames or a PyG object."""
 
-from collections.abc import Collection as Collection_
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,47 +9,33 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
-from fedgraft.contracts.matching import MatchedData
+from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.edge_data.border_columns import AUTO
+from fedgraft.domains.edge_data.edge_columns import EdgeReader, asked_carried
+from fedgraft.domains.edge_data.pyg_edges import table_of_edges
+from fedgraft.domains.edge_data.scaled_edges import RepeatedEdges
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
-from fedgraft.domains.nodes.reading.border_columns import AUTO, SIDES, Borders, borders_of
-from fedgraft.domains.nodes.reading.borders import Border
-from fedgraft.domains.nodes.reading.copies import SHARED_WITH, sharing_of
-from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader, asked_carried
+from fedgraft.domains.nodes.reading.copies import SHARED_WITH, Sharing, sharing_of
 from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
-from fedgraft.domains.nodes.reading.pyg_edges import table_of_edges
+from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
-from fedgraft.domains.nodes.reading.scaled_edges import ScaledEdges
-from fedgraft.domains.nodes.reading.site_tables import site_border, site_part
+from fedgraft.domains.nodes.reading.site_tables import site_part
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.columns import Columns
-from fedgraft.domains.tables.features import check_present
 from fedgraft.domains.tables.labels import LabelOptions
-from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
+from fedgraft.domains.tables.own_tables import SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
-from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names, Table, check_said
-from fedgraft.errors import InputError, require, require_one_of
-from fedgraft.wire.layouts import Array, Arrays
-
-SHARES = 10
-"""Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
+from fedgraft.errors import InputError, require_one_of
+from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Nodes(
-    LabelOptions,
-    SplitOptions[NodeShard],
-    ScaledEdges[NodeShard],
-    OwnTables[NodeShard],
-    OwnShardData[NodeShard],
-    MatchedData[NodeShard],
-):
+class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], GraphTables[NodeShard]):
     """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nodes are split by the hash of their ids, so that each keeps its split as the graph grows;
@@ -70,26 +55,13 @@ class Nodes(
             "1" ..., and the attributes that `weight` and `time` name. Or a file of a whole graph: .graphml, .gexf,
             .gml, .net (Pajek), .edgelist or .adjlist, read by networkx.
         edges: the same for edges, where a folder's files are read as one; not with a PyG object or a file of both.
-        node: column of `nodes`, an id that is unique over all clients.
         label: column of `nodes`, the class, text or a whole number, or the number; empty where it is unknown. "" = none
             is read, for the task `link`; nor are a column "label", `split`, y and masks.
-        client: column of `nodes`; where there is none, nodes are dealt to `clients`.
         split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by `split_seed`.
-        features: numeric columns of `nodes`; None (default) = all others.
-        source: column of `edges`, a node's id.
-        target: column of `edges`, likewise.
-        source_client: column of `edges`, the name of the client whose node the source is, empty for the one whose table
-            it is; or "auto": whoever has the id. "" (default) = as `target_client` says.
-        target_client: the same of the target. With neither (default) edges at sites are inside clients. With one of
-            them an edge between clients counts where both list it, and is else left out, with a note.
         shared_with: column of `nodes`, names of other clients that have a node, too, with ";" between them; or "auto":
             all that have its id. Each keeps its own copy, with its own features and label, and an edge joins every two
             copies of which both say so. "" (default) = nodes of one id are different ones. Needs `source_client` or
             `target_client`.
-        match: how sites then match ids, which the server learns in neither way: "hashes" (default), keyed by a secret
-            of all sites, by which who has it and the hashes can try ids; or "psi", private set intersection, in which
-            nobody can try ids by himself, for more bytes. Both join the same edges.
-        clients: over how many nodes are dealt that name no client; 0 (default) = as many as the data name, or 10.
         partition: how they are: "iid", "dirichlet" or "louvain", as of the data set `pyg_nodes`.
         alpha: of "dirichlet", > 0.
         fold: which of five folds is the test set where the data name no split, 0..4.
@@ -99,25 +71,11 @@ class Nodes(
 
     task: ClassVar[str] = "node"
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"node_regression": {"labels": "numbers"}}
-    own_tables: ClassVar[tuple[str, ...]] = reading.OWN_TABLES
-    site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
-    schemas: ClassVar[tuple[Table, ...]] = (reading.NODES, reading.EDGES)
     asked: ClassVar[tuple[Table, ...]] = reading.ASKED
 
-    nodes: str | Path | pd.DataFrame | Any
-    edges: str | Path | pd.DataFrame | None = None
-    node: str = "node"
     label: str = "label"
-    client: str = "client"
     split: str = "split"
-    features: tuple[str, ...] | None = None
-    source: str = "source"
-    target: str = "target"
-    source_client: str = ""
-    target_client: str = ""
     shared_with: str = ""
-    match: Literal["hashes", "psi"] = "hashes"
-    clients: int = 0
     partition: Literal["iid", "dirichlet", "louvain"] = "iid"
     alpha: float = 0.5
     fold: int = 0
@@ -126,21 +84,15 @@ class Nodes(
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
-        require_one_of("Nodes.match", self.match, ("hashes", "psi"))
-        if self.is_private and not self.matches:
-            raise InputError("Nodes.match = 'psi' needs Nodes.source_client or Nodes.target_client, which match ids.")
+        self.check_tables()
         if self.shared_with and not self.matches:
             raise InputError(
                 f"Nodes.shared_with = {self.shared_with!r} needs Nodes.source_client or Nodes.target_client, which say "
                 "whose the ends of edges are."
             )
-        require(self.clients >= 0, "Nodes.clients", "at least 0", self.clients)
-        self.check_scaling()
         self.check_edges()
         self.check_split()
         self._dealing()
-        for table in self.schemas:
-            table.check("Nodes", self.names())
         if self.matches and (self._is_object() or is_graph_file(self.nodes)):
             raise InputError(
                 "Nodes.source_client and Nodes.target_client must be left out where edges are in no table."
@@ -160,49 +112,13 @@ class Nodes(
             raise InputError("Nodes.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
 
     def names(self, **renamed: Any) -> Names:
-        """Return {role: name} of the columns of all tables; ids that are looked for have no column of clients."""
-        sides = {role: "" if getattr(self, role) == AUTO else getattr(self, role) for role in (*SIDES, SHARED_WITH)}
-        return super().names(**{"edge_features": self.edge_names, **sides, **renamed})
+        """Return {role: name} of the columns of all tables."""
+        return super().names(**{SHARED_WITH: "" if self.shared_with == AUTO else self.shared_with, **renamed})
 
     @property
-    def borders(self) -> Borders:
-        """How edges between clients are known."""
-        return borders_of("Nodes", self.source_client, self.target_client)
-
-    @property
-    def matches(self) -> bool:
-        """Whether ids at borders are matched."""
-        return bool(self.borders)
-
-    @property
-    def is_private(self) -> bool:
-        """Whether by private set intersection."""
-        return self.match == "psi"
-
-    @property
-    def matching(self) -> Mapping[int, tuple[int, int]]:
-        """What that takes, {client: (bytes down, bytes up)}."""
-        return self.collection.matching
-
-    def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
-        """Return what a site tells of its edges to others."""
-        self._check_edges(tables)
-        return self._border_at(tables, purpose).claims(secret)
-
-    def elsewhere_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> pd.DataFrame:
-        """Return the nodes of others to which a site's edges were joined."""
-        if purpose.neighbours is None or not purpose.neighbours.addresses:
-            return super().elsewhere_at(task, tables, purpose)
-        addresses = purpose.neighbours.addresses
-        joined = addresses["owner"] >= 0
-        columns = {name: addresses[name][joined] for name in ("owner", "place")}
-        ids = self._border_at(tables, purpose).others[joined]
-        return pd.DataFrame({**columns, "node": ids}).drop_duplicates(ignore_index=True)
-
-    def _border_at(self, tables: Mapping[str, Given], purpose: Purpose) -> Border:
-        """The edges of a site's nodes to nodes of others."""
-        form = self.borders, self.by_ids, self.edge_reader(), sharing_of(self.shared_with)
-        return site_border(tables["nodes"], tables["edges"], self.names(), purpose, *form)
+    def sharing(self) -> Sharing:
+        """How it is known which nodes several clients have."""
+        return sharing_of(self.shared_with)
 
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:
@@ -242,7 +158,7 @@ class Nodes(
             columns = partial(self.read_columns, owner="Nodes")
             names, numbers = self.names(), self._are_numbers
             form = numbers, columns, self.unknowns, self.by_ids, self.borders, self.is_private, self.edge_reader()
-            return reading.read_nodes(nodes, edges, names, "Nodes", *form, sharing_of(self.shared_with))
+            return reading.read_nodes(nodes, edges, names, "Nodes", *form, self.sharing)
         data, where = self._object()
         given = self._are_numbers, bool(self.label), True, self.unknowns, self.names(), self.edge_reader()
         collection = collection_of(data, where, (), *given)
@@ -255,7 +171,7 @@ class Nodes(
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return nodes and edges by the usual names of columns, and a table "features" with the names of features."""
-        names = self._features(task, own.get(reading.OWN_NODES))
+        names = self.feature_names(task, own.get(reading.OWN_NODES))
         asked = super().questions(task, tables, own)
         if "nodes" in asked:
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
@@ -263,41 +179,23 @@ class Nodes(
             asked["edges"] = asked_carried(asked["edges"], self.names(), reader)
         return {**asked, "features": pd.DataFrame({"name": self.made.names(names)})}
 
-    def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
-        """Return the columns of nodes that features are made of, in order."""
-        return self._features(task, None)
-
     def labels_by_client(self, collection: Collection[WholeGraph], seed: int) -> list[tuple[Array, Array]]:
         """Return the classes, int64 [nodes], and the split of each client's nodes."""
         return self._dealing().labels_by_client(collection, seed, self.split_seed_of(seed))
 
     def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[NodeShard]:
         """Return one client's nodes and the edges between them, split, with columns."""
-        columns: list[Columns] = []
-        carried: list[CarriedRows] = []
-
-        def read_later(rows: Rows, others: Collection_[str]) -> Array:
-            names = reading.feature_names(rows, "data")
-            check_present(rows, names, "a feature of the recipe", others)
-            columns.append(self.read_columns(rows, names, "data"))
-            return np.zeros((len(rows), 0), np.float32)
-
-        def make_later(rows: CarriedRows) -> Array:
-            carried.append(rows)
-            return np.zeros((len(rows), 0), np.float32)
-
-        shard = self._at_site(task, tables, purpose, read_later, self.edge_reader(make_later))
-        edges = carried[0] if carried else None
-        return Collection(shard, np.zeros(len(shard.split), np.int64), (), True, (), columns=columns[0], edges=edges)
+        shard, columns, edges = self.read_later(partial(self._at_site, task, tables, purpose))
+        return Collection(shard, np.zeros(len(shard.split), np.int64), (), True, (), columns=columns, edges=edges)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
         if not purpose.trains:
-            columns = self._features(task, tables[reading.OWN_NODES])
+            columns = self.feature_names(task, tables[reading.OWN_NODES])
             features = partial(self.own_features, names=columns, is_sparse=task.sparse)
             check = self.edges is not None
             shard = reading.own_nodes(task, tables, self.names(), features, check, self.unknowns, self.edge_reader())
-            self._check_width(task, shard)
+            self.check_width(task, shard)
             return replace(shard, scale_rows=self.scale_rows)
         unclassed = self._are_numbers or not self.label
         check_said(self.features, None if unclassed else task.class_names)
@@ -314,44 +212,27 @@ class Nodes(
         carried: EdgeReader | None,
     ) -> NodeShard:
         """One client's nodes and their edges, split."""
-        self._check_edges(tables)
+        self.check_edges_given(tables)
         classes = () if self._are_numbers or not self.label else task.class_names
-        sharing = sharing_of(self.shared_with)
-        form = purpose, self._are_numbers, self.unknowns, self.by_ids, self.borders, carried, sharing
+        form = purpose, self._are_numbers, self.unknowns, self.by_ids, self.borders, carried, self.sharing
         shard, is_split = site_part(tables["nodes"], tables["edges"], self.names(), classes, features, *form)
         if not self.label:
             return shard
         return self._dealing().split_site(shard, is_split, self.splitting(purpose), str(tables["nodes"]))
 
-    @staticmethod
-    def _check_width(task: Any, shard: NodeShard) -> None:
-        """Raise `InputError` for edges that carry more or fewer numbers than the model was trained on."""
-        if (width := getattr(task, "edge_features", shard.edge_width)) != shard.edge_width:
-            raise InputError(
-                f"--{reading.OWN_EDGES}: edges carry {shard.edge_width} numbers, but the model was trained on {width}; "
-                "a run that names their columns in data.edge_features finds them among others."
-            )
-
-    @staticmethod
-    def _check_edges(tables: Mapping[str, Given]) -> None:
-        if "edges" not in tables:
-            raise InputError(
-                "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
-            )
-
     @property
     def _are_numbers(self) -> bool:
         return self.labels == "numbers"
 
-    def _features(self, task: Any, own: Given | None) -> tuple[str, ...]:
-        """Return columns of features; a PyG object has numbers alone."""
+    def feature_names(self, task: Any, own: Given | None) -> tuple[str, ...]:
+        """Return columns of features in order; a PyG object has numbers alone."""
         names = self.names()
         if is_graph_file(self.nodes) and Path(self.nodes).is_file():
             nodes, _ = tables_of_file(Path(self.nodes), names)
             return reading.named_features(task, nodes, names, own, self.made.names)
         if self.edges is None:
             return reading.numbered(task.features - self.made.added)
-        return reading.named_features(task, self.nodes, names, own, self.made.names)
+        return super().feature_names(task, own)
 
     def _object(self) -> tuple[Any, str]:
         """The PyG object, and what errors call it."""

@@ -11,7 +11,7 @@ import numpy as np
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
 from fedgraft.domains.graphs.shards import FEWEST, GraphShard, check_labels, deal, split_graphs, stratified
-from fedgraft.domains.graphs.tu_files import read_set, sets_in
+from fedgraft.domains.graphs.tu_files import EDGE_FEATURES, read_set, sets_in
 from fedgraft.domains.graphs.tu_sets import NUMBERED, SETS, SETTINGS
 from fedgraft.errors import InputError, nearest, require, require_one_of
 
@@ -25,7 +25,7 @@ class TU(Data[GraphShard]):
 
     Source: Morris et al., "TUDataset", GRL+ at ICML 2020 (chrsmrrs.com): free for research, citation asked, no licence
     stated, so fedgraft does not ship it; groups and settings of CEFGL, as its recipe's page says.
-    Differs: loops and repeated edges are left out, edge labels are not used; features as `attributes` says, unscaled.
+    Differs: loops and repeated edges are left out; features as `attributes` says, unscaled.
 
     Groups (clients in this order): chem = MUTAG, BZR, COX2, DHFR, PTC_MR, AIDS, NCI1; bio = ENZYMES, DD, PROTEINS;
     sn = COLLAB, IMDB-BINARY, IMDB-MULTI; cv = Letter-low, Letter-high, Letter-med; and sn_cv, chem_bio, chem_bio_sn,
@@ -45,6 +45,9 @@ class TU(Data[GraphShard]):
             uneven. A draw that leaves a client with one class or fewer than three graphs is repeated.
         attributes: "auto" takes a node's attributes only where it has no label; "always" and "never" say it. Without
             labels and attributes a node's degree is its one-hot feature.
+        edge_features: what edges of a single set carry: "labels" (NAME_edge_labels.txt, a column of 0 and 1 for each
+            number from the lowest to the highest), "attributes" (NAME_edge_attributes.txt, unscaled) or "all", both
+            where the set has both; "" (default) = nothing.
         max_graphs: most graphs per set, >= 3; 0 (default) takes all. For small machines: a random part, stratified by
             class, so results are not those of the set.
         labels: "classes", for the task `graph`; or "numbers", for `graph_regression`, which sets it, with one of the
@@ -61,6 +64,7 @@ class TU(Data[GraphShard]):
     partition: Literal["iid", "dirichlet"] = "iid"
     alpha: float = 0.5
     attributes: Literal["auto", "always", "never"] = "auto"
+    edge_features: Literal["", "labels", "attributes", "all"] = ""
     max_graphs: int = 0
     labels: Literal["classes", "numbers"] = "classes"
     number: int = 0
@@ -71,6 +75,7 @@ class TU(Data[GraphShard]):
         require(self.number >= 0, "TU.number", "at least 0", self.number)
         require_one_of("TU.partition", self.partition, ("iid", "dirichlet"))
         require_one_of("TU.attributes", self.attributes, ("auto", "always", "never"))
+        require_one_of("TU.edge_features", self.edge_features, EDGE_FEATURES)
         require(self.clients >= 0, "TU.clients", "at least 0", self.clients)
         require(0 < self.alpha < np.inf, "TU.alpha", "above 0", self.alpha)
         sound = self.max_graphs == 0 or self.max_graphs >= FEWEST
@@ -79,6 +84,11 @@ class TU(Data[GraphShard]):
             own = len(SETTINGS[self.sets])
             allowed = f"0 or {own}, one for each set of {self.sets!r}"
             require(self.clients in (0, own), "TU.clients", allowed, self.clients)
+            if self.edge_features:
+                raise InputError(
+                    f"TU.edge_features = {self.edge_features!r} is for a single set; {self.sets!r} has {own}, whose "
+                    "edges carry other columns, and one model reads the same of all."
+                )
             if self.partition != "iid":
                 raise InputError(f"TU.partition = {self.partition!r} is for a single set; {self.sets!r} has {own}.")
 
@@ -109,7 +119,9 @@ class TU(Data[GraphShard]):
             raise InputError(f"TU.sets must be one of {listed}{own}; got {name!r}.{nearest(name, [*known, *there])}")
 
     def _set(self, name: str, seed: int, place: int) -> GraphShard:
-        whole = read_set(Path(self.root), name, self.attributes, self.number, self.labels == "numbers")
+        whole = read_set(
+            Path(self.root), name, self.attributes, self.number, self.labels == "numbers", self.edge_features
+        )
         if not 0 < self.max_graphs < whole.graphs:
             return whole
         part = whole.take(stratified(whole.label, self.max_graphs, generator(seed, "subset", client=place)))

@@ -68,6 +68,8 @@ class Edge(
             clients carry nothing, and nothing is known of their targets.
         share_history: whether the client of an edge's target tells that of its source what came before the edge at the
             target: how many edges, and the means of their columns.
+        sealed: whether the server hands all these on unread: each row is encrypted by itself, under a secret that the
+            sites of a federation have. Where all clients are on one machine rows are as long, and open.
         dropout: share of each hidden layer dropped in training, in [0, 1).
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         class_names: of the classes; taken from the data.

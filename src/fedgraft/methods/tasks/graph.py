@@ -83,6 +83,8 @@ class Graph(
         wl_into: what counts go into: the "answer" (a linear head of their own, probabilities are averaged), "logits" or
             "hidden" (added there).
         wl_shared: whether the layer that reads counts travels; only "hidden", as classes are the client's own.
+        edge_features: numbers that an edge carries; 0 = as the data have.
+        edge_weights: whether edges have weights; taken from the data.
     """
 
     profile: ClassVar[frozenset[str]] = PROFILE

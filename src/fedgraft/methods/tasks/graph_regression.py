@@ -49,6 +49,8 @@ class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask, PlainTask[
         wl_into: what counts go into: the "answer" (a linear head of their own, both numbers are averaged), "logits"
             (added to the network's number) or "hidden".
         wl_shared: whether the layer that reads counts travels; only "hidden".
+        edge_features: numbers that an edge carries; 0 = as the data have.
+        edge_weights: whether edges have weights; taken from the data.
     """
 
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder

@@ -18,19 +18,20 @@ from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.domains.edge_data.edge_notes import carried_by, unread
+from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.links import metrics
 from fedgraft.domains.links.client_links import LinkData
 from fedgraft.domains.links.model import LinkModel
 from fedgraft.domains.links.plain_links import plain_links
 from fedgraft.domains.links.queries import AskedPairs, split_pairs_asked
 from fedgraft.domains.links.shards import LinkShard, hold_out, merge_links, whole
-from fedgraft.domains.nodes.base.edge_notes import carried_by, unread
 from fedgraft.domains.nodes.base.memory_check import check_inputs
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.queries import with_new_nodes
 from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.nodes.training.plain_inputs import ReadEdges, ReadFeatures
+from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs, check_hops
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require, require_options
@@ -176,12 +177,12 @@ class Link(
             raise InputError(
                 f"None of the {len(shards)} clients has an edge between two nodes of its own to learn from."
             )
-        known = {"features": graph.width, **carried_by(graph)}
+        known = {"features": graph.width, **carried_by(graph.edge_rows)}
         for name, value in known.items():
             if (option := getattr(self, name)) not in (0, value):
                 raise InputError(f"task.{name} = {option}, but the data have {value}.")
         if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
-            tell(unread(self.encoder, self.inputs.width(graph.width), graph))
+            tell(unread(self.encoder, self.inputs.width(graph.width), graph.edge_rows))
         check_inputs([shard.graph for shard in shards], self.propagate, self.inputs.attends)
         return replace(self, **known, sparse=not isinstance(graph.features, np.ndarray))
 

@@ -18,6 +18,7 @@ from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
@@ -48,7 +49,7 @@ from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.neighgen import Generator, generator_of
-from fedgraft.domains.nodes.training.plain_inputs import ReadEdges, ReadFeatures
+from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.nodes.training.refinement import Refinement
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
 from fedgraft.domains.nodes.training.topology import View
@@ -97,6 +98,8 @@ class Node(
         share_features: whether clients publish the features of nodes with neighbours elsewhere, once.
         share_states: whether clients tell each other hidden states of such nodes. With neither, the edges between
             clients are as if they were not there.
+        sealed: whether the server hands these on unread: each row is encrypted by itself, under a secret that the sites
+            of a federation have. Where all clients are on one machine rows are as long, and open.
         aggregates: whether every node gets, once, the sum of all its neighbours' features, to which clients contribute
             what they know (FedGCN, Yao et al., NeurIPS 2023); the first layer then draws no neighbours. It is how
             features are shared then, for a sum over one neighbour is its features; states are not.

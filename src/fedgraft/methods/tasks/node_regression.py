@@ -40,6 +40,7 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
         halo: most neighbours elsewhere of a node, chosen once for the whole run; 0 = all.
         share_features: whether clients publish the features of nodes with neighbours elsewhere, once.
         share_states: whether clients tell each other hidden states of such nodes.
+        sealed: whether the server hands these on unread, each row encrypted by itself.
         aggregates: whether every node gets, once, the sum of all its neighbours' features; states are not shared then.
         fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
         pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for.

@@ -9,6 +9,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from plotly.io import to_html
 
 from fedgraft.engine.server.choosing import MOST_EXPLAINED
 from fedgraft.experiment.storage import disk
@@ -131,7 +132,8 @@ def render(
         places=[place for place, group in enumerate(groups) for _ in group.runs],
         differences=differences(firsts),
         figures=[
-            {**_figure(figure, f"figure-{number}"), "wide": figure in wide} for number, figure in enumerate(drawn, 1)
+            {**_figure(figure, f"figure-{number}"), "wide": any(figure is each for each in wide)}
+            for number, figure in enumerate(drawn, 1)
         ],
         explained=[_explained(run, number) for number, run in enumerate(firsts, 1) if choices.is_explained(run)],
         kept_of_all=MOST_EXPLAINED,
@@ -207,18 +209,23 @@ def _listed(clients: Sequence[int]) -> str:
 
 def _figure(figure: go.Figure, name: str) -> dict[str, Any]:
     """Return a figure as a page has it: {"drawn", "title", "note"}, the last two as HTML that is safe already."""
-    texts, buttons = figure.layout.meta, figure.layout.updatemenus
+    shown = figure.to_dict()  # a copy; a second figure would have its template checked anew, which takes longest
+    layout = shown["layout"]
+    texts, buttons = layout["meta"], layout.get("updatemenus", [])
     top = BUTTONS_TOP if buttons else FIGURE_TOP
-    page_figure = go.Figure(figure)
-    page_figure.update_layout(title=None, height=figure.layout.height - figure.layout.margin.t + top, margin={"t": top})
-    page_figure.update_layout(updatemenus=[{"x": 0, "xanchor": "left"}] * len(buttons))
-    drawn: str = page_figure.to_html(
+    layout |= {"title": {}, "height": layout["height"] - layout["margin"]["t"] + top}
+    layout["margin"]["t"] = top
+    for each in buttons:
+        each |= {"x": 0, "xanchor": "left"}
+    drawn: str = to_html(
+        shown,
         full_html=False,
         include_plotlyjs=False,
         include_mathjax=False,
         div_id=name,
-        default_height=f"{page_figure.layout.height}px",
+        default_height=f"{layout['height']}px",
         config=_FIGURE_OPTIONS,
+        validate=False,
     )
     return {"drawn": drawn, "title": texts["title"], "note": texts["note"]}
 

@@ -20,16 +20,16 @@ LAST = 3
 Key = tuple[str, str]
 """A model and a method."""
 Scores: TypeAlias = Mapping[str, Mapping[Key, Mapping[int, float]]]
-"""{setting: {(model, method): {seed: accuracy in percent}}}."""
+"""{setting: {(model, method): {seed: score, in percent but for errors}}}."""
 
 
 def parts(panel: PanelRuns) -> list[str]:
-    """Accuracies, differences from the reference, costs, rounds to where it ends; [] where there is no score."""
+    """Scores, differences from the reference, costs, rounds to where it ends but of errors; [] without a score."""
     if not (scores := _scores(panel)):
         return []
     after = after_steps.part(panel)
-    told = [_accuracies(panel, scores), *after, _differences(panel, scores), _costs(panel), _rounds(panel)]
-    return [*told, _yardsticks(panel)]
+    told = [_accuracies(panel, scores), *after, _differences(panel, scores), _costs(panel)]
+    return [*told, *([] if panel.lower else [_rounds(panel)]), _yardsticks(panel)]
 
 
 def paired(one: Mapping[int, float], other: Mapping[int, float]) -> list[float]:
@@ -49,12 +49,12 @@ def ends_at(curve: Sequence[Sequence[Any]]) -> float:
 
 
 def _scores(panel: PanelRuns) -> dict[str, dict[Key, dict[int, float]]]:
-    """{setting: {(model, method): {seed: test accuracy of the round best on validation, in percent}}}."""
+    """{setting: {(model, method): {seed: test score of the round best on validation}}}."""
     by_run: dict[str, dict[Key, dict[int, float]]] = {}
     for cell, run in panel.runs.items():
         if (score := run.get("test_at_best_validation")) is not None:
             by_seed = by_run.setdefault(cell.split.key, {}).setdefault((cell.model, cell.method), {})
-            by_seed[cell.split.seed] = 100 * score
+            by_seed[cell.split.seed] = panel.unit * score
     return by_run
 
 
@@ -69,13 +69,14 @@ def _accuracies(panel: PanelRuns, scores: Scores) -> str:
             cells.append(spread(list(by_seed.values())) + (f" [{printed}]" if printed is not None else ""))
         counts = [len(scores.get(setting, {}).get((model, method), {})) for setting in settings]
         rows.append((_label(panel, model, method), *cells, str(min(counts))))
-    return table(("accuracy, %", *settings, "seeds"), rows)
+    return table((panel.measure, *settings, "seeds"), rows)
 
 
 def _differences(panel: PanelRuns, scores: Scores) -> str:
     """Paired differences from the reference in each setting, and of the means over settings."""
     settings, rows, reference = panel.settings, [], panel.study.reference
-    first = {setting: max(by_run, key=lambda run: mean(by_run[run].values())) for setting, by_run in scores.items()}
+    best = min if panel.lower else max
+    first = {setting: best(by_run, key=lambda run: mean(by_run[run].values())) for setting, by_run in scores.items()}
     for model, method in map(tuple, panel.panel["runs"]):
         cells = []
         for setting in settings:
@@ -84,16 +85,22 @@ def _differences(panel: PanelRuns, scores: Scores) -> str:
             text = str(interval(paired(own, by_run.get((model, reference), {}))))
             if own and (model, method) == first[setting]:
                 text += " (first)"
-            elif own and not interval(paired(own, by_run[first[setting]])).below:
+            elif own and _is_with(interval(paired(own, by_run[first[setting]])), panel.lower):
                 text += " (with the first)"
             cells.append(text.strip())
         rows.append((_label(panel, model, method), *cells, str(_overall(panel, scores, (model, method)))))
-    head = f"points more than {panel.label(reference)}"
+    head = f"{'' if panel.lower else 'points '}more than {panel.label(reference)}"
+    foremost = "lowest" if panel.lower else "highest"
     note = (
-        "Paired differences with 95 % intervals. *First*: the highest mean of the column. *With the first*: the "
+        f"Paired differences with 95 % intervals. *First*: the {foremost} mean of the column. *With the first*: the "
         "interval of the difference from it holds 0.\n"
     )
     return note + "\n" + table((head, *settings, "mean of the columns"), rows)
+
+
+def _is_with(difference: Interval, lower: bool) -> bool:
+    """Whether a difference from the first may be none."""
+    return not (difference.above if lower else difference.below)
 
 
 def _overall(panel: PanelRuns, scores: Scores, run: Key) -> Interval:
@@ -164,7 +171,7 @@ def _yardsticks(panel: PanelRuns) -> str:
         return ""
     settings = panel.settings
     rows = [(name, *(spread(yardsticks.get(setting, {}).get(name, [])) for setting in settings)) for name in names]
-    return "\n" + table(("yardsticks, %", *settings), rows)
+    return "\n" + table((f"yardsticks{'' if panel.lower else ', %'}", *settings), rows)
 
 
 def _label(panel: PanelRuns, model: str, method: str) -> str:

@@ -35,6 +35,22 @@ class PanelRuns:
         return {cell: self.results[cell] for cell in panel_cells(self.panel, self.seeds) if cell in self.results}
 
     @cached_property
+    def lower(self) -> bool:
+        """Whether lower scores are better, as of errors."""
+        return any(run.get("better") == "lower" for run in self.runs.values())
+
+    @property
+    def measure(self) -> str:
+        """What scores are, with their unit."""
+        metrics = sorted({str(run.get("metric", "accuracy")) for run in self.runs.values()}) or ["accuracy"]
+        return ", ".join(metrics).replace("_", " ") + ("" if self.lower else ", %")
+
+    @property
+    def unit(self) -> float:
+        """What scores are multiplied by: 100 for percent, but errors by 1."""
+        return 1.0 if self.lower else 100.0
+
+    @cached_property
     def settings(self) -> list[str]:
         """Names of its settings."""
         return list(dict.fromkeys(cell.split.key for cell in panel_cells(self.panel, 1)))
@@ -70,11 +86,11 @@ class PanelRuns:
 
     @cached_property
     def yardsticks(self) -> dict[str, dict[str, list[float]]]:
-        """{setting: {yardstick: its scores in percent, one a seed}}."""
+        """{setting: {yardstick: its scores in percent, errors as they are, one a seed}}."""
         known: dict[str, dict[str, dict[int, float]]] = {}
         for cell, run in self.runs.items():
             for name, scores in run.get("yardsticks", {}).items():
-                known.setdefault(cell.split.key, {}).setdefault(name, {})[cell.split.seed] = 100 * scores["test"]
+                known.setdefault(cell.split.key, {}).setdefault(name, {})[cell.split.seed] = self.unit * scores["test"]
         return {setting: {name: [*each.values()] for name, each in names.items()} for setting, names in known.items()}
 
     @property

@@ -127,6 +127,9 @@ class Members:
         if changed := _changed(self.about.get(client), about):
             return {}, f"of client {client} {changed} has changed since the run began"
         for other, theirs in self.about.items():
+            if about.get("mark") != theirs.get("mark"):  # each is of a node's secret, if rows are sealed
+                self.refusals[client] = f"its secret (matching.secret in its folder) is not that of client {other}"
+                return {}, f"client {client}: {self.refusals[client]}"
             if table := _unlike(_tables_of(about), _tables_of(theirs)):
                 self.refusals[client] = f"its table {table!r} is not that of client {other}"
                 return {}, f"client {client}: {self.refusals[client]}"

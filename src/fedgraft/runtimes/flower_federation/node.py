@@ -11,12 +11,14 @@ from fedgraft import wire
 from fedgraft.contracts.runtime import FINGERPRINT_BYTES
 from fedgraft.engine.client.client import Client, Served
 from fedgraft.engine.client.client_memory import packed as packed_memory
+from fedgraft.engine.client.client_rows import OPEN
 from fedgraft.engine.client.failure_codes import UNABLE
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import FedgraftError, WireError, memory_shortage, printable
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.memory_store import MemoryStore, store_of
 from fedgraft.wire.layouts import Tree
+from fedgraft.wire.sealed_rows import RowSeal
 
 LOG = logging.getLogger("fedgraft.node")
 _RUN: Final = re.compile(r"[0-9a-f]{32}")
@@ -71,6 +73,7 @@ class Node:
         read_data: returns the shard for what is run, by what the server has told and the run's name, and what the node
             says of itself; no shard until clients have agreed on how data are read. None = `shard` and `about`,
             whatever is run.
+        seal: what rows are sealed with in a run, by its name, where it has them sealed; None = they are open.
     """
 
     number: int
@@ -80,6 +83,7 @@ class Node:
     about: Mapping[str, Tree] = field(default_factory=dict)
     take_model: Callable[[str, bytes, bytes, bytes, bytes], None] | None = None
     read_data: Callable[[bytes, bytes, str], tuple[Any, Mapping[str, Tree]]] | None = None
+    seal: Callable[[str], RowSeal] | None = None
     _runs: dict[str, _Joined] = field(default_factory=dict, init=False)
 
     def answer(self, data: bytes) -> bytes:
@@ -123,7 +127,8 @@ class Node:
         shard, about = self.shard, self.about
         if self.read_data:
             shard, about = self.read_data(order.request, order.told, order.run)
-        client = None if shard is None else Client(plan, {self.number: shard})
+        seal = self.seal(order.run) if self.seal and plan.sealed else OPEN
+        client = None if shard is None else Client(plan, {self.number: shard}, seal=seal)
         return _Joined(order.request, client, store_of(self.folder, order.run), about, told=order.told)
 
     def _taken(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:
@@ -134,7 +139,8 @@ class Node:
         if set_up is None:
             return self._response(order, envelope.UNSET)
         if self.take_model is not None:
-            self.take_model(order.run, joined.recipe, order.request, memory, set_up)
+            kept = _client_of(joined).rows.opened_message(self.number, set_up)
+            self.take_model(order.run, joined.recipe, order.request, memory, kept)
         return self._response(order, envelope.SERVED)
 
     def _served(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:

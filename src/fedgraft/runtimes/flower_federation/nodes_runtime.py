@@ -100,7 +100,9 @@ class NodesRuntime(Runtime):
             self._take_arrived({})
             for client, why in self.members.refusals.items():
                 raise InputError(f"The node of client {client} refuses this run: {why}")
-            if (here := len(self.members.here)) != last_count and here < self._count:
+            if (here := len(self.members.here)) == self._count:
+                return
+            if here != last_count:
                 lacking = next(client for client in self.clients() if client not in self.members.here)
                 self._note(f"{here} of {self._count} nodes have joined; waiting for client {lacking}.")
                 last_count = here

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.nodes.base.edge_aggregates import edge_aggregates
-from fedgraft.domains.nodes.base.edge_rows import both_ways
 from fedgraft.domains.nodes.base.shards import cut
 from helpers.toy_nodes import whole
 

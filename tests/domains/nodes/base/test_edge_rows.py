@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows, both_ways
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, both_ways
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.partitions import apart, thin
 from fedgraft.domains.nodes.base.shards import WholeGraph, cut, each_once, merge_shards

@@ -229,7 +229,7 @@ def test_what_is_wrong_is_one_line(options: dict[str, str], change: dict[str, st
     nodes, edges = graph()
     with pytest.raises(InputError, match=error):
         here(nodes, edges.assign(**change), **options)
-    with pytest.raises(InputError, match="names no clients"):
+    with pytest.raises(InputError, match="no edge says whose node 'w2' is"):
         here(nodes.drop(columns="client"), edges, **COLUMNS)
 
 

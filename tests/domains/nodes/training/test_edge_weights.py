@@ -12,7 +12,7 @@ from fedgraft import wire
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.smoothing import Means
 from fedgraft.contracts.structure import Augmentation
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows, both_ways
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, both_ways
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard, cut, each_once, merge_shards
 from fedgraft.domains.nodes.training.augmented_graph import augmented

@@ -11,7 +11,7 @@ from scipy import sparse
 from fedgraft import wire
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import cut
-from fedgraft.domains.nodes.training.halo_setup import HaloSetup, thinned, without_edges
+from fedgraft.domains.nodes.training.halo_setup import HaloSetup, halo_of, thinned, without_edges
 from fedgraft.errors import WireError
 from helpers.toy_nodes import RING, directed, whole
 
@@ -45,6 +45,37 @@ def received(shards, rules, found):
 
 def dense(features):
     return features if isinstance(features, np.ndarray) else features.toarray()
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_where_rows_are_sealed_sparse_ones_travel_with_their_zeros(is_sparse):
+    shards, rules = shards_of(is_sparse), HaloSetup(FeatureCoding(2, is_sparse), True, sealed=True)
+    found = published(shards, rules)
+    assert found[0]["features"].tolist() == [[0, 1], [1, 1]]
+    first, _, third = received(shards, rules, found)
+    assert sparse.issparse(first[0]) == sparse.issparse(third[0]) == is_sparse
+    assert dense(first[0]).tolist() == [[2, 1], [4, 1]]
+    assert rules.handed_on == ("degree", "features")
+    assert setup(is_sparse).handed_on == ()
+    places = rules.sent_places(7, found[1])
+    assert {name: each.tolist() for name, each in places.items()} == {k: [[7, 0], [7, 2]] for k in rules.handed_on}
+    told = rules.combine(found)[0]
+    known = rules.received_places(halo_of(shards[0]), told)
+    assert known["degree"].tolist() == known["features"].tolist() == [[1, 0], [1, 2]]
+    with pytest.raises(WireError, match="0 bytes of marks of 2 nodes"):
+        rules.received_places(halo_of(shards[0]), {**told, "known": told["known"][:0]})
+    with pytest.raises(WireError, match="sealed rows that are not of 2 nodes"):
+        rules.received_places(halo_of(shards[0]), {**told, "degree": told["degree"][:1]})
+
+
+def test_weights_that_the_server_could_not_see_are_looked_at_where_they_are_opened():
+    rules = HaloSetup(FeatureCoding(2, False), False, weighted=True, sealed=True)
+    shards = shards_of()
+    found = published(shards, rules)
+    found[1]["degree"] = np.array([1, -1], np.float32)
+    rules.check(found[1])  # sealed, it is bytes
+    with pytest.raises(WireError, match="sums of weights that are not finite and above 0"):
+        received(shards, rules, found)
 
 
 def test_what_is_published_by_hand():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
-from fedgraft.domains.nodes.base.edge_rows import taken
+from fedgraft.domains.edge_data.edge_rows import taken
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, cut, undirected
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError, require

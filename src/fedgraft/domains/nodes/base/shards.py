@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges, taken
 from fedgraft.domains.examples import (
     LATER,
     Examples,
@@ -36,7 +37,6 @@ from fedgraft.domains.examples import (
 )
 from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.domains.labels.known import is_known
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows, stacked_edges, taken
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError, literal, require
 from fedgraft.nn.sparse import ranges

@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows, stacked_edges
+from fedgraft.domains.edge_data.border_columns import ENDS, NOBODY, UNSAID
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, repeats_before
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.border_columns import ENDS, NOBODY, UNSAID
-from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader
 from fedgraft.domains.tables.rows import Rows, codes_of
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.tokens import ALONE, ANYBODY, SEVERAL, tokens
@@ -220,22 +220,15 @@ def _carrying(
     edge = np.stack([ends[end, border][at], other[at], code[at], direction])
     pairs, first = _pairs(edge[0], edge[1], text[code[at]], own)
     goes = (first == (direction == 0)) | (not reader.directed)  # from the first of a pair to the second
-    pairs = [(*pair, str(int(way)), str(k)) for pair, way, k in zip(pairs, goes, _before(edge), strict=True)]
+    pairs = [(*pair, str(int(way)), str(k)) for pair, way, k in zip(pairs, goes, repeats_before(edge), strict=True)]
     along = (end[at] == 1) | (not reader.directed)
     inside = np.flatnonzero(~is_across[chosen])
     found = Border(edge[0], edge[1], pairs, first, row, along)
+    if kept.labels is not None:
+        goes_out = np.ones(len(kept), bool)
+        goes_out[row] = end[at] == 0
+        kept = replace(kept, labels=replace(kept.labels, goes_out=goes_out))
     return Divided(ends[:, chosen[inside]], found, [*notes, *more], kept, inside)
-
-
-def _before(edges: Indices) -> Indices:
-    """How many columns before each of [keys, edges] are the same, int64 [edges]."""
-    order = np.lexsort(edges)
-    begins = np.ones(len(order), bool)
-    begins[1:] = (edges[:, order[1:]] != edges[:, order[:-1]]).any(axis=0)
-    starts = np.flatnonzero(begins)
-    before = np.empty(len(order), np.int64)
-    before[order] = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-    return before
 
 
 # --- a client's shard -------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.reading.border_columns import AUTO, SHOWN
+from fedgraft.domains.edge_data.border_columns import AUTO, SHOWN
 from fedgraft.domains.nodes.reading.borders import Border
 from fedgraft.domains.tables.rows import Cells, Rows
 from fedgraft.errors import InputError, nearest

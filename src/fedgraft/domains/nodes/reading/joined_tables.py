@@ -8,10 +8,10 @@ from typing import TypeAlias
 import numpy as np
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.reading.border_columns import ENDS, NOBODY, UNSAID, said
+from fedgraft.domains.edge_data.border_columns import ENDS, NOBODY, UNSAID, said
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, each_both_ways, stacked_rows
 from fedgraft.domains.nodes.reading.borders import Divided, divided
 from fedgraft.domains.nodes.reading.copies import SHARED_WITH, Copies
-from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader, each_both_ways, stacked_rows
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError, unknown
 from fedgraft.wire.layouts import Array, Arrays

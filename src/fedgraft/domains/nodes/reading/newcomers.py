@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.matching import CLIENTS, ELSEWHERE
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.edge_data.border_columns import ENDS, SIDES
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.border_columns import ENDS, SIDES
 from fedgraft.domains.tables.asked import Places, clients_said, groups_of
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError, nearest

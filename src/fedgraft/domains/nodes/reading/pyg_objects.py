@@ -10,14 +10,17 @@ import torch
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.edge_data.edge_columns import ASKED_CARRIED, EdgeReader, StoredEdges
+from fedgraft.domains.edge_data.pyg_edges import READ_BY, joined_edges, reads_edges, table_of_edges, unread
+from fedgraft.domains.examples import check_ends
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
-from fedgraft.domains.nodes.base.shards import WholeGraph, undirected
-from fedgraft.domains.nodes.reading.edge_columns import EdgeReader, StoredEdges
-from fedgraft.domains.nodes.reading.pyg_edges import READ_BY, carried_edges, joined_edges, reads_edges, unread
+from fedgraft.domains.nodes.base.shards import Numbers, WholeGraph, undirected
+from fedgraft.domains.nodes.reading.tables import carrying
 from fedgraft.domains.tables import pyg_objects as pyg
 from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
+from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.schema import Names
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
@@ -61,7 +64,7 @@ def collection_of(
     ends = pyg.ends_of(data.edge_index, f"{where}.edge_index")
     edges: StoredEdges | None = None
     if carried and names:
-        pointers, senders, edges, notes = carried_edges(data, where, nodes, names, carried)
+        pointers, senders, edges, notes = _carried_edges(data, where, nodes, names, carried)
     else:
         pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
     notes = (*notes, *(unread(data, where, names) if names else ()))
@@ -128,6 +131,17 @@ def tables_of(collection: Collection[WholeGraph], names: Names) -> dict[str, pd.
     once = receiver < whole.senders
     ends = {names["source"]: whole.ids[receiver[once]], names["target"]: whole.ids[whole.senders[once]]}
     return {"nodes": nodes, "edges": pd.DataFrame(ends)}
+
+
+def _carried_edges(
+    data: Any, where: str, nodes: int, names: Names, reader: EdgeReader
+) -> tuple[Indices, Numbers, StoredEdges, tuple[str, ...]]:
+    """(pointers, senders, edges, notes) of an object of so many nodes, whose edges carry something."""
+    rows = read(table_of_edges(data, where, names), ASKED_CARRIED, names, "Nodes", where)
+    ends = pyg.ends_of(data.edge_index, f"{where}.edge_index").astype(np.int64)
+    check_ends(ends, nodes, f"{where}.edge_index, edge", 0)
+    pointers, senders, kept, notes = carrying(rows, ends, nodes, reader, "Nodes")
+    return pointers, senders, kept, (*rows.notes, *notes)
 
 
 def _classes(label: Indices, classes: tuple[str, ...], where: str) -> tuple[Indices, tuple[str, ...]]:

@@ -9,11 +9,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import HaloRows, Indices, Questions
+from fedgraft.domains.edge_data.edge_columns import DIRECTED, LEFT_OUT
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, both_ways, stacked_edges, taken
 from fedgraft.domains.examples import Features, stacked
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows, both_ways, stacked_edges, taken
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, addresses, undirected
-from fedgraft.domains.nodes.reading.edge_columns import DIRECTED, LEFT_OUT
 from fedgraft.domains.nodes.reading.newcomers import NOTHING, Elsewhere, Joined, Newcomers, ends_of
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
 from fedgraft.domains.notes import tell

@@ -7,14 +7,14 @@ import numpy as np
 
 from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.table_files import Given
+from fedgraft.domains.edge_data.border_columns import AUTO, Borders, said
+from fedgraft.domains.edge_data.edge_columns import EdgeReader, each_both_ways, stored
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.border_columns import AUTO, Borders, said
 from fedgraft.domains.nodes.reading.borders import Border, Divided, divided, with_halo
 from fedgraft.domains.nodes.reading.copies import Copies, Sharing
-from fedgraft.domains.nodes.reading.edge_columns import EdgeReader, each_both_ways, stored
 from fedgraft.domains.nodes.reading.tables import EDGES, Adjacency, OwnFeatures, ids_of, inner_part, own_part, own_rows
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split

@@ -18,14 +18,8 @@ from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.examples import Features
-from fedgraft.domains.labels.class_notes import class_notes
-from fedgraft.domains.labels.known import numbers_hint
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows
-from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.border_columns import AUTO, ENDS, SIDE_COLUMNS, Borders
-from fedgraft.domains.nodes.reading.copies import SHARED_WITH, Copies, Sharing
-from fedgraft.domains.nodes.reading.edge_columns import (
+from fedgraft.domains.edge_data.border_columns import AUTO, ENDS, SIDE_COLUMNS, Borders, owners_said
+from fedgraft.domains.edge_data.edge_columns import (
     ASKED_CARRIED,
     EDGE_COLUMNS,
     NO_COLUMNS,
@@ -34,6 +28,12 @@ from fedgraft.domains.nodes.reading.edge_columns import (
     each_both_ways,
     stored,
 )
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.examples import Features
+from fedgraft.domains.labels.class_notes import class_notes
+from fedgraft.domains.labels.known import numbers_hint
+from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
+from fedgraft.domains.nodes.reading.copies import SHARED_WITH, Copies, Sharing
 from fedgraft.domains.nodes.reading.joined_tables import Joined, joined
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
@@ -45,7 +45,7 @@ from fedgraft.domains.tables.labels import (
     read_split,
 )
 from fedgraft.domains.tables.reader import named_once, read
-from fedgraft.domains.tables.rows import Rows, ascending
+from fedgraft.domains.tables.rows import Coded, Rows, ascending
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, form_of
 from fedgraft.errors import InputError
 from fedgraft.errors import unknown as unlike
@@ -66,12 +66,7 @@ NODES = Table(
 """One row per node: its id, its class or number, who holds it, its split, who else has it, and its features."""
 EDGES = Table(
     "edges",
-    (
-        Column("source"),
-        Column("target"),
-        *SIDE_COLUMNS,
-        *EDGE_COLUMNS,
-    ),
+    (Column("source"), Column("target"), *SIDE_COLUMNS, *EDGE_COLUMNS),
     may_be_empty=True,
     folder="parts",
 )
@@ -120,16 +115,14 @@ def read_nodes(
         why = f"names clients, but each file of the folder {nodes} is one."
         raise InputError(f"{rows.where}: column {names['client']!r} {why}")
     code, ids = rows["node"].codes()
-    client, clients = rows.clients() or (np.zeros(len(rows), np.int64), np.array([], str))
-    if borders and not len(clients):
-        needed = f"which {owner}.source_client and {owner}.target_client need"
-        raise InputError(f"{rows.where} names no clients ({owner}.client), {needed}.")
+    links = read(edges, EDGES, names, owner)
+    client, clients = _clients(rows, links, code, ids, borders, owner)
     rows.check_once(code + client * len(ids) * bool(borders), ids, "node", f" of column {names['node']!r}")
     order = _arranged(client, code, ids) if by_ids else np.arange(len(rows))
     label, classes = _labels(rows, are_numbers, unknown)
     split, is_split = _split(rows, label)
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
-    links, between = read(edges, EDGES, names, owner), None
+    between = None
     if borders:
         how = clients.tolist(), is_private, carried, Copies.of(sharing, rows.take(order))
         between = joined(links, borders == AUTO, client[order], code[order], ids, *how)
@@ -153,6 +146,15 @@ def read_nodes(
     told = (*rows.notes, *notes, *links.notes, *class_notes(label, classes, where, unknown), *between_notes)
     more: dict[str, Any] = {"columns": columns, "edges": kept, "matching": between.matching if between else {}}
     return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, **more)
+
+
+def _clients(rows: Rows, links: Rows, code: Indices, ids: Array, borders: Borders, owner: str) -> Coded:
+    """Return the client of each node and the names of all; none where nobody says it, which `borders` need."""
+    said = rows.clients() or (owners_said(links, rows, code, ids) if borders == "columns" else None)
+    if borders and not said:
+        option = f"{owner}.client), which {owner}.source_client and {owner}.target_client need"
+        raise InputError(f"{rows.where} names no clients ({option}.")
+    return said or (np.zeros(len(rows), np.int64), np.array([], str))
 
 
 def _arranged_edges(
@@ -215,7 +217,7 @@ def feature_names(rows: Rows, owner: str) -> tuple[str, ...]:
                 f"{rows.where}: column {int(unnamed[0][9:]) + 1} has no name, such as an index written along; name "
                 f"it in the header, leave it out, or name those that are features in {owner}.features."
             )
-    if not names:
+    if not names and not rows.names.get("edge_label"):
         raise InputError(
             f"{rows.where}: no column of features ({owner}.features); one is needed, if only of ones or of degrees."
         )

@@ -15,10 +15,11 @@ from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.naming import NamingTask
+from fedgraft.contracts.sealing import SealedTask
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
+from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.domains.nodes.base.edge_notes import carried_by, unread
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
@@ -26,7 +27,7 @@ from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.task.linear_nodes import linear_of, regression_of
 from fedgraft.domains.nodes.task.summed_inputs import SummedInputs, check_options
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
-from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
+from fedgraft.domains.nodes.training.halo_setup import HaloSetup, halo_of, inside, thinned
 from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.input_sums import OWNER, PLACE
 from fedgraft.domains.nodes.training.mended_graph import Mending
@@ -50,6 +51,7 @@ class NodeTask(
     abilities.NeighbourSamplingTask[NodeShard, NodeData],
     abilities.PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
+    SealedTask[NodeShard, NodeData],
     SummedInputs,
 ):
     """Answer something of nodes of one graph that is cut over clients; options as of `Node`."""
@@ -62,6 +64,7 @@ class NodeTask(
     halo: int = 0
     share_features: bool = True
     share_states: bool = True
+    sealed: bool = False
     aggregates: bool = False
     fresh: bool = False
     pull: Literal["changed", "asked"] = "changed"
@@ -84,6 +87,7 @@ class NodeTask(
         require(self.scale >= 0, f"{name}.scale", ">= 0 (0 = as they are)", self.scale)
         fits = not self.aggregates or (self.share_features and not self.share_states)
         require(fits, f"{name}.aggregates", "false where states are shared, or features are not", self.aggregates)
+        require(self._connected or not self.sealed, f"{name}.sealed", "false where no rows are shared", self.sealed)
         check_options(self, name)
         if isinstance(self.encoder, NetworkEncoder):
             whole = "with a whole network, whose layers nobody else sees"
@@ -117,7 +121,7 @@ class NodeTask(
 
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
         """Return {option: value} of what the model must know of the data; a client's tell."""
-        return {"features": shard.width, **carried_by(shard)}
+        return {"features": shard.width, **carried_by(shard.edge_rows)}
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
         """With what the model must know of the data; raises for halos that no memory of this machine holds."""
@@ -130,7 +134,7 @@ class NodeTask(
             if (option := getattr(self, name)) not in (0, (), value):
                 raise InputError(f"task.{name} = {option}, but the data have {value}.")
         if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
-            tell(unread(self.encoder, self.inputs.width(first.width), first))
+            tell(unread(self.encoder, self.inputs.width(first.width), first.edge_rows))
         return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
 
     @property
@@ -176,6 +180,28 @@ class NodeTask(
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
         return self._halo_setup.halos(statistics)
+
+    @property
+    def seals(self) -> bool:
+        """Whether rows are sealed."""
+        return self.sealed
+
+    @property
+    def handed_on(self) -> tuple[str, ...]:
+        """Degrees and features."""
+        return self._halo_setup.handed_on
+
+    def sent_places(self, client: int, statistics: Arrays) -> Mapping[str, Indices]:
+        """Return own nodes."""
+        return self._halo_setup.sent_places(client, statistics)
+
+    def received_places(self, client: int, shard: NodeShard, shared: Arrays) -> Mapping[str, Indices]:
+        """Return nodes elsewhere."""
+        return self._halo_setup.received_places(self.halo_of(shard), shared)
+
+    def halo_of(self, shard: NodeShard) -> Halo:
+        """Return those that `halo` leaves."""
+        return halo_of(thinned(shard, self.halo))
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
@@ -303,7 +329,7 @@ class NodeTask(
 
     @property
     def _halo_setup(self) -> HaloSetup:
-        return HaloSetup(self.coding, self.share_features, self.edge_weights)
+        return HaloSetup(self.coding, self.share_features, self.edge_weights, self.sealed)
 
     @property
     def _aggregates(self) -> Aggregates:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.plain import USAGE, PlainEncoder, PlainModel, Tensors
+from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.nodes.training.plain_inputs import ReadEdges, ReadFeatures
+from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.plain_source import call_of, called, listed, source_of
 from fedgraft.nn.layers import weight_of
 from fedgraft.nn.whole_networks import WholeNetwork

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import Halo, Indices
+from fedgraft.domains.edge_data.edge_rows import taken
 from fedgraft.domains.examples import Features, stacked
-from fedgraft.domains.nodes.base.edge_rows import taken
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import WireError
@@ -40,12 +40,19 @@ class ToldRows:
 class HaloSetup:
     """The set-up in which clients publish whose nodes they need, and features, if these are shared, as coded rows.
 
-    `weighted` says whether edges have weights: a degree is then the sum of these.
+    `weighted` says whether edges have weights: a degree is then the sum of these. Where rows are `sealed` the server
+    sees neither degrees nor features but for how many there are; sparse features then travel with their zeros.
     """
 
     coding: FeatureCoding
     features: bool
     weighted: bool = False
+    sealed: bool = False
+
+    @property
+    def travelling(self) -> FeatureCoding:
+        """The code in which features travel."""
+        return replace(self.coding, is_sparse=self.coding.is_sparse and not self.sealed)
 
     @property
     def statistics_layout(self) -> Layout:
@@ -76,7 +83,7 @@ class HaloSetup:
             "place": shard.halo_place.astype(np.uint32),
             "boundary": np.packbits(cut),
             "degree": shard.weighted_degree[boundary] if self.weighted else shard.degree[boundary].astype(np.uint32),
-            **(self.coding.pack(shard.features[boundary]) if self.features else {}),
+            **(self.travelling.pack(self._travels(shard.features[boundary])) if self.features else {}),
         }
 
     def check(self, statistics: Arrays) -> None:
@@ -89,9 +96,8 @@ class HaloSetup:
         # Counted first: then the message is about as long as what is made of it.
         if len(statistics["degree"]) != marked:
             raise WireError(f"degrees of {len(statistics['degree'])} nodes where {marked} are meant")
-        # In few bits a small sum beside large ones is 0.
-        if self.weighted and not ((statistics["degree"] >= 0) & np.isfinite(statistics["degree"])).all():
-            raise WireError("sums of weights that are not finite and at least 0")
+        if not self.sealed:
+            self._check_weights(statistics["degree"])
         boundary = set_bits(statistics["boundary"])
         if marked and boundary[-1] >= nodes:
             raise WireError(f"node {boundary[-1]} has neighbours elsewhere, but there are {nodes} nodes")
@@ -101,7 +107,7 @@ class HaloSetup:
         if (np.diff(address) <= 0).any():
             raise WireError("addresses must ascend, each node once")
         if self.features:
-            self.coding.unpack(statistics, marked)
+            self.travelling.unpack(statistics, marked)
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """{client: how many nodes it has, and whose it needs}."""
@@ -120,7 +126,7 @@ class HaloSetup:
                     wanted[each].append(place[owner == each])
         needed = {client: _bits(wanted[client], nodes) for client, (nodes, _) in halos.items()}
         published = {client: _Published(self, each) for client, each in statistics.items()}
-        return Made(halos, lambda client: self._answer(halos[client][1], needed[client], published))
+        return Made(halos, lambda client: self._answer(client, halos[client][1], needed[client], published))
 
     def received(self, shard: NodeShard, shared: Arrays) -> tuple[Features, Array, Array, Indices]:
         """Return features of the halo (zero where unknown), bool [halo] whether they are known, degrees; needed nodes.
@@ -133,8 +139,11 @@ class HaloSetup:
             return empty, np.zeros(halo, bool), np.zeros(halo, self._degree_spec.dtype), np.zeros(0, np.int64)
         there = np.unpackbits(shared["known"], count=halo).view(bool)
         features, known = empty, np.zeros(halo, bool)
+        if self.sealed:
+            self._check_weights(shared["degree"])
         if self.features:
-            features, known = self._spread(self.coding.unpack(shared, int(there.sum())), there), there
+            rows = self.travelling.unpack(shared, int(there.sum()))
+            features, known = self._spread(sparse.csr_matrix(rows) if self.coding.is_sparse else rows, there), there
         degree = np.zeros(halo, self._degree_spec.dtype)
         degree[there] = shared["degree"]
         return features, known, degree, set_bits(shared["needed"])
@@ -146,7 +155,7 @@ class HaloSetup:
         """
         if not shared:
             nothing = {spec.name: np.zeros(0, spec.dtype) for spec in self.combined_layout}
-            shared = {**nothing, **(self.coding.pack(self.coding.empty(0)) if self.features else {})}
+            shared = {**nothing, **(self.travelling.pack(self._travels(self.coding.empty(0))) if self.features else {})}
             slots = slots[:0]
         there = np.unpackbits(shared["known"], count=len(slots)).view(bool)
         known = np.zeros(halo, bool)
@@ -160,21 +169,51 @@ class HaloSetup:
             "degree": np.concatenate([shared["degree"], told.degree[more]]).astype(self._degree_spec.dtype)[order]
         }
         if self.features and told.features is not None:
-            rows = stacked([self.coding.unpack(shared, int(there.sum())), told.features[more]])
-            arrays |= self.coding.pack(rows[order])
+            before, new = self.travelling.unpack(shared, int(there.sum())), self._travels(told.features[more])
+            arrays |= self.travelling.pack(stacked([before, new])[order])
         return {**shared, **arrays, "known": np.packbits(known)}
 
     @property
+    def handed_on(self) -> tuple[str, ...]:
+        """Names of the arrays that the server only hands on, a row for each node, if rows are sealed."""
+        return ("degree", *(spec.name for spec in self._feature_specs)) if self.sealed else ()
+
+    def sent_places(self, client: int, statistics: Arrays) -> dict[str, Indices]:
+        """{array: whose node each row is of, and which of theirs, int64 [rows, 2]}, of what a client publishes."""
+        boundary = set_bits(statistics["boundary"])
+        place = np.stack([np.full(len(boundary), client), boundary], axis=1)
+        return dict.fromkeys(self.handed_on, place)
+
+    def received_places(self, halo: Halo, shared: Arrays) -> dict[str, Indices]:
+        """Return the same of what a client with this halo got back. Raises `WireError` for misfits."""
+        if len(shared["known"]) != -(-len(halo.owner) // 8):
+            raise WireError(f"{len(shared['known'])} bytes of marks of {len(halo.owner)} nodes")
+        there = np.unpackbits(shared["known"], count=len(halo.owner)).view(bool)
+        place = np.stack([halo.owner[there], halo.place[there]], axis=1).astype(np.int64)
+        if any(len(shared[name]) != len(place) for name in self.handed_on):
+            raise WireError(f"sealed rows that are not of {len(place)} nodes")
+        return dict.fromkeys(self.handed_on, place)
+
+    def _travels(self, features: Features) -> Features:
+        """Rows as they are packed."""
+        return features if isinstance(features, np.ndarray) or not self.sealed else features.toarray()
+
+    def _check_weights(self, degree: Array) -> None:
+        # In few bits a small sum beside large ones is 0.
+        if self.weighted and not ((degree >= 0) & np.isfinite(degree)).all():
+            raise WireError("sums of weights that are not finite and at least 0")
+
+    @property
     def _feature_specs(self) -> tuple[Spec, ...]:
-        return self.coding.specs if self.features else ()
+        return self.travelling.specs if self.features else ()
 
     @property
     def _degree_spec(self) -> Spec:
         return Spec("degree", "float32" if self.weighted else "uint32", (VARIABLE,))
 
-    def _answer(self, halo: Halo, needed: Array, published: Mapping[int, "_Published"]) -> Arrays:
-        known = np.zeros(len(halo.owner), bool)
-        degree, rows = [], []
+    def _answer(self, client: int, halo: Halo, needed: Array, published: Mapping[int, "_Published"]) -> Arrays:
+        known, own = np.zeros(len(halo.owner), bool), published[client]
+        degree, rows = [own.degree[:0]], [] if own.features is None else [own.features[:0]]
         for owner in np.unique(halo.owner).tolist():
             if owner not in published:
                 continue
@@ -184,12 +223,11 @@ class HaloSetup:
             degree.append(published[owner].degree[there[there >= 0]])
             if self.features:
                 rows.append(published[owner].features[there[there >= 0]])  # type: ignore[index]
-        features = stacked(rows) if rows else self.coding.empty(0)
         return {
             "needed": needed,
             "known": np.packbits(known),
-            "degree": np.concatenate([np.zeros(0, self._degree_spec.dtype), *degree]),
-            **(self.coding.pack(features) if self.features else {}),
+            "degree": np.concatenate(degree),
+            **(self.travelling.pack(stacked(rows)) if self.features else {}),
         }
 
     def _spread(self, rows: Features, there: Array) -> Features:
@@ -212,7 +250,7 @@ class _Published:
     def __init__(self, setup: HaloSetup, statistics: Arrays) -> None:
         self._boundary = boundary = set_bits(statistics["boundary"])
         self.degree = statistics["degree"]
-        self.features = setup.coding.unpack(statistics, len(boundary)) if setup.features else None
+        self.features = setup.travelling.unpack(statistics, len(boundary)) if setup.features else None
 
     def position(self, place: Indices) -> Indices:
         """Rows of nodes among what was published, int64 [nodes]; -1 for what was not."""
@@ -229,6 +267,11 @@ def _bits(places: list[Indices], count: int) -> Array:
         inside = place[place < count]
         np.bitwise_or.at(bits, inside >> 3, np.uint8(128) >> (inside & 7).astype(np.uint8))
     return bits
+
+
+def halo_of(shard: NodeShard) -> Halo:
+    """Return the addresses of a shard's neighbours elsewhere."""
+    return Halo(shard.halo_owner.astype(np.int64), shard.halo_place.astype(np.int64))
 
 
 def thinned(shard: NodeShard, most: int) -> NodeShard:

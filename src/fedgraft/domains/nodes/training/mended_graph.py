@@ -11,8 +11,8 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from fedgraft.contracts.values import Halo, Indices
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges, taken
 from fedgraft.domains.examples import Features
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows, stacked_edges, taken
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard

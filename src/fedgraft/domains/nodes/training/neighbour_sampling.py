@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows, taken
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, taken
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.nn.propagate import Block, EdgeValues, Sparse
 from fedgraft.nn.sparse import ranges

@@ -1,15 +1,13 @@
 """Source text that makes of a trained model's features what its convolutions read: scaled, averaged, joined."""
 
 from dataclasses import dataclass
-from typing import Final, Self, cast
+from typing import Final, cast
 
 from torch import Tensor
 
-from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.plain import Tensors
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
-from fedgraft.errors import InputError
 
 _JOINED: Final = {
     "concatenate": ["{x} = torch.cat(hops, 1)"],
@@ -66,47 +64,3 @@ class ReadFeatures:
             f"for _ in range({self.inputs.hops}):",
             "    hops.append(hops[-1].index_add(0, target, hops[-1][source]) / count)",
         ]
-
-
-@dataclass(frozen=True)
-class ReadEdges:
-    """What a model reads of edges: so many `columns`, and whether by their weights."""
-
-    columns: int
-    weighted: bool
-
-    @classmethod
-    def of(cls, encoder: Encoder, inputs: int, columns: int, weighted: bool, averages: bool) -> Self:
-        """Return what an encoder reads of edges that have so many columns, and perhaps weights.
-
-        Raises `InputError` where features are averaged by weight before it, which no exported model does.
-        """
-        if weighted and averages:
-            raise InputError(
-                "A model with task.propagate over edges with weights cannot be exported: it averages features by these."
-            )
-        read = encoder.reads(inputs, columns)
-        return cls(columns * ("columns" in read), weighted and encoder.reads_neighbours and "weights" in read)
-
-    @property
-    def names(self) -> list[str]:
-        """Names of further arguments."""
-        return ["edge_attr"] * (self.columns > 0) + ["edge_weight"] * self.weighted
-
-    def arguments(self, *others: str) -> str:
-        """Return those of `forward`, with others behind them."""
-        return ", ".join(["self", "x", "edge_index", *self.names, *others])
-
-    def usage(self, lines: str) -> str:
-        """Return lines that use a model, with further arguments."""
-        return lines.replace("edge_index", ", ".join(["edge_index", *self.names]))
-
-    @property
-    def told(self) -> str:
-        """Sentences about further arguments, for people to read."""
-        texts = {
-            "edge_attr": f"float32 [edges, {self.columns}], columns of edges, scaled as those of the training data; "
-            "where two nodes have several edges, `edge_index` has each",
-            "edge_weight": "float32 [edges], how much each counts, above 0",
-        }
-        return "".join(f"- `{name}`: {texts[name]}.\n" for name in self.names)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows, stacked_edges, taken
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges, taken
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.neighbour_sampling import (
     Hop,

@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.nodes.base.edge_rows import EdgeRows
-from fedgraft.domains.nodes.reading.border_columns import ENDS, SIDE_COLUMNS, SIDES
+from fedgraft.domains.edge_data.border_columns import ENDS, SIDE_COLUMNS, SIDES
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns, read_columns
 from fedgraft.domains.tables.reader import OWNER, named_once, read
@@ -29,12 +29,38 @@ EDGE_COLUMNS: Final = (
     Column("edge_features", "features"),
     Column("weight", "number", silent=True),
     Column("time", "time", silent=True),
+    Column("edge_label", "class", silent=True, option="data.label"),
 )
-"""Columns of what edges carry."""
-NO_COLUMNS: Final = {"edge_features": (), "weight": "", "time": ""}
+"""Columns of what edges carry, and of what is to be told of them."""
+NO_COLUMNS: Final = {"edge_features": (), "weight": "", "time": "", "edge_label": ""}
 """Their names where none is read."""
 ASKED_CARRIED: Final = Table("edges", (Column("source"), Column("target"), *EDGE_COLUMNS), may_be_empty=True)
 """Edges of one client's own nodes, or of new ones, with what they carry."""
+
+
+Repeats: TypeAlias = Literal["keep", "sum", "last"]
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeLabels:
+    """What is to be told of edges, a row for each, as it is read.
+
+    Args:
+        label: int64 [edges], index into `classes`, -1 = unknown; or float64 [edges], numbers, nan = unknown.
+        classes: their names; () for numbers.
+        goes_out: bool [edges], which have their source at the client whose table it is, as far as that is known.
+        hashes: uint64 [edges], of the ids of both ends and of how often these were there before; None if not asked for.
+    """
+
+    label: Array
+    classes: tuple[str, ...]
+    goes_out: NDArray[np.bool_]
+    hashes: NDArray[np.uint64] | None = None
+
+    def take(self, rows: Indices) -> "EdgeLabels":
+        """Return some of the rows."""
+        hashes = None if self.hashes is None else self.hashes[rows]
+        return EdgeLabels(self.label[rows], self.classes, self.goes_out[rows], hashes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +72,14 @@ class CarriedRows:
         weight: float32 [edges], how many edges each stands for, finite and at least 0; None = one each.
         time: float64 [edges], as its column counts, or seconds of dates since 1970; None where it is not read.
         number: int64 [edges], the row of the table.
+        labels: what is to be told of them; None where it is nothing.
     """
 
     columns: Columns
     weight: Values | None
     time: Floats | None
     number: Indices
+    labels: EdgeLabels | None = None
 
     def __len__(self) -> int:
         return len(self.number)
@@ -60,7 +88,13 @@ class CarriedRows:
         """Return some of the rows."""
         weight = None if self.weight is None else self.weight[rows]
         time = None if self.time is None else self.time[rows]
-        return CarriedRows(self.columns.take(rows), weight, time, self.number[rows])
+        labels = None if self.labels is None else self.labels.take(rows)
+        return CarriedRows(self.columns.take(rows), weight, time, self.number[rows], labels)
+
+    def outgoing(self) -> "CarriedRows":
+        """Return those whose source is at the client whose table it is."""
+        assert self.labels is not None, "of others it is not known"
+        return self.take(np.flatnonzero(self.labels.goes_out))
 
     def edge_rows(self, values: Values, row: Indices, along: NDArray[np.bool_]) -> EdgeRows:
         """Return what stored edges carry: `row`, int64 [stored], is whose they are; `values`, of all rows.
@@ -89,12 +123,20 @@ def stacked_rows(parts: Sequence[CarriedRows]) -> CarriedRows:
     texts = {name: np.concatenate([part.columns.texts[name] for part in parts]) for name in first.columns.texts}
     weights = [part.weight for part in parts if part.weight is not None]
     times = [part.time for part in parts if part.time is not None]
+    labels = [part.labels for part in parts if part.labels is not None]
     return CarriedRows(
         Columns(first.columns.names, numbers, texts),
         np.concatenate(weights) if weights else None,
         np.concatenate(times) if times else None,
         np.concatenate([part.number for part in parts]),
+        _stacked_labels(labels) if labels else None,
     )
+
+
+def _stacked_labels(parts: Sequence[EdgeLabels]) -> EdgeLabels:
+    hashes = [part.hashes for part in parts if part.hashes is not None]
+    label, goes_out = (np.concatenate([getattr(part, name) for part in parts]) for name in ("label", "goes_out"))
+    return EdgeLabels(label, parts[0].classes, goes_out, np.concatenate(hashes) if hashes else None)
 
 
 Make: TypeAlias = Callable[[CarriedRows], Values]
@@ -112,22 +154,25 @@ class EdgeReader:
             numbers and weights, or counts, and has times and texts of the last; "last" keeps that one, by time, else by
             row.
         texts: columns that hold texts; None = found out.
+        labels: what reads labels of edges, and then the time is no column that they carry; None = there are none.
     """
 
     make: Make
     directed: bool = False
-    repeats: Literal["keep", "sum", "last"] = "keep"
+    repeats: Repeats = "keep"
     texts: Collection[str] | None = None
+    labels: Callable[[Rows], EdgeLabels] | None = None
 
     def read(self, rows: Rows, owner: str) -> CarriedRows:
         """Return what each row of a table carries. Raises `InputError`; `owner` as of `reader.read`."""
         names, time = _names(rows, owner), rows.read("time")
         hint = f" Columns that are none of edges' data are left out by naming the others in {owner}.edge_features."
         columns = read_columns(rows, names, hint, None if self.texts is None else tuple(self.texts))
-        if time is not None:
+        if time is not None and self.labels is None:
             numbers = np.column_stack([np.asarray(columns.numbers), time])
             columns = Columns((*columns.names, rows.names["time"]), numbers, columns.texts)
-        return CarriedRows(columns, _weights(rows), time, np.arange(len(rows)))
+        labels = self.labels(rows) if self.labels else None
+        return CarriedRows(columns, _weights(rows), time, np.arange(len(rows)), labels)
 
     def chosen(self, ends: Indices, carried: CarriedRows) -> tuple[Indices, CarriedRows, list[str]]:
         """(which rows are edges of the graph, int64 ascending; what these carry; notes on others).
@@ -165,7 +210,7 @@ def _names(rows: Rows, owner: str) -> tuple[str, ...]:
         return tuple(names)
     taken = {rows.names[column.role] for column in rows.table.columns if column.kind != "features"}
     others = tuple(name for name in rows if name not in taken)
-    if not others:
+    if not others and not rows.names["edge_label"]:
         raise InputError(f"{rows.where}: no other column that edges could carry ({owner}.edge_features = 'all').")
     if unnamed := [name for name in others if name.startswith("Unnamed: ")]:  # as pandas calls a file's
         raise InputError(
@@ -199,6 +244,17 @@ def _added(carried: CarriedRows, group: Indices, last: CarriedRows, kept: Indice
     return replace(last, columns=replace(last.columns, numbers=numbers), weight=weight)
 
 
+def repeats_before(edges: Indices) -> Indices:
+    """Return how many columns before each of [keys, edges] are the same, int64 [edges]."""
+    order = np.lexsort(edges)
+    begins = np.ones(len(order), bool)
+    begins[1:] = (edges[:, order[1:]] != edges[:, order[:-1]]).any(axis=0)
+    starts = np.flatnonzero(begins)
+    before = np.empty(len(order), np.int64)
+    before[order] = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+    return before
+
+
 # --- as a graph stores them -------------------------------------------------------------------------------------------
 
 
@@ -218,9 +274,19 @@ class StoredEdges:
     along: NDArray[np.bool_]
     counted: dict[int, Indices] | None = None
 
+    def take(self, places: Indices) -> "StoredEdges":
+        """Return some of the stored edges."""
+        return replace(self, row=self.row[places], along=self.along[places])
+
     def edge_rows(self, values: Values) -> EdgeRows:
         """Return what they carry, by what was made of the rows, float32 [rows, width]."""
         return self.carried.edge_rows(values, self.row, self.along)
+
+    def from_client(self, client: int, owner: Indices) -> CarriedRows:
+        """Return the rows whose sources are a client's; `owner` as of `of_client`."""
+        if self.counted is None:
+            return self.carried.take(np.unique(self.row[(owner == client) & ~self.along]))
+        return self.carried.take(self.counted[client]).outgoing()
 
     def of_client(self, client: int, owner: Indices) -> CarriedRows:
         """Return a client's rows; `owner`, int64 [stored], is whose the receivers are."""
@@ -257,21 +323,26 @@ LEFT_OUT, DIRECTED = "left_out", "directed"
 """Columns of a table of questions: rows that are no edges of the graph; whether edges go one way."""
 
 
-def asked_carried(table: pd.DataFrame, names: Names, reader: EdgeReader) -> pd.DataFrame:
-    """Return a table of edges of new nodes as tasks read it, with its rows: what a model reads is in columns "0" ..."""
-    where = f"{OWNER}.edges"
-    sides = [side for side in SIDES if names[side]]
-    usual = {**names, **{role: role for role in (*ENDS, *sides)}}
-    columns_read = (*ASKED_CARRIED.columns, *SIDE_COLUMNS)
+def asked_carried(table: pd.DataFrame, names: Names, reader: EdgeReader, by_graph: bool = False) -> pd.DataFrame:
+    """Return a table of edges of new nodes as tasks read it, with its rows: what a model reads is in columns "0" ...
+
+    Those of several graphs have a column "graph", and may be listed each way; those of one may say whose ends are.
+    """
+    where, of = f"{OWNER}.edges", ("graph",) * by_graph
+    sides = [] if by_graph else [side for side in SIDES if names[side]]
+    usual = {**names, **{role: role for role in (*of, *ENDS, *sides)}}
+    columns_read = (*map(Column, of), *ASKED_CARRIED.columns, *(() if by_graph else SIDE_COLUMNS))
     rows = read(named_once(table, where), replace(ASKED_CARRIED, columns=columns_read), usual, "data", where)
     carried = reader.read(rows, "data")
     ends = _end_numbers(rows) if len(rows) else np.zeros((2, 0), np.int64)
-    kept, carried, notes = reader.chosen(ends, carried)
+    if by_graph and len(rows):
+        ends = rows["graph"].codes()[0] * (int(ends.max()) + 1) + ends
+    kept, carried, notes = (replace(reader, directed=True) if by_graph else reader).chosen(ends, carried)
     tell(notes, f"{where}: ")
     values = reader.make(carried)
     left_out, made = np.ones(len(rows), bool), np.zeros((len(rows), values.shape[1]), np.float32)
     left_out[kept], made[kept] = False, values
-    columns: dict[str, Any] = {role: rows.frame[role] for role in (*ENDS, *sides) if role in rows}
+    columns: dict[str, Any] = {role: rows.frame[role] for role in (*of, *ENDS, *sides) if role in rows}
     columns |= {LEFT_OUT: left_out, DIRECTED: np.full(len(rows), reader.directed)}
     if carried.weight is not None:
         columns["weight"] = np.zeros(len(rows), np.float32)

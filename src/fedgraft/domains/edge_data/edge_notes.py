@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from fedgraft.contracts.encoder import Encoder
-from fedgraft.domains.nodes.base.shards import LabelledNodes
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
 
 _READING: Final = {
     "columns": "model.name = 'gine', 'gat' and 'multigraph' do.",
@@ -12,23 +12,26 @@ _READING: Final = {
 """Who reads what edges carry."""
 
 
-def carried_by(graph: LabelledNodes) -> dict[str, Any]:
+def carried_by(rows: EdgeRows | None) -> dict[str, Any]:
     """Return {option: value} of what edges carry: how many columns, and whether they have weights; of what is there."""
-    carried = {"edge_features": graph.edge_width, "edge_weights": graph.weighted}
+    if rows is None:
+        return {}
+    carried = {"edge_features": rows.width, "edge_weights": rows.weight is not None}
     return {name: value for name, value in carried.items() if value}
 
 
-def unread(encoder: Encoder, inputs: int, graph: LabelledNodes) -> list[str]:
+def unread(encoder: Encoder, inputs: int, rows: EdgeRows | None) -> list[str]:
     """Return a note on columns of edges, and one on weights, that are there and that an encoder does not read.
 
     `inputs` is the width of nodes' states before its first layer.
     """
-    width, model = graph.edge_width, type(encoder).__name__
-    read = encoder.reads(inputs, width) if width or graph.weighted else frozenset()
-    notes = []
+    if not (carried := carried_by(rows)):
+        return []
+    width, model = carried.get("edge_features", 0), type(encoder).__name__
+    read, notes = encoder.reads(inputs, width), []
     if width and "columns" not in read:
         columns = f"{width} column{'s' * (width > 1)}"
         notes.append(f"task: edges carry {columns}, which model {model} does not read; {_READING['columns']}")
-    if graph.weighted and "weights" not in read:
+    if "edge_weights" in carried and "weights" not in read:
         notes.append(f"task: edges have weights, which model {model} does not read; {_READING['weights']}")
     return notes

@@ -6,9 +6,10 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.tables.rows import Rows, places_of
+from fedgraft.domains.tables.rows import Coded, Rows, places_of
 from fedgraft.domains.tables.schema import Column
 from fedgraft.errors import InputError, nearest
+from fedgraft.wire.layouts import Array
 
 AUTO: Final[Literal["auto"]] = "auto"
 """In place of the name of a column of clients: ids are looked for among all."""
@@ -49,6 +50,42 @@ def said(links: Rows, clients: Sequence[str]) -> tuple[Indices, tuple[str, ...]]
             notes.append(f"{count:,} rows of column {column!r} name no client, such as {shown}.{like}")
         whose[end, filled] = np.where(number < 0, NOBODY, number)[code]
     return whose, tuple(notes)
+
+
+def owners_said(links: Rows, nodes: Rows, code: Indices, ids: Array) -> Coded | None:
+    """Return whose nodes are as the ends of edges say it, as `Rows.clients` does; None where they say it of none.
+
+    Args:
+        links: rows of edges.
+        nodes: rows of nodes.
+        code: int64 [nodes], which of `ids` each node has.
+        ids: texts, all different.
+
+    Raises `InputError` for a node of which nothing is said, or two things.
+    """
+    told = [(end, role) for end, role in zip(ENDS, SIDES, strict=True) if role in links and len(links[role].filled)]
+    if not told:
+        return None
+    parts = []
+    for end, role in told:
+        rows = links[role].filled
+        parts.append((links[end].take(rows).among(ids), links[role].take(rows).texts(), rows))
+    place, name, row = (np.concatenate(each) for each in zip(*parts, strict=True))
+    names, client = np.unique(name, return_inverse=True)
+    owner = np.full(len(ids) + 1, -1)
+    owner[place] = client
+    if (other := (place >= 0) & (owner[place] != client)).any():
+        one, two = names[owner[place[other][0]]], names[client[other][0]]
+        said_twice = f"node {str(ids[place[other][0]])!r} is of client {str(two)!r} here, and of {str(one)!r} elsewhere"
+        raise links.error(
+            np.sort(row[other]), said_twice, end="; a column of clients in nodes (data.client) says whose."
+        )
+    whose = owner[code]
+    if (lost := whose < 0).any():
+        name_of = str(ids[code[lost][0]])
+        hint = "; a column of clients (data.client) is needed."
+        raise nodes.error(lost, f"no edge says whose node {name_of!r} is", "nodes", end=hint)
+    return whose, names
 
 
 def borders_of(owner: str, source_client: str, target_client: str) -> Borders:

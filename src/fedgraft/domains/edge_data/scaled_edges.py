@@ -8,7 +8,7 @@ import numpy as np
 
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.nodes.reading.edge_columns import CarriedRows, EdgeReader, Make, Values
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, Make, Repeats, Values
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.column_statistics import agreed, statistics_of
 from fedgraft.domains.tables.scaled_tables import ScaledTables
@@ -34,27 +34,31 @@ class ScaledEdges(ScaledTables[Shard]):
             role; "" (default) = none. They are brought to one size as columns of features are: `scaling`.
         weight: column of `edges`, how many edges a row stands for, a finite number >= 0; "" (default) = one each.
         time: column of `edges`, numbers or dates, which edges carry, too; "" (default) = none.
-        directed: whether edges go from their source to their target.
-        repeats: what becomes of several edges of the same two ends, in the same direction if they are directed: "keep";
-            "sum" adds their numbers and weights (one each where there are none); "last" keeps the last one by time,
-            else by row; "" (default) = "keep" where one of the options above is given, else edges carry nothing and the
-            same two ends have one.
     """
 
     edge_features: str | tuple[str, ...] = ""
     weight: str = ""
     time: str = ""
-    directed: bool = False
-    repeats: Literal["", "keep", "sum", "last"] = ""
 
-    def check_edges(self) -> None:
-        """Raise `InputError` for options that cannot be."""
-        require_one_of(f"{type(self).__name__}.repeats", self.repeats, REPEATS)
+    @property
+    def edge_label(self) -> str:
+        """The column of `edges` with what is to be told of them; "" for none."""
+        return ""
 
     @property
     def carries(self) -> bool:
         """Whether edges carry something, if only that they repeat."""
-        return bool(self.edge_features or self.weight or self.time or self.directed or self.repeats)
+        return True
+
+    @property
+    def one_way(self) -> bool:
+        """Whether edges go from their source to their target."""
+        return True
+
+    @property
+    def repeating(self) -> Repeats:
+        """What becomes of several edges of the same two ends."""
+        return "keep"
 
     @property
     def edge_names(self) -> tuple[str, ...] | None:
@@ -69,7 +73,7 @@ class ScaledEdges(ScaledTables[Shard]):
         if not self.carries:
             return None
         texts = None if self.transforms is None else self.edges_made.texts
-        return EdgeReader(make or self.values_of, self.directed, self.repeats or "keep", texts)
+        return EdgeReader(make or self.values_of, self.one_way, self.repeating, texts)
 
     def values_of(self, carried: CarriedRows) -> Values:
         """Return what is made of edges' columns, float32 [edges, width]."""
@@ -127,7 +131,7 @@ class ScaledEdges(ScaledTables[Shard]):
     def known_of(self, task: Any, published: Sequence[Any]) -> Mapping[str, Any]:
         """Return the width of what edges carry, too, and whether they have weights."""
         width = len(self.edges_made.names(self.carried_names))
-        carried = {"edge_features": width, "edge_weights": bool(self.weight) or self.repeats == "sum"}
+        carried = {"edge_features": width, "edge_weights": bool(self.weight) or self.repeating == "sum"}
         return {**super().known_of(task, published), **{name: value for name, value in carried.items() if value}}
 
     @property
@@ -137,8 +141,46 @@ class ScaledEdges(ScaledTables[Shard]):
 
     def encoded(self, collection: Collection[Any]) -> Collection[Any]:
         """Return the collection with features, and with what edges carry."""
-        collection = super().encoded(collection)
+        return self.with_edges(super().encoded(collection))
+
+    def with_edges(self, collection: Collection[Any]) -> Collection[Any]:
+        """Return the collection with what its edges carry."""
         if (edges := collection.edges) is None:
             return collection
         rows = edges.edge_rows(self.values_of(edges.carried))
         return replace(collection, whole=replace(collection.whole, edge_rows=rows), edges=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatedEdges(ScaledEdges[Shard]):
+    """Ability of data sets of own tables: edges may also go one way, or both, and carry nothing.
+
+    Args:
+        directed: whether edges go from their source to their target.
+        repeats: what becomes of several edges of the same two ends, in the same direction if they are directed: "keep";
+            "sum" adds their numbers and weights (one each where there are none); "last" keeps the last one by time,
+            else by row; "" (default) = "keep" where one of the options above is given, else edges carry nothing and the
+            same two ends have one.
+    """
+
+    directed: bool = False
+    repeats: Literal["", "keep", "sum", "last"] = ""
+
+    def check_edges(self) -> None:
+        """Raise `InputError` for options that cannot be."""
+        require_one_of(f"{type(self).__name__}.repeats", self.repeats, REPEATS)
+
+    @property
+    def carries(self) -> bool:
+        """Whether edges carry something, if only that they repeat."""
+        return bool(self.edge_features or self.weight or self.time or self.directed or self.repeats)
+
+    @property
+    def one_way(self) -> bool:
+        """Whether edges go from their source to their target."""
+        return self.directed
+
+    @property
+    def repeating(self) -> Repeats:
+        """What becomes of several edges of the same two ends."""
+        return self.repeats or "keep"

@@ -6,13 +6,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.values import Indices
-from fedgraft.domains.examples import check_ends
-from fedgraft.domains.nodes.base.shards import Numbers
-from fedgraft.domains.nodes.reading.edge_columns import ASKED_CARRIED, EdgeReader, StoredEdges
-from fedgraft.domains.nodes.reading.tables import carrying
 from fedgraft.domains.tables import pyg_objects as pyg
-from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.schema import Names
 from fedgraft.errors import InputError, nearest
 from fedgraft.wire.layouts import Array
@@ -39,11 +33,18 @@ def unread(data: Any, where: str, names: Names) -> list[str]:
 
 
 def table_of_edges(data: Any, where: str, names: Names) -> pd.DataFrame:
-    """Return the edges of an object as a table: ends by position, columns of `edge_attr` "0", "1" ..., weight, time.
+    """Return the edges of an object as a table; arguments as of `columns_of_edges`."""
+    return pd.DataFrame(columns_of_edges(data, where, names))
 
-    The last two are the attributes that options name, one number per edge. Raises `InputError`, naming the attribute.
+
+def columns_of_edges(data: Any, where: str, names: Names, owner: str = "Nodes") -> dict[str, Array]:
+    """{name: [edges]} of an object: ends by position, columns of `edge_attr` "0", "1" ..., weight, time.
+
+    The last two are the attributes that options of the `owner` name, one number per edge. Raises `InputError`, naming
+    the attribute.
     """
-    ends = pyg.ends_of(data.edge_index, f"{where}.edge_index")
+    given = data.edge_index
+    ends = pyg.ends_of(np.zeros((2, 0), np.int64) if given is None else given, f"{where}.edge_index")
     columns: dict[str, Array] = {names["source"]: ends[0], names["target"]: ends[1]}
     if (given := getattr(data, VALUES, None)) is not None:
         values = _of_edges(given, ends.shape[1], f"{where}.{VALUES}")
@@ -52,23 +53,12 @@ def table_of_edges(data: Any, where: str, names: Names) -> pd.DataFrame:
         if not (name := names[role]):
             continue
         if (given := getattr(data, name, None)) is None:
-            raise InputError(f"{where} has no {name!r} (Nodes.{role}).{nearest(name, vars_of(data))}")
+            raise InputError(f"{where} has no {name!r} ({owner}.{role}).{nearest(name, vars_of(data))}")
         values = _of_edges(given, ends.shape[1], f"{where}.{name}")
         if values.shape[1] != 1:
             raise InputError(f"{where}.{name} must be one number per edge; got {list(values.shape)}.")
         columns[name] = values[:, 0]
-    return pd.DataFrame(columns)
-
-
-def carried_edges(
-    data: Any, where: str, nodes: int, names: Names, reader: EdgeReader
-) -> tuple[Indices, Numbers, StoredEdges, tuple[str, ...]]:
-    """(pointers, senders, edges, notes) of an object of so many nodes, whose edges carry something."""
-    rows = read(table_of_edges(data, where, names), ASKED_CARRIED, names, "Nodes", where)
-    ends = pyg.ends_of(data.edge_index, f"{where}.edge_index").astype(np.int64)
-    check_ends(ends, nodes, f"{where}.edge_index, edge", 0)
-    pointers, senders, kept, notes = carrying(rows, ends, nodes, reader, "Nodes")
-    return pointers, senders, kept, (*rows.notes, *notes)
+    return columns
 
 
 def joined_edges(objects: Mapping[str, Any], names: Names) -> dict[str, Array]:

@@ -1,0 +1,90 @@
+"""Edges of own tables and what is to be told of them: labels as they are read, and a client's shard made of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from fedgraft.contracts.labels import Floats
+from fedgraft.domains.edge_data.border_columns import ENDS
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeLabels, repeats_before
+from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.domains.edges.stages import split_of
+from fedgraft.domains.keyed_split import Hashes, joined, named
+from fedgraft.domains.labels.known import is_known
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, without
+from fedgraft.domains.tables.rows import Rows
+from fedgraft.wire.layouts import Array
+
+NUMBERS_HINT: Final = " Numbers are for data.labels = 'numbers'."
+
+
+def read_labels(
+    rows: Rows, classes: Sequence[str], are_numbers: bool, unknown: Sequence[str], hashed: bool
+) -> EdgeLabels:
+    """Return the labels of a table of edges; none is known where it has no column of them.
+
+    Args:
+        rows: of the table.
+        classes: of the recipe; () = those that occur.
+        are_numbers: whether labels are numbers.
+        unknown: labels that stand for unknown ones.
+        hashed: whether edges are told apart by hashes, too.
+    """
+    hashes, every, names = _hashes(rows) if hashed else None, np.ones(len(rows), bool), tuple(classes)
+    label: Array = np.full(len(rows), np.nan if are_numbers else -1)
+    if "edge_label" in rows:
+        cells = rows["edge_label"]
+        if are_numbers:
+            label = read_numbers(cells, unknown) if len(without(cells, unknown).filled) else label
+        elif names:
+            label = read_classes_among(cells, names, unknown)
+        else:
+            label, names = read_classes(cells, NUMBERS_HINT, unknown, needed=False)
+    return EdgeLabels(label, () if are_numbers else names, every, hashes)
+
+
+def _hashes(rows: Rows) -> Hashes:
+    """uint64 [rows], of the ids of both ends, and of how many rows of the same file before have the same ends."""
+    if not len(rows):
+        return np.zeros(0, np.uint64)
+    ends = [rows[role].distinct() for role in ENDS]
+    source, target = (named(names)[code] for code, names in ends)
+    before = repeats_before(np.stack([rows.file, *(code for code, _ in ends)]))
+    return joined(joined(source, target), before.astype(np.uint64))
+
+
+def edges_of(
+    graph: NodeShard, carried: CarriedRows, place: Floats, classes: tuple[str, ...], is_timed: bool
+) -> EdgeShard:
+    """Return a client's shard: the edges whose sources are own nodes, in the order of sources, targets and rows.
+
+    Args:
+        graph: its nodes and the edges at them; the number of an edge is its row in the table.
+        carried: rows of the table that are edges, with their labels.
+        place: of each of these in the order of all, float64 [rows] in [0, 1).
+        classes: names of the classes; () for numbers.
+        is_timed: whether the order is by time.
+    """
+    rows: Any = graph.edge_rows
+    number = np.zeros(int(carried.number.max(initial=-1)) + 1, np.int64)
+    number[carried.number] = np.arange(len(carried))
+    row, own = number[rows.number], np.flatnonzero(~rows.along)
+    receiver = np.repeat(np.arange(graph.own), graph.degree)
+    unknown = np.full(len(carried), -1 if classes else np.nan)
+    label = (unknown if carried.labels is None else carried.labels.label)[row[own]]
+    return EdgeShard(
+        name=graph.name,
+        ids=graph.ids,
+        ends=np.stack([receiver[own], graph.senders[own].astype(np.int64)]),
+        label=label,
+        split=np.where(is_known(label), split_of(place[row[own]]), -1).astype(np.int8),
+        classes=classes,
+        label_names=(),
+        graph=replace(graph, edge_rows=replace(rows, order=place[row])),
+        columns=rows.values[own],
+        order=place[row[own]],
+        timed=is_timed,
+    )

@@ -1,0 +1,289 @@
+"""Your own graph whose edges have a class or a number each, such as transfers between accounts: two tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import pandas as pd
+
+from fedgraft.contracts.data import ANSWER, Purpose
+from fedgraft.contracts.labels import Floats
+from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.values import SPLITS
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.edge_data.border_columns import SIDES
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeLabels, EdgeReader, Make
+from fedgraft.domains.edge_data.scaled_edges import ALL, OF_EDGES, PUBLISHED
+from fedgraft.domains.edges.order_of_time import agreed_order, places_of, told_times
+from fedgraft.domains.edges.own_edges import edges_of, read_labels
+from fedgraft.domains.edges.queries import ASKED_EDGES
+from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.domains.edges.stages import TRAIN, order_of, split_of
+from fedgraft.domains.keyed_split import positions
+from fedgraft.domains.labels.class_notes import class_notes
+from fedgraft.domains.labels.known import is_known
+from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
+from fedgraft.domains.nodes.reading import tables as reading
+from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
+from fedgraft.domains.nodes.reading.site_tables import site_part
+from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import read_columns
+from fedgraft.domains.tables.features import check_present
+from fedgraft.domains.tables.labels import LabelOptions
+from fedgraft.domains.tables.reader import OWNER, named_once
+from fedgraft.domains.tables.rows import Rows
+from fedgraft.domains.tables.schema import Names, Table, check_said
+from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.wire.layouts import Array, Tree
+
+TIMES: Final = "times"
+"""What a client calls, of what it publishes of edges, their times."""
+
+
+@dataclass(frozen=True)
+class Edges(LabelOptions, GraphTables[EdgeShard]):
+    """Own graph whose edges have a class or a number each: a table of nodes, and one of edges.
+
+    An edge goes from its source to its target, and the same two may have many. It is the client's whose its source is:
+    that trains on it, and answers for it. The client of its target has it in its table, too, if it is to hear of it.
+    With `time` edges are in its order: the first 64 % train, the next 16 % are for validation, the last 20 % for test,
+    and each is told by those before it; without, these parts are drawn by a hash of both ids. A label may be empty,
+    where it is unknown: such an edge carries messages alone. Labels are no inputs.
+    Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"). Without a column of
+    features a node has none but the numbers of its edges.
+
+    Source: none. Differs: times are brought into one order by mean times of groups of edges, so that parts are of about
+        these shares.
+
+    Args:
+        edge_features: columns of `edges` with numbers or texts that edges carry, and that are known of an edge when it
+            is told; "all" (default) = all that have no other role.
+        time: column of `edges`, numbers or dates, by which edges are ordered; they do not carry it. "" (default) =
+            none.
+        label: column of `edges`, the class, text or a whole number, or the number; empty where it is unknown.
+        labels: "classes" or "numbers".
+        partition: how nodes are dealt that name no client: "iid"; "hash", by the hash of a node's id, the same in every
+            run; "louvain", "louvain_even" or "metis", as of `pyg_nodes`.
+    """
+
+    task: ClassVar[str] = "edge"
+    splits_by_agreement: ClassVar[bool] = True
+    asked: ClassVar[tuple[Table, ...]] = (ASKED_EDGES,)
+
+    edge_features: str | tuple[str, ...] = field(default=ALL, kw_only=True)
+    label: str = "label"
+    labels: Literal["classes", "numbers"] = "classes"
+    partition: Literal["iid", "hash", "louvain", "louvain_even", "metis"] = "iid"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_one_of("Edges.labels", self.labels, ("classes", "numbers"))
+        require(bool(self.label), "Edges.label", "the column of what is to be told of an edge", self.label)
+        self.check_tables()
+        self._dealing()
+        if self.edges is None:
+            raise InputError("Edges.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
+
+    @property
+    def edge_label(self) -> str:
+        """The column of labels."""
+        return self.label
+
+    @property
+    def carried_names(self) -> tuple[str, ...]:
+        """All columns that edges carry; the time is none."""
+        return self.edge_names or ()
+
+    def names(self, **renamed: Any) -> Names:
+        """Return {role: name} of the columns of all tables; of nodes no label is read."""
+        return super().names(**{"label": "", **renamed})
+
+    def edge_reader(self, make: Make | None = None, classes: tuple[str, ...] = ()) -> EdgeReader:
+        """Return how edges are read, with labels of these classes; () = those that occur."""
+        reader = super().edge_reader(make)
+        assert reader is not None, "edges carry something"
+        return replace(reader, labels=partial(self._read_labels, classes=classes))
+
+    def _read_labels(self, rows: Rows, classes: tuple[str, ...]) -> EdgeLabels:
+        return read_labels(rows, classes, self.labels == "numbers", self.unknowns, hashed=not self.time)
+
+    # --- what clients agree on ----------------------------------------------------------------------------------------
+
+    def _of_edges(self, carried: CarriedRows, where: str) -> dict[str, Tree]:
+        if not self.time or not len(carried):
+            return super()._of_edges(carried, where)
+        assert carried.time is not None, "as it was read"
+        early = carried.take(np.flatnonzero(order_of(carried.time) < TRAIN))  # nothing is told of later columns
+        return {**super()._of_edges(early, where), TIMES: told_times(carried.time, self.least_examples)}
+
+    def _agreed_options(self, published: Sequence[Any]) -> dict[str, Any]:
+        options = super()._agreed_options(published)
+        if not (self.time and published):
+            return options
+        parts = [each[PUBLISHED] for each in published]
+        order = agreed_order([part.get(TIMES) for part in parts if part["rows"]])
+        return {**options, "transforms": {**options["transforms"], f"{OF_EDGES}{self.time}": order}}
+
+    def known_of(self, task: Any, published: Sequence[Any]) -> Mapping[str, Any]:
+        """Return how many numbers are known of an edge, too."""
+        known = super().known_of(task, published)
+        return {**known, **({"columns": known["edge_features"]} if "edge_features" in known else {})}
+
+    def classes_in(self, collection: Collection[Any]) -> tuple[str, ...]:
+        """Return the names of the classes of edges."""
+        return _labels_of(collection).classes
+
+    def labels_in(self, collection: Collection[Any], seed: int) -> tuple[Array, Array]:
+        """Return the label and the split, by its own order, of each edge that goes out from one client."""
+        return self._split_alone(collection.edges.outgoing(), seed)
+
+    def labels_by_client(self, collection: Collection[WholeGraph], seed: int) -> list[tuple[Array, Array]]:
+        """Return the same of each client."""
+        owner, clients = self.owners(collection, seed)
+        receiving = np.repeat(owner, collection.whole.degree)
+        return [self._split_alone(collection.edges.from_client(k, receiving), seed) for k in range(clients)]
+
+    def _split_alone(self, carried: CarriedRows, seed: int) -> tuple[Array, Array]:
+        assert carried.labels is not None, "as it was read"
+        label = carried.labels.label
+        place = self._places(carried, seed) if carried.time is None else order_of(carried.time)
+        return label, np.where(is_known(label), split_of(place), -1)
+
+    def _places(self, carried: CarriedRows, seed: int) -> Floats:
+        """Return the place of each edge in the order of all, float64 [edges] in [0, 1)."""
+        if self.time:
+            assert carried.time is not None, "as it was read"
+            return places_of(carried.time, **(self.transforms or {})[f"{OF_EDGES}{self.time}"])
+        assert carried.labels is not None, "as it was read"
+        assert carried.labels.hashes is not None, "likewise"
+        return positions(carried.labels.hashes, seed)
+
+    # --- where the data of all are ------------------------------------------------------------------------------------
+
+    def read(self) -> Collection[WholeGraph]:
+        """Read the graph, before it is dealt to clients."""
+        columns = partial(self.read_columns, owner="Edges")
+        form = False, columns, (), self.by_ids, self.borders, self.is_private, self.edge_reader()
+        assert self.edges is not None, "options were checked"
+        collection = reading.read_nodes(self.nodes, self.edges, self.names(), "Edges", *form)
+        carried = collection.edges.carried
+        labels = _labels_of(collection).take(np.unique(carried.number, return_index=True)[1])  # two clients list one
+        where = "Edges.edges" if isinstance(self.edges, pd.DataFrame) else str(self.edges)
+        if not is_known(labels.label).any():
+            raise InputError(f"{where}: no edge has a label in column {self.label!r} (data.label); one is needed.")
+        notes = class_notes(labels.label, labels.classes, where, self.unknowns) if labels.classes else ()
+        return replace(collection, notes=(*collection.notes, *notes))
+
+    def owners(self, collection: Collection[WholeGraph], seed: int) -> tuple[Array, int]:
+        """Return the number of each node's client, [nodes], and how many clients there are."""
+        return self._dealing().owners(collection, seed)
+
+    def encoded(self, collection: Collection[Any]) -> Collection[Any]:
+        """Return the collection with features and with what edges carry; rows of edges stay, for their labels."""
+        return replace(super().encoded(collection), edges=collection.edges)
+
+    def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[EdgeShard]:
+        """Return one shard per client of what was read, with features."""
+        carried, classes = collection.edges.carried, _labels_of(collection).classes
+        graphs = self._dealing().load(collection, seed, self.clients, split=False)
+        place = self._places(carried, seed)
+        shards = [edges_of(graph, carried, place, classes, bool(self.time)) for graph in graphs]
+        self._check_split(shards)
+        return shards
+
+    def _check_split(self, shards: Sequence[EdgeShard]) -> None:
+        """Raise `InputError` where no edge is in one of the splits."""
+        split = np.concatenate([shard.split for shard in shards])
+        for part, name in enumerate(SPLITS):
+            if not (split == part).any():
+                why = f"by column {self.time!r} (data.time)" if self.time else "by the hash of their ids"
+                raise InputError(f"No edge with a label is for {name}, as they are split {why}; one is needed.")
+
+    # --- where those of one client are --------------------------------------------------------------------------------
+
+    def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[NodeShard]:
+        """Return one client's nodes and the edges at them, with columns."""
+
+        def read(features: reading.OwnFeatures, reader: EdgeReader | None) -> NodeShard:
+            assert reader is not None, "edges carry something"
+            return self._at_site(task, tables, purpose, features, self.edge_reader(reader.make, task.class_names))
+
+        shard, columns, edges = self.read_later(read)
+        return Collection(shard, np.zeros(len(shard.split), np.int64), (), True, (), columns=columns, edges=edges)
+
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> EdgeShard:
+        """Read one client's nodes and the edges at them, with the columns of the run's tables."""
+        found: list[CarriedRows] = []
+
+        def make(rows: CarriedRows) -> Array:
+            found.append(rows)
+            return self.values_of(rows)
+
+        classes = () if self.labels == "numbers" else task.class_names
+        reader = self.edge_reader(make, classes)
+        if purpose.trains:
+            check_said(self.features, task.class_names if self.labels == "classes" else None)
+            features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
+            graph = self._at_site(task, tables, purpose, features, reader)
+            labels = found[0].labels
+            assert labels is not None, "as it was read"
+            tell(class_notes(labels.label, labels.classes, str(tables["edges"]), self.unknowns))
+        else:
+            names = {**self.names(), "edge_label": ""}
+            columns = self.feature_names(task, tables[reading.OWN_NODES])
+            features = partial(self.own_features, names=columns, is_sparse=task.sparse)
+            graph = reading.own_nodes(task, tables, names, features, carried=reader)
+            self.check_width(task, graph)
+        graph = replace(graph, scale_rows=self.scale_rows)
+        return edges_of(graph, found[0], self._places(found[0], purpose.seed), classes, bool(self.time))
+
+    def _at_site(
+        self,
+        task: Any,
+        tables: Mapping[str, Given],
+        purpose: Purpose,
+        features: reading.OwnFeatures,
+        carried: EdgeReader,
+    ) -> NodeShard:
+        """One client's nodes and the edges at them."""
+        self.check_edges_given(tables)
+        form = purpose, False, (), self.by_ids, self.borders, carried
+        return site_part(tables["nodes"], tables["edges"], self.names(), (), features, *form)[0]
+
+    # --- what is asked ------------------------------------------------------------------------------------------------
+
+    def questions(
+        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
+    ) -> dict[str, pd.DataFrame]:
+        """Return edges by the usual names of columns, and what a model reads of each in columns "0", "1" ...
+
+        Whose ends are, as their columns say it, tells nodes of one id apart, and who answers.
+        """
+        if "edges" not in tables:
+            return dict(tables)
+        where = f"{OWNER}.edges"
+        table = named_once(tables["edges"], where)
+        names = self.edge_names or ()
+        rows = Rows.of_frame(table, where)
+        check_present(rows, names, "which the model reads of an edge", (self.source, self.target))
+        columns = read_columns(rows, names, texts=self.edges_made.texts)
+        values = self.values_of(CarriedRows(columns, None, None, np.arange(len(rows))))
+        roles = {self.source: "source", self.target: "target"}
+        if not own:
+            roles |= {self.client: "client", **{self.names()[side]: side for side in SIDES if self.names()[side]}}
+        made = {role: table[name] for name, role in roles.items() if name in table}
+        told = {str(place): values[:, place] for place in range(values.shape[1])}
+        return {**tables, "edges": pd.DataFrame({**made, **told})}
+
+    def _dealing(self) -> NodeDealing:
+        return NodeDealing("Edges", self.clients or SHARES, self.partition)
+
+
+def _labels_of(collection: Collection[Any]) -> EdgeLabels:
+    """The labels of all edges that were read, of all clients or of one."""
+    carried = collection.edges if isinstance(collection.edges, CarriedRows) else collection.edges.carried
+    assert carried.labels is not None, "as it was read"
+    return carried.labels

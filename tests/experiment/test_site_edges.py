@@ -1,0 +1,110 @@
+"""Banks whose transfers have labels, at their sites: the digest, bytes and scores of one machine with all tables."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedgraft.errors import InputError
+from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.running.runner import execute, resume
+from helpers import banks
+from helpers.banks import BANKS
+from helpers.local_sites import LocalSites, federated, traffic
+
+SAME = ("digest", "bytes", "metric", "test", "validation", "test_per_client")
+CHANGES = {**banks.OPTIONS, "rounds": 3, "runtime.workers": 0, "yardsticks": []}
+
+
+def here(every: dict[str, pd.DataFrame], root: Path, changes: dict[str, Any]) -> dict[str, Any]:
+    paths = {f"data.{name}": str(path) for name, path in banks.written(every, root / "all").items()}
+    return execute(experiments.load("graft_edge", {**CHANGES, **paths, **changes}), root / "here")
+
+
+def at_sites(every: dict[str, pd.DataFrame], root: Path, changes: dict[str, Any]):
+    own = [banks.written(banks.of_bank(every, name), root / "tables" / name) for name in BANKS]
+    given = [[f"{name}={path}" for name, path in each.items()] for each in own]
+    nowhere = {"data.nodes": "nowhere.csv", "data.edges": "nowhere.csv"}
+    return federated("graft_edge", {**CHANGES, **nowhere, **changes}, given, list(BANKS), root / "sites")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"data.match": "psi"},
+        {"data.source_client": "auto", "data.target_client": ""},
+        {"data.time": "", "data.edge_features": ["amount"]},
+        {"data.labels": "numbers", "data.label": "amount", "data.edge_features": ["channel"]},
+    ],
+)
+def test_sites_end_as_one_machine_with_the_whole_table(tmp_path: Path, changes: dict[str, Any]) -> None:
+    every = banks.tables()
+    if changes.get("data.labels") == "numbers":
+        every["edges"] = every["edges"].assign(amount=every["edges"]["amount"].fillna(1.0))
+    one = here(every, tmp_path, changes)
+    two, _ = at_sites(every, tmp_path, changes)
+    for name in SAME:
+        assert two[name] == one[name], name
+    assert one["bytes"]["matching"] > 0
+    assert one["bytes"]["halo"] > 0
+
+
+def test_a_server_that_resumes_and_a_site_that_predicts(tmp_path: Path) -> None:
+    every, paced = banks.tables(), {"evaluation.every": 1}
+    whole = here(every, tmp_path, {**paced, "rounds": 4})
+    _, sites = at_sites(every, tmp_path, {**paced, "rounds": 2})
+    given = [list(each.data) for each in sites.sites]
+    again = LocalSites(sites.sites[0].own, given, list(BANKS), tmp_path / "sites" / "nodes")
+    found = resume(tmp_path / "sites" / "run", sites=again, rounds=4)
+    assert (found["digest"], found["bytes"]) == (whole["digest"], whole["bytes"])
+    edges = every["edges"]
+    tomorrow = edges[edges["from_bank"] == "east"].tail(30).drop(columns=["fraud", "when"])
+    tomorrow.iloc[0, tomorrow.columns.get_loc("to")] = "somebody new"
+    tomorrow.iloc[0, tomorrow.columns.get_loc("to_bank")] = None
+    answers = predict(again.run_folder("east"), {"edges": tomorrow}, probabilities=True)
+    wanted = predict(tmp_path / "here", {"edges": tomorrow}, probabilities=True)
+    assert answers["client"].unique().tolist() == ["east"]
+    assert answers["probability_yes"].tolist() == wanted["probability_yes"].tolist()
+    assert wanted["probability_yes"].nunique() > 20
+
+
+def test_no_id_leaves_a_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    every, sent = banks.tables(), traffic(monkeypatch)
+    spell = {"from": {"a": "canary"}, "to": {"a": "canary"}, "node": {"a": "canary"}}
+    at_sites({name: table.replace(spell, regex=True) for name, table in every.items()}, tmp_path, {})
+    kept = [path.read_bytes() for path in (tmp_path / "sites" / "run").rglob("*") if path.is_file()]
+    assert len(sent) > 10
+    assert not [each for each in [*sent, *kept] if b"canary" in each]
+
+
+def test_wrong_transfers_are_counted_and_the_run_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One side alone, listed twice at one side, an account that is not there, a bank that is none, to itself."""
+    every = banks.tables()
+    own = {name: banks.of_bank(every, name) for name in BANKS}
+    east = own["east"]["edges"]
+    ours = east[(east["from_bank"] == "east") & (east["to_bank"] == "north")].iloc[:8].copy()
+    false = pd.concat([ours.assign(to="nobody"), ours.assign(to_bank="moon"), ours.assign(to=ours["from"])])
+    own["east"]["edges"] = pd.concat([east, ours, false], ignore_index=True)
+    given = [[f"{n}={p}" for n, p in banks.written(own[b], tmp_path / "t" / b).items()] for b in BANKS]
+    nowhere = {"data.nodes": "nowhere.csv", "data.edges": "nowhere.csv"}
+    found, _ = federated("graft_edge", {**CHANGES, **nowhere}, given, list(BANKS), tmp_path / "sites")
+    assert np.isfinite(found["test"])
+    assert "24 edges to nodes of 'north', which does not list them, left out." in caplog.text
+    assert "8 edges to who is no client left out." in caplog.text
+
+
+def test_tables_of_one_bank_alone_answer(tmp_path: Path) -> None:
+    every = banks.tables()
+    here(every, tmp_path, {"data.edge_features": ["amount", "channel"]})
+    own = banks.of_bank(every, "west")
+    asked = {"edges": own["edges"].query("from_bank == 'west'").tail(5).drop(columns="fraud")}
+    told = predict(tmp_path / "here", asked, None, own["nodes"], own["edges"].drop(columns="fraud"))
+    assert {*told["class"]} <= {"yes", "no"}
+    with pytest.raises(InputError, match=r"predict\.edges: no column 'amount', which the model reads of an edge"):
+        predict(tmp_path / "here", {"edges": asked["edges"].drop(columns="amount")})
+    with pytest.raises(InputError, match=r"predict\.edges, row \d+: 'amount' must be a finite number"):
+        predict(tmp_path / "here", {"edges": asked["edges"].assign(amount="much")})
