@@ -97,9 +97,23 @@ class CarriedRows:
         return self.take(np.flatnonzero(self.labels.goes_out))
 
     def edge_rows(self, values: Values, row: Indices, along: NDArray[np.bool_]) -> EdgeRows:
-        """Return what stored edges carry: `row`, int64 [stored], is whose they are; `values`, of all rows."""
-        weight = None if self.weight is None else self.weight[row]
-        return EdgeRows(values[row], along, self.number[row], weight)
+        """Return what stored edges carry: `row`, int64 [stored], is whose they are; `values`, of all rows.
+
+        One of row -1 carries nothing: its values are 0, and it stands for one edge.
+        """
+        weight = None if self.weight is None else _of_rows(self.weight, row, 1)
+        return EdgeRows(_of_rows(values, row, 0), along, self.numbers(row), weight)
+
+    def numbers(self, row: Indices) -> Indices:
+        """Return the rows of the table, int64 [stored]; -1 for none."""
+        return _of_rows(self.number, row, -1)
+
+
+def _of_rows(values: Array, row: Indices, blank: int) -> Array:
+    """Values of some rows, [stored, ...], and a number where there is none."""
+    made = np.full((len(row), *values.shape[1:]), blank, values.dtype)
+    made[row >= 0] = values[row[row >= 0]]
+    return made
 
 
 def stacked_rows(parts: Sequence[CarriedRows]) -> CarriedRows:
@@ -250,7 +264,7 @@ class StoredEdges:
 
     Args:
         carried: rows of edges.
-        row: int64 [stored], which of them each stored one is of.
+        row: int64 [stored], which of them each stored one is of; -1 = none.
         along: bool [stored], whether it goes from the sender to the receiver.
         counted: {client: its rows} where an edge may be of two tables; None: a row is of the clients of its ends.
     """
@@ -298,7 +312,7 @@ def stored(
     counted: dict[int, Indices] | None = None,
 ) -> tuple[Indices, NDArray[np.int32], StoredEdges]:
     """(pointers, senders, edges) of a graph of so many nodes; edges of the same two are in the order of their table."""
-    order = np.lexsort((carried.number[row], sender, receiver))
+    order = np.lexsort((carried.numbers(row), sender, receiver))
     pointers = np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=nodes))])
     return pointers, sender[order].astype(np.int32), StoredEdges(carried, row[order], along[order], counted)
 

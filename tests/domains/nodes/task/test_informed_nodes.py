@@ -28,6 +28,7 @@ NAMES = ("a", "b", "c")
 WAYS: dict[str, dict[str, Any]] = {
     "features": {"share_states": False},
     "features, at most one": {"share_states": False, "halo": 1},
+    "sealed features": {"share_states": False, "sealed": True},
     "averaged features": {"share_states": False, "propagate": 1},
     "sums": {"share_states": False, "aggregates": True},
     "sums in hops": {"share_states": False, "share_features": False, "share_sums": True, "propagate": 1, "least": 2},

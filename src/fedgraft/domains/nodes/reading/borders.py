@@ -5,29 +5,20 @@ of both ids under a secret that all clients have and the server has not; the ser
 and routes addresses. One machine with all tables does the same: what two sites would not join is not joined there.
 """
 
-import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.edge_data.border_columns import ENDS, NOBODY, UNSAID, said
-from fedgraft.domains.edge_data.edge_columns import (
-    CarriedRows,
-    EdgeReader,
-    each_both_ways,
-    repeats_before,
-    stacked_rows,
-)
+from fedgraft.domains.edge_data.border_columns import ENDS, NOBODY, UNSAID
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, repeats_before
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.tables.rows import Rows, codes_of
-from fedgraft.errors import unknown
 from fedgraft.wire.layouts import Array, Arrays
-from fedgraft.wire.masking import matching_bytes
-from fedgraft.wire.tokens import ALONE, ANYBODY, SECRET_BYTES, SEVERAL, matched, tokens
+from fedgraft.wire.tokens import ALONE, ANYBODY, SEVERAL, tokens
 
 DOMAIN: Final = "edge between clients"
 
@@ -43,8 +34,11 @@ class Border:
         other: int64 [n], whose the other end is, the number of a client or `ANYBODY`.
         pairs: texts of both ends in an order that both sides know; and which edge of these it is.
         first: bool [n], whether its own end comes first there.
-        row: int64 [n], which of its rows carry them; None where they carry nothing.
+        row: int64 [n], which of its rows carry them, -1 for none; None where edges carry nothing.
         along: bool [n], whether they go to its own end.
+        copies: how many of them, the last ones, join copies of one node that two clients have.
+        guessed: whether copies are of every node and client, for nobody says who has one.
+        remarks: notes on what is said of copies.
     """
 
     place: Indices
@@ -53,6 +47,9 @@ class Border:
     first: Array
     row: Indices | None = None
     along: Array | None = None
+    copies: int = 0
+    guessed: bool = False
+    remarks: Sequence[str] = ()
 
     def claims(self, secret: bytes) -> Arrays:
         """Return what the client tells the server, as `tokens.CLAIMS` has it."""
@@ -73,15 +70,32 @@ class Border:
     def notes(self, owner: Array, clients: Sequence[str]) -> list[str]:
         """Return a note for each kind of edge that was not joined, by the addresses that came back."""
         notes = []
-        for other in np.unique(self.other[owner == ALONE]).tolist():
-            count = np.count_nonzero(self.other[owner == ALONE] == other)
+        listed = slice(0, len(owner) - self.copies)
+        others, owner = self.other[listed], owner[listed]
+        for other, count in _counts(others[owner == ALONE]):
             whose = (
                 "that nobody else lists" if other == ANYBODY else f"of {clients[other]!r}, which does not list them,"
             )
             notes.append(f"{count:,} edges to nodes {whose} left out.")
-        if count := np.count_nonzero(owner == SEVERAL):
-            notes.append(f"{count:,} edges of which an end is the id of nodes of several clients left out.")
+        if several := np.count_nonzero(owner == SEVERAL):
+            notes.append(f"{several:,} edges of which an end is the id of nodes of several clients left out.")
         return notes
+
+    def copy_notes(self, owner: Array, clients: Sequence[str]) -> list[str]:
+        """Return notes on nodes that others have, too, by the addresses that came back."""
+        notes, behind = [*self.remarks], slice(len(owner) - self.copies, None)
+        others, owner = self.other[behind], owner[behind]
+        for other, count in _counts(others[owner >= 0]):
+            notes.append(f"{count:,} nodes that {clients[other]!r} has, too, joined to its copies.")
+        for other, count in _counts(others[(owner < 0) & (not self.guessed)]):
+            notes.append(f"{count:,} nodes said to be of {clients[other]!r}, too, which does not say so, not joined.")
+        return notes
+
+
+def _counts(others: Indices) -> list[tuple[int, int]]:
+    """How often each client is named."""
+    values, counts = np.unique(others, return_counts=True)
+    return list(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,141 +259,3 @@ def with_halo(shard: NodeShard, border: Border, addresses: Arrays, carried: Edge
         halo_owner=(halo >> 32).astype(np.int32),
         halo_place=(halo & 0xFFFFFFFF).astype(np.int32),
     )
-
-
-# --- all clients in one place -----------------------------------------------------------------------------------------
-
-
-Stored: TypeAlias = tuple[Indices, Indices, Indices, Array, CarriedRows, dict[int, Indices]]
-"""Edges as clients store them, as `edge_columns.stored` takes them."""
-
-
-@dataclass(frozen=True, eq=False)
-class Joined:
-    """Edges of all clients, `ends` int64 [2, edges], places of nodes; notes; {client: (bytes down, up)} of matching.
-
-    Where edges carry something they are `stored`, receivers and what else `edge_columns.stored` takes; there are no
-    `ends`, as of an edge between two clients each has what its own table says.
-    """
-
-    ends: Indices
-    notes: Sequence[str]
-    matching: Mapping[int, tuple[int, int]]
-    stored: Stored | None = None
-
-
-def joined(
-    links: Rows,
-    is_auto: bool,
-    client: Indices,
-    code: Indices,
-    ids: Array,
-    names: Sequence[str],
-    is_private: bool = False,
-    reader: EdgeReader | None = None,
-) -> Joined:
-    """Join the edges of all clients' tables as their sites would: each divides its own, and claims are matched.
-
-    Of a folder each file is a client's; of one table a client's rows are those of which it has an end.
-
-    Args:
-        links: rows of edges.
-        is_auto: whether ids are looked for among all clients.
-        client: int64 [nodes], whose each node is.
-        code: int64 [nodes], which of `ids` it has; nodes of several clients may have one.
-        ids: texts, all different.
-        names: of all clients.
-        is_private: whether sites would match ids by private set intersection, which joins the same and takes more.
-        reader: how edges are read that carry something.
-    """
-    whose, notes = (np.full((2, len(links)), ANYBODY), ()) if is_auto else said(links, names)
-    end = np.stack([links[role].among(ids) for role in ENDS])
-    if not is_auto and not links.files:
-        whose = np.where(whose == UNSAID, _only_owners(client, code, len(ids))[end], whose)
-    places = [np.flatnonzero(client == k) for k in range(len(names))]
-    parts, rows = {}, _rows_of(links, whose, end, [code[each] for each in places], names)
-    every = reader.read(links, "Nodes") if reader else None
-    for k, (mine, at) in enumerate(zip(rows, places, strict=True)):
-        carried = (reader, every.take(mine)) if reader and every is not None else None
-        form = k, names, f"the nodes of {names[k]!r}", carried
-        parts[k] = divided(links.take(mine), whose[:, mine], ids[code[at]], *form)
-    secret = secrets.token_bytes(SECRET_BYTES)
-    claims = {k: part.border.claims(secret) for k, part in parts.items()}
-    addresses = matched(claims)
-    told = [f"{links.where}: {note}" for note in notes]
-    if nobodys := len(links) - len(np.unique(np.concatenate(rows))):
-        told.append(f"{links.where}: {nobodys:,} edges of which no client has an end left out.")
-    for k, part in parts.items():
-        found = [*part.notes, *part.border.notes(addresses[k]["owner"], names)]
-        told += [f"Client {names[k]!r}: {note}" for note in found]
-    sizes = matching_bytes(claims, addresses, len(names), is_private)
-    if not reader:
-        return Joined(_ends_of_all(parts, addresses, places), told, sizes)
-    return Joined(np.zeros((2, 0), np.int64), told, sizes, _stored(parts, addresses, places, reader.directed))
-
-
-def _only_owners(client: Indices, code: Indices, ids: int) -> Indices:
-    """Whose each id is, int64 [ids + 1], `NOBODY` where several have it; last, for the place -1, that of none."""
-    owner = np.full(ids + 1, NOBODY)
-    owner[code] = client
-    owner[:-1][np.bincount(code, minlength=ids) > 1] = NOBODY
-    return owner
-
-
-def _rows_of(
-    links: Rows, whose: Indices, end: Indices, owned: Sequence[Indices], names: Sequence[str]
-) -> list[Indices]:
-    """The rows of each client; `owned` are the codes of its ids, `end`, int64 [2, rows], those of ends."""
-    if links.files:
-        for name in links.files:
-            if name not in names:
-                raise unknown(f"client, as the folder of edges of {links.where} has a file of,", name, names)
-        number = np.array([names.index(name) for name in links.files])
-        return [np.flatnonzero(number[links.file] == k) for k in range(len(names))]
-    rows = []
-    for k, codes in enumerate(owned):
-        has = np.zeros(end.max(initial=-1) + 2, bool)
-        has[codes[codes < len(has) - 1]] = True  # the last one is for the place -1
-        rows.append(np.flatnonzero(((whose == k) | ((whose == ANYBODY) & has[end])).any(axis=0)))
-    return rows
-
-
-def _ends_of_all(parts: Mapping[int, Divided], addresses: Mapping[int, Arrays], places: Sequence[Indices]) -> Indices:
-    """The ends of all edges, int64 [2, edges]; `places` are those of each client's nodes among all."""
-    starts = np.cumsum([0, *map(len, places)])
-    whole = np.concatenate(places)
-    ends = []
-    for client, part in parts.items():
-        ends.append(places[client][part.inside])
-        owner, place = addresses[client]["owner"], addresses[client]["place"]
-        rows = np.flatnonzero(owner > client)  # the other side has the same edge
-        ends.append(np.stack([places[client][part.border.place[rows]], whole[starts[owner[rows]] + place[rows]]]))
-    return np.concatenate(ends, axis=1)
-
-
-def _stored(
-    parts: Mapping[int, Divided], addresses: Mapping[int, Arrays], places: Sequence[Indices], directed: bool
-) -> Stored:
-    """The edges of all as each client stores its own; arguments as of `_ends_of_all`."""
-    starts, whole = np.cumsum([0, *map(len, places)]), np.concatenate(places)
-    kept: list[CarriedRows] = []
-    stored: list[tuple[Array, ...]] = []
-    counted: dict[int, Indices] = {}
-    begin = 0
-    for client, part in parts.items():
-        assert part.carried is not None, "as it was read"
-        assert part.row is not None, "likewise"
-        assert part.border.row is not None, "likewise"
-        receiver, sender, row, along = each_both_ways(places[client][part.inside], directed)
-        stored.append((receiver, sender, begin + part.row[row], along))
-        owner, place = addresses[client]["owner"], addresses[client]["place"]
-        found = np.flatnonzero(owner >= 0)
-        there = whole[starts[owner[found]] + place[found]]
-        assert part.border.along is not None, "likewise"
-        border = part.border.row[found] + begin, part.border.along[found]
-        stored.append((places[client][part.border.place[found]], there, *border))
-        counted[client] = begin + np.arange(len(part.carried))
-        kept.append(part.carried)
-        begin += len(part.carried)
-    receiver, sender, row, along = (np.concatenate(each) for each in zip(*stored, strict=True))
-    return receiver, sender, row, along, stacked_rows(kept), counted

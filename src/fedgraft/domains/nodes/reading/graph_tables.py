@@ -19,6 +19,7 @@ from fedgraft.domains.edge_data.scaled_edges import ScaledEdges
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading import tables as reading
 from fedgraft.domains.nodes.reading.borders import Border
+from fedgraft.domains.nodes.reading.copies import SHARED_WITH, Sharing
 from fedgraft.domains.nodes.reading.site_tables import site_border
 from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.features import check_present
@@ -88,7 +89,7 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
     def names(self, **renamed: Any) -> Names:
         """Return {role: name} of the columns of all tables; ids that are looked for have no column of clients."""
         sides = {role: "" if getattr(self, role) == AUTO else getattr(self, role) for role in SIDES}
-        return super().names(**{"edge_features": self.edge_names, **sides, **renamed})
+        return super().names(**{"edge_features": self.edge_names, SHARED_WITH: "", **sides, **renamed})
 
     @property
     def by_ids(self) -> bool:
@@ -99,6 +100,11 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
     def borders(self) -> Borders:
         """How edges between clients are known."""
         return borders_of(type(self).__name__, self.source_client, self.target_client)
+
+    @property
+    def sharing(self) -> Sharing:
+        """How it is known which nodes several clients have; by default there are none."""
+        return ""
 
     @property
     def matches(self) -> bool:
@@ -132,8 +138,8 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
     def _border_at(self, tables: Mapping[str, Given], purpose: Purpose) -> Border:
         """The edges of a site's nodes to those of others."""
         self.check_edges_given(tables)
-        given = tables["nodes"], tables["edges"], self.names(), purpose, self.borders, self.by_ids, self.edge_reader()
-        return site_border(*given)
+        form = self.borders, self.by_ids, self.edge_reader(), self.sharing
+        return site_border(tables["nodes"], tables["edges"], self.names(), purpose, *form)
 
     def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
         """Return the columns of nodes that features are made of, in order."""

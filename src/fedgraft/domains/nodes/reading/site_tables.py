@@ -14,6 +14,7 @@ from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.borders import Border, Divided, divided, with_halo
+from fedgraft.domains.nodes.reading.copies import Copies, Sharing
 from fedgraft.domains.nodes.reading.tables import EDGES, Adjacency, OwnFeatures, ids_of, inner_part, own_part, own_rows
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, read_split
@@ -41,13 +42,14 @@ def site_border(
     borders: Borders,
     by_ids: bool = True,
     carried: EdgeReader | None = None,
+    sharing: Sharing = "",
 ) -> Border:
     """Return the edges of a site's nodes to nodes of others; arguments as of `site_part`."""
-    return _divided(_site_rows(nodes, names, by_ids), edges, purpose, borders, carried)[1].border
+    return _divided(_site_rows(nodes, names, by_ids), edges, purpose, borders, carried, sharing)[1].border
 
 
 def _divided(
-    rows: Rows, edges: Given, purpose: Purpose, borders: Borders, reader: EdgeReader | None
+    rows: Rows, edges: Given, purpose: Purpose, borders: Borders, reader: EdgeReader | None, sharing: Sharing
 ) -> tuple[Rows, Divided]:
     """(the edges of a site's table, these divided)."""
     links = read(edges, replace(EDGES, folder=""), rows.names, "data", "--data edges")
@@ -60,6 +62,10 @@ def _divided(
     whose, notes = (np.full((2, len(links)), ANYBODY), ()) if borders == AUTO else said(links, clients)
     carried = (reader, reader.read(links, "data")) if reader else None
     part = divided(links, whose, ids_of(rows), client, clients, rows.where, carried)
+    if copies := Copies.of(sharing, rows):
+        copies.check(clients)
+        border = copies.added(part.border, np.arange(len(rows)), ids_of(rows), client, clients)
+        part = replace(part, border=border)
     return links, replace(part, notes=(*notes, *part.notes))
 
 
@@ -71,9 +77,10 @@ def _with_border(
     classes: tuple[str, ...],
     features: OwnFeatures,
     reader: EdgeReader | None,
+    sharing: Sharing,
 ) -> NodeShard:
     """A site's own part with its edges to others, as far as it is known where their other ends are."""
-    links, part = _divided(rows, edges, purpose, borders, reader)
+    links, part = _divided(rows, edges, purpose, borders, reader, sharing)
     inside, at_border = _carried(part, len(rows), reader) if reader else (part.inside, None)
     shard = inner_part(rows, links, inside, classes, features)
     tell(part.notes, f"{links.where}: ")
@@ -87,7 +94,8 @@ def _with_border(
         check_addresses(addresses, len(part.border.place), len(purpose.neighbours.clients))
     except WireError as error:
         raise InputError(f"The server has sent what is no answer to the edges of {links.where}: {error}.") from error
-    tell(part.border.notes(addresses["owner"], purpose.neighbours.clients), f"{links.where}: ")
+    for told, where in ((part.border.notes, links.where), (part.border.copy_notes, rows.where)):
+        tell(told(addresses["owner"], purpose.neighbours.clients), f"{where}: ")
     return with_halo(shard, part.border, addresses, at_border)
 
 
@@ -116,17 +124,18 @@ def site_part(
     by_ids: bool = True,
     borders: Borders = "",
     carried: EdgeReader | None = None,
+    sharing: Sharing = "",
 ) -> tuple[NodeShard, bool]:
     """Return the own part, with its labels, of the client of a purpose, and whether the table names a split.
 
     Nodes are in the order of their ids, or of rows unless `by_ids`. `classes` are those of the recipe's task, which all
     sites have in common, or () for those that occur; labels `unknown` are as empty. With `borders` edges to nodes of
-    others are in its halo, as far as the purpose knows where these are. `carried` says how edges are read that carry
-    something.
+    others are in its halo, as far as the purpose knows where these are, and so are copies of nodes that others have,
+    too, of which `sharing` says how they are known. `carried` says how edges are read that carry something.
     """
     rows, name = _site_rows(nodes, names, by_ids), purpose.name
     if borders:
-        shard = _with_border(rows, edges, purpose, borders, classes, features, carried)
+        shard = _with_border(rows, edges, purpose, borders, classes, features, carried, sharing)
     else:
         shard = own_part(rows, edges, classes, features, carried)
     if "client" in rows:

@@ -33,7 +33,8 @@ from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.borders import Joined, joined
+from fedgraft.domains.nodes.reading.copies import SHARED_WITH, Copies, Sharing
+from fedgraft.domains.nodes.reading.joined_tables import Joined, joined
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.features import known_features
@@ -57,19 +58,15 @@ NODES = Table(
         Column("label", "class", silent=True),
         Column("client", needed=False),
         Column("split", "split", needed=False),
+        Column(SHARED_WITH, needed=False, silent=True),
         Column("features", "features"),
     ),
     folder="parts",
 )
-"""One row per node: its id, its class or number, who holds it, its split, and its features."""
+"""One row per node: its id, its class or number, who holds it, its split, who else has it, and its features."""
 EDGES = Table(
     "edges",
-    (
-        Column("source"),
-        Column("target"),
-        *SIDE_COLUMNS,
-        *EDGE_COLUMNS,
-    ),
+    (Column("source"), Column("target"), *SIDE_COLUMNS, *EDGE_COLUMNS),
     may_be_empty=True,
     folder="parts",
 )
@@ -84,7 +81,8 @@ ASKED = (ASKED_NODES, ASKED_EDGES, ASKED_PAIRS)
 
 def no_features(names: Names) -> tuple[str, ...]:
     """Return columns of nodes that are no features unless they are named; "label" also where no classes are read."""
-    return names["node"], names["label"] or "label", names["client"], names["split"]
+    known = names["node"], names["label"] or "label", names["client"], names["split"]
+    return (*known, names[SHARED_WITH]) if names[SHARED_WITH] else known
 
 
 # --- the graph of all clients -----------------------------------------------------------------------------------------
@@ -102,20 +100,20 @@ def read_nodes(
     borders: Borders = "",
     is_private: bool = False,
     carried: EdgeReader | None = None,
+    sharing: Sharing = "",
 ) -> Collection[WholeGraph]:
     """Return two tables as one graph, its nodes in the order of their ids, or of rows unless `by_ids`.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
     ... Labels are numbers or classes, those `unknown` as empty. `read_features` reads columns of features. With
-    `borders`, joined as `is_private` says, clients may have ids alike; what two would not join is not joined. `carried`
-    says how edges are read that carry something, which the graph lacks until clients agree on what is made of it.
+    `borders`, joined as `is_private` says, clients may have ids alike, and nodes in common as `sharing` says; what two
+    would not join is not joined. `carried` says how edges are read that carry something, which the graph lacks yet.
     """
     rows = read(nodes, NODES, names, owner)
     if rows.files and "client" in rows:
-        raise InputError(
-            f"{rows.where}: column {names['client']!r} names clients, but each file of the folder {nodes} is one."
-        )
+        why = f"names clients, but each file of the folder {nodes} is one."
+        raise InputError(f"{rows.where}: column {names['client']!r} {why}")
     code, ids = rows["node"].codes()
     links = read(edges, EDGES, names, owner)
     client, clients = _clients(rows, links, code, ids, borders, owner)
@@ -126,8 +124,8 @@ def read_nodes(
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
     between = None
     if borders:
-        how = is_private, carried
-        between = joined(links, borders == AUTO, client[order], code[order], ids, clients.tolist(), *how)
+        how = clients.tolist(), is_private, carried, Copies.of(sharing, rows.take(order))
+        between = joined(links, borders == AUTO, client[order], code[order], ids, *how)
         ends = between.ends
     else:
         ends = np.stack([links[role].among(ids, f"a node of {where}") for role in ENDS])
@@ -144,8 +142,8 @@ def read_nodes(
         senders=senders,
     )
     columns = read_features(rows, feature_names(rows, owner)).take(order)
-    told = (*rows.notes, *notes, *links.notes, *class_notes(label, classes, where, unknown))
-    told += tuple(between.notes) if between else ()
+    between_notes = between.notes if between else ()
+    told = (*rows.notes, *notes, *links.notes, *class_notes(label, classes, where, unknown), *between_notes)
     more: dict[str, Any] = {"columns": columns, "edges": kept, "matching": between.matching if between else {}}
     return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, **more)
 
@@ -322,7 +320,7 @@ class OwnNodes(OwnShardData[NodeShard]):
 
 def usual_names(**renamed: Any) -> dict[str, Any]:
     """Return the usual names of the columns of nodes and of edges, or these."""
-    return NODES.names(**renamed) | EDGES.names(**{**NO_COLUMNS, **renamed})
+    return NODES.names(**{SHARED_WITH: "", **renamed}) | EDGES.names(**{**NO_COLUMNS, **renamed})
 
 
 def own_features(rows: Rows, others: Collection_[str], names: Sequence[str], is_sparse: bool) -> Features:
