@@ -6,9 +6,9 @@ import json
 import re
 import types
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 from fedgraft.contracts import Codec
 from fedgraft.contracts.encoder import Encoder
@@ -56,10 +56,15 @@ def options(cls: type[Any], fixed: Mapping[str, Any] | None = None) -> tuple[Opt
     )
 
 
-@lru_cache(maxsize=256)
+_HINTS: WeakKeyDictionary[type[Any], Mapping[str, Any]] = WeakKeyDictionary()
+"""Those of classes that were asked for: to find them takes longer than to check what is given for them."""
+
+
 def hints_of(cls: type[Any]) -> Mapping[str, Any]:
     """Return the type of each of a class's fields."""
-    return types.MappingProxyType(get_type_hints(cls))
+    if cls not in _HINTS:
+        _HINTS[cls] = types.MappingProxyType(get_type_hints(cls))
+    return _HINTS[cls]
 
 
 def about(cls: type[Any]) -> str:
