@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo quick test test-all lint lint-types lint-style docs tutorials wheel \
-  bench bench-nodes-scale bench-clients bench-selection bench-device same-results testbed study-fedacs \
+  bench bench-nodes-scale bench-clients bench-edges bench-selection bench-device same-results testbed study-fedacs \
   study-cefgl study-fedais study-levers study-reputation-ucb study-rafhgl study-selectors study-attackers study-graft study-openfgl clean
 
 help:  ## list the targets (what plain `make` does)
@@ -75,6 +75,9 @@ bench-nodes-scale: .venv/.installed  ## measure node classification as graphs gr
 
 bench-clients: .venv/.installed  ## measure federations of up to 100,000 made-up clients; a quarter of an hour
 	$(BIN)/python benchmarks/scale_clients.py $(ARGS)
+
+bench-edges: .venv/.installed  ## measure recipes for edges on a million nodes and five million edges; ten minutes
+	$(BIN)/python benchmarks/million_edges.py $(ARGS)
 
 bench-selection: .venv/.installed  ## measure each selector among 100, 1,000 and some among a million clients; half a minute
 	$(BIN)/python benchmarks/selection.py $(ARGS)

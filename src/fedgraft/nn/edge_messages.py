@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.nn import flops
+from fedgraft.nn.rows import above_zero, as_numbers, equal_there, taken
 from fedgraft.nn.sparse import Csr, int32
 
 PIECE = 1 << 12
@@ -102,10 +103,10 @@ class _EdgeMessages(torch.autograd.Function):
         passed = torch.empty(fan.edges, sent.shape[1], dtype=torch.bool, device=sent.device)
         largest = _Largest.of(means, passed) if with_maxima else None
         for piece in fan.pieces:
-            messages = sent.index_select(0, fan.sender[piece.edges])
+            messages = taken(sent, fan.sender[piece.edges])
             if weight is not None:
                 messages.addmm_(_carried(fan.values)[piece.edges], weight.t())
-            torch.gt(messages, 0, out=passed[piece.edges])
+            above_zero(messages, passed[piece.edges])
             means[piece.nodes] = piece.sums @ messages.relu_()
             if largest is not None:
                 largest.add(piece, messages, passed[piece.edges], fan.receiver[piece.edges] - piece.nodes.start)
@@ -140,9 +141,8 @@ class _EdgeMessages(torch.autograd.Function):
 
 def _at_edges(gradient: Tensor, mask: Tensor, fan: Fan, edges: slice) -> Tensor:
     """The gradient [receivers, width] at some edges in the order of their senders, where the mask is true; else 0."""
-    at = gradient.index_select(0, fan.receiver_back[edges])
-    # As bytes and then as numbers: a product with what is true or false takes four times as long.
-    return at.mul_(mask.index_select(0, fan.order[edges]).view(torch.uint8).to(at.dtype))
+    at = taken(gradient, fan.receiver_back[edges])
+    return at.mul_(as_numbers(taken(mask, fan.order[edges]), at.dtype))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +161,9 @@ class _Largest:
     def add(self, piece: _Piece, messages: Tensor, passed: Tensor, at: Tensor) -> None:
         """Look at a piece's messages [edges, width], those that passed, to receivers `at` of the piece's."""
         top = self.maxima[piece.nodes].scatter_reduce_(0, at[:, None].expand_as(messages), messages, "amax")
-        there = torch.logical_and(messages == top.index_select(0, at), passed, out=self.there[piece.edges])
-        self.equal[piece.nodes] = (piece.plain_sums @ there.to(messages.dtype)).clamp_(min=1)
+        there = self.there[piece.edges]
+        equal_there(messages, taken(top, at), passed, there)
+        self.equal[piece.nodes] = (piece.plain_sums @ as_numbers(there, messages.dtype)).clamp_(min=1)
 
 
 def _count(fan: Fan, width: int, reads: bool) -> None:

@@ -6,9 +6,9 @@ import json
 import re
 import types
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 from fedgraft.contracts import Codec
 from fedgraft.contracts.encoder import Encoder
@@ -56,14 +56,15 @@ def options(cls: type[Any], fixed: Mapping[str, Any] | None = None) -> tuple[Opt
     )
 
 
-def hints_of(cls: Any) -> Mapping[str, Any]:
-    """Return the type of each of a class's fields, found out once."""
-    return _hints_of(cls)
+_HINTS: WeakKeyDictionary[type[Any], Mapping[str, Any]] = WeakKeyDictionary()
+"""Those of classes that were asked for: to find them takes longer than to check what is given for them."""
 
 
-@lru_cache(maxsize=256)
-def _hints_of(cls: Any) -> Mapping[str, Any]:
-    return types.MappingProxyType(get_type_hints(cls))
+def hints_of(cls: type[Any]) -> Mapping[str, Any]:
+    """Return the type of each of a class's fields."""
+    if cls not in _HINTS:
+        _HINTS[cls] = types.MappingProxyType(get_type_hints(cls))
+    return _HINTS[cls]
 
 
 def about(cls: type[Any]) -> str:
