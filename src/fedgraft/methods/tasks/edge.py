@@ -50,8 +50,8 @@ class Edge(
     hears from all other windows, validation and test from all windows.
 
     Asked: a table `edges` with columns "source", "target", perhaps "client", and the edge's own columns. All edges of
-    the run are before it. A node that no client has is new; nothing is known of it. One client's own tables: `data`, its
-    nodes, and `data-edges`, the edges between them, all before what is asked.
+    the run are before it. A node that no client has is new; nothing is known of it. One client's own tables: `data`,
+    its nodes, and `data-edges`, the edges between them, all before what is asked.
 
     Source: messages both ways as Egressy et al., AAAI 2024; states of ends and columns of an edge as read by its
         classifier there and in Weber et al., "Anti-Money Laundering in Bitcoin", KDD workshop 2019; windows of time as
