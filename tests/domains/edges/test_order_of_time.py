@@ -18,9 +18,12 @@ def test_two_clients_by_hand() -> None:
     assert order["places"] == pytest.approx([1 / 6, 3 / 6, 5 / 6])
     place = places_of(np.array([0.5, 1.5, 11.0]), **order)
     assert place == pytest.approx([1 / 6, 2 / 6, 5 / 6])
-    before, after = places_of(np.array([-1e9, 1e18]), **order)
-    assert 0 <= before < 1e-6
-    assert 1 - 1e-6 < after < 1
+    # Knots are 5.25 apart: that far before the first one the place is 1 / (1 + log 2) of its own.
+    assert places_of(np.array([0.5 - 5.25]), **order) == pytest.approx(1 / 6 / (1 + np.log(2)))
+    far = places_of(np.array([-1e18, -1e9, 1e9, 1e18]), **order)
+    assert (np.diff(far) > 0).all()
+    assert 0 < far[0] < 0.01
+    assert 0.99 < far[-1] < 1
 
 
 def test_nothing_is_told_that_few_edges_are_behind() -> None:

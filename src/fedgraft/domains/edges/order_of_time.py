@@ -57,10 +57,13 @@ def agreed_order(told: Sequence[Any]) -> dict[str, list[float]]:
 
 
 def places_of(time: NDArray[np.float64], times: Sequence[float], places: Sequence[float]) -> Floats:
-    """Return the place of each time, float64 [n] in [0, 1), by the knots; beyond the last ones it nears 0 and 1."""
+    """Return the place of each time, float64 [n] in [0, 1), by the knots; beyond the last ones it slowly nears 0 and 1.
+
+    There it goes by a logarithm, so that times far off have places of their own, too.
+    """
     known, at = np.array(times), np.array(places)
     unit = float(known[-1] - known[0]) / max(1, len(known) - 1) or 1.0
-    before, after = np.maximum(known[0] - time, 0) / unit, np.maximum(time - known[-1], 0) / unit
+    before, after = (np.log1p(np.maximum(off, 0) / unit) for off in (known[0] - time, time - known[-1]))
     found = np.asarray(np.interp(time, known, at), np.float64)
     found = np.where(before > 0, at[0] / (1 + before), found)
     found = np.where(after > 0, at[-1] + (1 - at[-1]) * (after / (1 + after)), found)
