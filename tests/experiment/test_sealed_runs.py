@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from fedgraft.contracts.values import HaloRows
@@ -13,18 +12,30 @@ from fedgraft.domains.edges.task import EdgeHalos
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.errors import AllClientsFailedError, InputError
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.predicting.predict import predict
-from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage.sites import Site
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.sealed_rows import TAG_BYTES, RowSeal
 from helpers import local_sites
 from helpers.local_sites import LocalSites, Restarted, federated_files, traffic
-from helpers.site_borders import AUTO, CHANGES, COLUMNS, PSI, SAME, at_server, at_sites, here, own, tables
+from helpers.site_borders import (
+    AUTO,
+    CHANGES,
+    COLUMNS,
+    OPEN,
+    PSI,
+    SAME,
+    SEALED,
+    at_server,
+    at_sites,
+    here,
+    own,
+    resumed_answers,
+    tables,
+)
 from helpers.site_tables import CLIENTS, carrying
 from helpers.toy_ratings import write_ratings
 
-SEALED, OPEN = {"task.sealed": True}, {"task.sealed": False}
 CARRIED = {"data.edge_features": "amount", "data.weight": "times", "data.directed": True, "model.name": "multigraph"}
 AT_CLIENTS = {"evaluation.at": "clients"}
 
@@ -167,18 +178,8 @@ def test_no_history_is_seen_by_the_server(
 
 
 def test_resume_restarts_and_answers_at_a_site_change_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paced = {**COLUMNS, **SEALED, "training.schedule": "constant", "evaluation.every": 1}
-    every = tables(True)
-    whole = here(every, tmp_path, "fedais", {**paced, "rounds": 4})
     monkeypatch.setattr(local_sites, "Node", Restarted)
-    _, sites = at_sites(every, tmp_path / "cut", "fedais", {**paced, "rounds": 2})
-    given = [list(each.data) for each in sites.sites]
-    again = LocalSites(sites.sites[0].own, given, list(CLIENTS), tmp_path / "cut" / "nodes")
-    found = resume(tmp_path / "cut" / "run", sites=again, rounds=4)
-    assert (found["digest"], found["bytes"]) == (whole["digest"], whole["bytes"])
-    asked = {"nodes": pd.DataFrame({"node": [f"a{k}" for k in range(20)]})}
-    answers = predict(again.run_folder("north"), asked)
-    wanted = predict(tmp_path / "here", asked, client="north")
+    answers, wanted = resumed_answers(tmp_path, SEALED)
     assert answers["probability"].tolist() == wanted["probability"].tolist()
 
 

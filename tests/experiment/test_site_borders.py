@@ -13,15 +13,26 @@ from fedgraft.domains.nodes.reading.borders import DOMAIN
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.predicting.predict import predict
-from fedgraft.experiment.running.runner import resume
 from fedgraft.experiment.storage.matching import CLAIMED, matched_at_sites, neighbours_of, read_told, write_told
 from fedgraft.experiment.storage.sites import Site
 from fedgraft.wire.masking import hashed
 from fedgraft.wire.tokens import tokens
 from helpers import local_sites, site_tables
-from helpers.local_sites import LocalSites, Restarted, federated, traffic
-from helpers.site_borders import AUTO, CHANGES, COLUMNS, PSI, SAME, at_server, at_sites, here, own, tables
+from helpers.local_sites import Restarted, federated, traffic
+from helpers.site_borders import (
+    AUTO,
+    CHANGES,
+    COLUMNS,
+    OPEN,
+    PSI,
+    SAME,
+    at_server,
+    at_sites,
+    here,
+    own,
+    resumed_answers,
+    tables,
+)
 from helpers.site_tables import CLIENTS
 
 
@@ -82,9 +93,6 @@ def test_a_site_without_an_edge_knows_what_edges_carry(tmp_path: Path) -> None:
     assert (two["digest"], two["bytes"]) == (one["digest"], one["bytes"])
 
 
-OPEN = {"task.sealed": False}
-
-
 def test_one_machine_without_the_options_has_the_same_digest(tmp_path: Path) -> None:
     every = tables()
     (tmp_path / "as before").mkdir()
@@ -112,16 +120,7 @@ def test_private_set_intersection_ends_as_keyed_hashes_do_but_for_the_bytes_of_m
 
 
 def test_a_server_that_resumes_and_a_site_that_predicts_know_where_the_other_ends_are(tmp_path: Path) -> None:
-    every, paced = tables(True), {**COLUMNS, "training.schedule": "constant", "evaluation.every": 1}
-    whole = here(every, tmp_path, "fedais", {**paced, "rounds": 4})
-    _, sites = at_sites(every, tmp_path / "cut", "fedais", {**paced, "rounds": 2})
-    given = [list(each.data) for each in sites.sites]
-    again = LocalSites(sites.sites[0].own, given, list(CLIENTS), tmp_path / "cut" / "nodes")
-    found = resume(tmp_path / "cut" / "run", sites=again, rounds=4)
-    assert (found["digest"], found["bytes"]) == (whole["digest"], whole["bytes"])
-    asked = {"nodes": pd.DataFrame({"node": [f"a{k}" for k in range(20)]})}
-    answers = predict(again.run_folder("north"), asked)
-    wanted = predict(tmp_path / "here", asked, client="north")
+    answers, wanted = resumed_answers(tmp_path, OPEN)
     assert answers["class"].tolist() == wanted["class"].tolist()
     assert answers["probability"].tolist() == wanted["probability"].tolist()
 

@@ -6,9 +6,10 @@ from typing import Any
 import pandas as pd
 
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.running.runner import execute
+from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.running.runner import execute, resume
 from helpers import site_tables
-from helpers.local_sites import federated
+from helpers.local_sites import LocalSites, federated
 from helpers.served_runs import QUICK
 from helpers.site_tables import CLIENTS
 
@@ -23,6 +24,7 @@ CHANGES = {
 COLUMNS = {"data.source_client": "from", "data.target_client": "to"}
 AUTO = {"data.target_client": "auto"}
 PSI = {"data.match": "psi"}
+SEALED, OPEN = {"task.sealed": True}, {"task.sealed": False}
 
 
 def tables(alike: bool = False) -> dict[str, pd.DataFrame]:
@@ -69,3 +71,16 @@ def here(every: dict[str, pd.DataFrame], root: Path, recipe: str, changes: dict[
     return execute(
         experiments.load(recipe, {**CHANGES, "runtime.workers": 0, "yardsticks": [], **paths, **changes}), root / "here"
     )
+
+
+def resumed_answers(root: Path, options: dict[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What a site and one machine answer after four rounds, of which sites made two before the server went on."""
+    every, paced = tables(True), {**COLUMNS, "training.schedule": "constant", "evaluation.every": 1, **options}
+    whole = here(every, root, "fedais", {**paced, "rounds": 4})
+    _, sites = at_sites(every, root / "cut", "fedais", {**paced, "rounds": 2})
+    given = [list(each.data) for each in sites.sites]
+    again = LocalSites(sites.sites[0].own, given, list(CLIENTS), root / "cut" / "nodes")
+    found = resume(root / "cut" / "run", sites=again, rounds=4)
+    assert (found["digest"], found["bytes"]) == (whole["digest"], whole["bytes"])
+    asked = {"nodes": pd.DataFrame({"node": [f"a{k}" for k in range(20)]})}
+    return predict(again.run_folder("north"), asked), predict(root / "here", asked, client="north")

@@ -68,13 +68,13 @@ def edges_of(
         classes: names of the classes; () for numbers.
         is_timed: whether the order is by time.
     """
+    assert carried.labels is not None, "as it was read"
     rows: Any = graph.edge_rows
     number = np.zeros(int(carried.number.max(initial=-1)) + 1, np.int64)
     number[carried.number] = np.arange(len(carried))
     row, own = number[rows.number], np.flatnonzero(~rows.along)
     receiver = np.repeat(np.arange(graph.own), graph.degree)
-    unknown = np.full(len(carried), -1 if classes else np.nan)
-    label = (unknown if carried.labels is None else carried.labels.label)[row[own]]
+    label = carried.labels.label[row[own]]
     return EdgeShard(
         name=graph.name,
         ids=graph.ids,
