@@ -43,6 +43,26 @@ def test_a_server_s_recipe_cannot_name_a_class_that_the_node_s_own_does_not(chan
         node.plan_of(recipe.replace(*changed).encode(), own)
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            ("epochs = 5", "epochs = 1000000000"),
+            r"training\.epochs must be at most 1000, limits\.epochs of this node; got",
+        ),
+        (("[data]\n", "[other]\n"), r"its \[data\] is not that of this node's recipe"),
+        (None, r"data must be a section such as \[data\]; got 1\."),
+    ],
+    ids=["a thousand million epochs", "no data", "data are a number"],
+)
+def test_a_server_s_recipe_that_is_none_of_this_site_is_refused_in_words(changed, said) -> None:
+    own = load("fedais", {**CHANGES, "training.epochs": 5})
+    recipe = own.to_toml()
+    assert changed is None or changed[0] in recipe
+    with pytest.raises(InputError, match=said):
+        node.plan_of((recipe.replace(*changed) if changed else "data = 1").encode(), own)
+
+
 def test_a_portable_run_is_refused_where_the_node_was_not_started_for_one() -> None:
     own = load("fedais", CHANGES)
     recipe = load("fedais", {**CHANGES, "runtime.portable": True}).to_toml().encode()

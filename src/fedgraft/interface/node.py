@@ -14,13 +14,14 @@ from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.predicting.site_run import write_site_run
 from fedgraft.experiment.recipes.agreeing import is_unsaid
-from fedgraft.experiment.recipes.recipe import contents, outside_names
+from fedgraft.experiment.recipes.recipe import contents, outside_names, section_of
 from fedgraft.experiment.running import portable
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.sites import AGREED, Site
 from fedgraft.runtimes.flower_federation.child import last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.node import Node
+from fedgraft.runtimes.flower_federation.site_limits import SiteLimits
 from fedgraft.runtimes.flower_federation.supernode import SuperNode
 from fedgraft.wire.tokens import SECRET_BYTES
 
@@ -53,10 +54,11 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
         folder.client,
         None,
         folder.path / MEMORIES,
-        lambda recipe: plan_of(recipe, own),
+        lambda recipe: plan_of(recipe, own, folder.limits),
         take_model=lambda run, *left: _keep(folder, run, left, site, say),
         read_data=site.read,
         seal=site.seal,
+        limits=folder.limits,
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
     _answer(node, folder, stop)
@@ -69,16 +71,19 @@ def _keep(node: NodeFolder, run: str, left: Sequence[bytes], site: Site, say: Ca
     say(f"A run has ended; what it leaves is in {folder}. Use it: fedgraft predict {folder} -o answers.csv ...")
 
 
-def plan_of(recipe: bytes, own: Experiment) -> Plan:
-    """Return the plan of what a server runs. Raises `InputError` where it is not what this site has data for.
+def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None) -> Plan:
+    """Return the plan of what a server runs.
+
+    Raises `InputError` where it is not what this site has data for, or beyond its `limits`, None = the usual ones.
 
     Classes that are not fedgraft's are found only where the node's own recipe names them.
     """
     text = recipe.decode(errors="replace")
     theirs, known = contents(text, "The server's recipe"), contents(own.to_toml(), "This node's recipe")
+    (limits or SiteLimits()).check(theirs)
     for name, agreed in AGREED.items():
         open_ones = [key for key in agreed if is_unsaid(known[name].get(key))]
-        if _plain(theirs.get(name), open_ones) != _plain(known[name], open_ones):
+        if _plain(section_of(theirs, name), open_ones) != _plain(known[name], open_ones):
             raise InputError(f"its [{name}] is not that of this node's recipe")
     if strange := sorted({*outside_names(theirs)} - {*outside_names(known)}):
         raise InputError(f"it names the class {strange[0]!r}, which this node's recipe does not")

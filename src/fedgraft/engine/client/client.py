@@ -30,7 +30,7 @@ from fedgraft.engine.client.smoothing import served
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, SMOOTHING_KINDS, Plan
 from fedgraft.engine.training import Optimizer
-from fedgraft.errors import ClientError, UnknownRequestError, memory_shortage, printable
+from fedgraft.errors import BeyondLimitError, ClientError, UnknownRequestError, memory_shortage, printable
 from fedgraft.nn import flops
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
@@ -218,10 +218,12 @@ class Client:
         """Train from the current model and keep nothing of it but the model as it was."""
         memory["probed"] = self._model_received(message, memory)
         data, model = self._load(client, memory["probed"], memory)
-        rate = self._plan.training.rate(message.progress / PROGRESS_STEPS)
+        rate, epochs = self._plan.training.rate(message.progress / PROGRESS_STEPS), round(message.report["epochs"])
+        if not 0 <= epochs <= (most := self._plan.training.epochs):
+            raise BeyondLimitError(f"asked to try {epochs} epochs, where a round has {most}")
         order = Order(message.round, client, False, memory["probed"], {}, rate, False)
         local = LocalRound(self._plan, self.rows, order, data, model, memory)
-        return Message("trial", message.round, local.tried(round(message.report["epochs"])))
+        return Message("trial", message.round, local.tried(epochs))
 
     def _train(self, client: int, message: Message, memory: Memory) -> Message:
         received = self._model_received(message, memory)

@@ -5,7 +5,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -13,6 +13,7 @@ from typing import Any, Final
 import tomli_w
 
 from fedgraft.errors import InputError
+from fedgraft.runtimes.flower_federation.site_limits import SiteLimits
 from fedgraft.wire.tokens import SECRET_BYTES
 
 _LONGEST: Final = 80
@@ -129,7 +130,7 @@ class FederationFolder:
 class NodeFolder:
     """A site's folder, which may be moved and copied: the client's number and name, and where the server is.
 
-    `clients` are the names of all; none in a folder of an earlier version.
+    `clients` are the names of all; none in a folder of an earlier version. `limits` are the site's own to set.
     """
 
     path: Path
@@ -139,6 +140,7 @@ class NodeFolder:
     port: int
     insecure: bool = False
     clients: tuple[str, ...] = ()
+    limits: SiteLimits = field(default_factory=SiteLimits)
 
     recipe = _Below(RECIPE)
     """File of the recipe with the federation's data and task."""
@@ -156,8 +158,13 @@ class NodeFolder:
         """Return what is in a folder. Raises `InputError` where it is none of a site."""
         hint = "it is one of the folders nodes/NAME that 'fedgraft federation init' makes"
         fields = {"client": int, "name": str, "host": str, "port": int, "insecure": bool}
-        table = _table(path / NODE, fields, hint, {"clients": list})
-        folder = cls(path.resolve(), **{**table, "clients": tuple(map(str, table.get("clients", ())))})
+        table = _table(path / NODE, fields, hint, {"clients": list, "limits": dict})
+        try:
+            limits = SiteLimits.of(table.get("limits", {}))
+        except InputError as error:
+            raise InputError(f"{path / NODE}: {error}") from error
+        known = {"clients": tuple(map(str, table.get("clients", ()))), "limits": limits}
+        folder = cls(path.resolve(), **{**table, **known})
         for needed in [] if folder.insecure else [folder.certificate, folder.key]:
             if not needed.is_file():
                 raise InputError(f"{needed} is missing; without it this node cannot join the federation.")
@@ -171,7 +178,7 @@ class NodeFolder:
     def write(self) -> None:
         """Write the folder's own file."""
         names = ("client", "name", "host", "port", "insecure", "clients")
-        _write(self.path / NODE, {name: getattr(self, name) for name in names})
+        _write(self.path / NODE, {**{name: getattr(self, name) for name in names}, "limits": vars(self.limits)})
 
     def secret(self) -> bytes:
         """Return the secret of all sites; b"" where there is none. Raises `InputError` for a file that is none."""
