@@ -74,7 +74,6 @@ class Edge(
         dropout: share of each hidden layer dropped in training, in [0, 1).
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         class_names: of the classes; taken from the data.
-        label_names: none, as an edge has one label.
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
         class_weights: what the loss of an edge of each class is multiplied by: "" for 1, "balanced" so that all classes
