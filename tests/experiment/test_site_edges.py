@@ -11,7 +11,9 @@ from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.interface import serve
 from helpers import banks
+from helpers.asgi import Client
 from helpers.banks import BANKS
 from helpers.local_sites import LocalSites, federated, traffic
 
@@ -104,6 +106,13 @@ def test_tables_of_one_bank_alone_answer(tmp_path: Path) -> None:
     asked = {"edges": own["edges"].query("from_bank == 'west'").tail(5).drop(columns="fraud")}
     told = predict(tmp_path / "here", asked, None, own["nodes"], own["edges"].drop(columns="fraud"))
     assert {*told["class"]} <= {"yes", "no"}
+    assert list(told) == [*asked["edges"], "client", "class", "probability"], "both ends once, as the table calls them"
+    assert told["from"].tolist() == asked["edges"]["from"].tolist()
+    rows = asked["edges"].drop(columns="when").assign(source="web").fillna({"amount": 1})
+    done = Client(serve.app(tmp_path / "here")).post("/predict", json={"tables": {"edges": rows.to_dict("records")}})
+    answers = pd.DataFrame(done.json()["answers"])
+    assert list(answers) == [*rows, "client", "class", "probability"]
+    assert answers["source"].tolist() == ["web"] * 5, "a column of the table's own"
     with pytest.raises(InputError, match=r"predict\.edges: no column 'amount', which the model reads of an edge"):
         predict(tmp_path / "here", {"edges": asked["edges"].drop(columns="amount")})
     with pytest.raises(InputError, match=r"predict\.edges, row \d+: 'amount' must be a finite number"):
