@@ -224,8 +224,7 @@ def _beside(rows: pd.DataFrame | None, asked: pd.DataFrame | None, answers: pd.D
     if rows is None or asked is None:
         return answers
     repeated = [name for name in answers if name in asked and name != "client"]
-    answers = answers.drop(
-        columns=[name for name in repeated if name not in rows or not rows[name].equals(asked[name])]
-    )
+    elsewhere = [name for name in repeated if name not in rows or not rows[name].equals(asked[name])]
+    answers = answers.drop(columns=elsewhere)
     kept = rows.drop(columns=[name for name in answers if name in rows]).iloc[answers.index]
     return pd.concat([kept.reset_index(drop=True), answers.reset_index(drop=True)], axis=1)
