@@ -55,6 +55,30 @@ def test_sites_end_as_one_machine_with_the_whole_table(tmp_path: Path, changes: 
     assert one["bytes"]["halo"] > 0
 
 
+@pytest.mark.parametrize("changes", [{}, {"data.time": "", "data.edge_features": ["amount"]}])
+def test_edges_that_only_their_sources_client_lists_are_scored(
+    tmp_path: Path, changes: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Transfers to banks that take no part, and to accounts that the other bank has not: here and at sites alike."""
+    every = banks.tables()
+    edges, rows = every["edges"], np.arange(len(every["edges"]))
+    edges.loc[rows % 9 == 0, ["to", "to_bank"]] = ["m1", "moon"]
+    edges.loc[rows % 11 == 0, "to"] = "x" + edges.loc[rows % 11 == 0, "to"]
+    one = here(every, tmp_path, changes)
+    two, _ = at_sites(every, tmp_path, changes)
+    for name in SAME:
+        assert two[name] == one[name], name
+    data = {f"data.{name}": str(tmp_path / "all" / f"{name}.csv") for name in every}
+    shards = experiments.load("graft_edge", {**CHANGES, **data, **changes}).shards()
+    assert sum(shard.ends.shape[1] for shard in shards) == len(edges), "every transfer is told by its source's bank"
+    assert sum((shard.ends[1] < 0).sum() for shard in shards) == ((rows % 9 == 0) | (rows % 11 == 0)).sum()
+    asked = edges.drop(columns=["fraud", "when"]).head(30)
+    told = predict(tmp_path / "here", {"edges": asked})
+    assert told["client"].tolist() == asked["from_bank"].tolist()
+    assert told["probability"].notna().all()
+    assert "edges: 4 targets are said to be of 'moon', no client: they are taken for new nodes." in caplog.text
+
+
 def test_a_server_that_resumes_and_a_site_that_predicts(tmp_path: Path) -> None:
     every, paced = banks.tables(), {"evaluation.every": 1}
     whole = here(every, tmp_path, {**paced, "rounds": 4})
@@ -95,8 +119,8 @@ def test_wrong_transfers_are_counted_and_the_run_goes_on(tmp_path: Path, caplog:
     nowhere = {"data.nodes": "nowhere.csv", "data.edges": "nowhere.csv"}
     found, _ = federated("graft_edge", {**CHANGES, **nowhere}, given, list(BANKS), tmp_path / "sites")
     assert np.isfinite(found["test"])
-    assert "24 edges to nodes of 'north', which does not list them, left out." in caplog.text
-    assert "8 edges to who is no client left out." in caplog.text
+    assert "24 edges to nodes of 'north', which does not list them, taken as edges to unknown nodes." in caplog.text
+    assert "8 edges to who is no client taken as edges to unknown nodes." in caplog.text
 
 
 def test_tables_of_one_bank_alone_answer(tmp_path: Path) -> None:
