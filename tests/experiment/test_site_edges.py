@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment.predicting.export import export, exported
 from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.interface import serve
 from helpers import banks
@@ -123,6 +126,28 @@ def test_wrong_transfers_are_counted_and_the_run_goes_on(tmp_path: Path, caplog:
     assert "8 edges to who is no client taken as edges to unknown nodes." in caplog.text
 
 
+def assert_exported_says_the_same(run: Path, folder: Path, own: dict[str, pd.DataFrame], asked: pd.DataFrame) -> None:
+    """The exported model and `features.py` make of one bank's own tables what `predict` says of these."""
+    told = predict(run, {"edges": asked}, None, own["nodes"], own["edges"], probabilities=True)
+    export(open_run(run), folder)
+    made: dict[str, Any] = {}
+    exec((folder / "features.py").read_text(), made)
+    place = {name: k for k, name in enumerate(own["nodes"]["node"])}
+    inside = own["edges"][own["edges"]["to"].isin(place) & own["edges"]["from"].isin(place)]
+    new = sorted({*asked["from"], *asked["to"]} - {*place})
+    place |= {name: len(place) + k for k, name in enumerate(new)}
+    x = np.concatenate([made["features"](own["nodes"]), np.zeros((len(new), 1), np.float32)])
+    ends = [np.stack([table[end].map(place).to_numpy() for end in ("from", "to")]) for table in (inside, asked)]
+    columns = [made["edge_features"](table) for table in (inside, asked)]
+    given = map(torch.from_numpy, (x, ends[0], columns[0], ends[1], columns[1]))
+    with torch.no_grad():
+        found = exported(folder)(*given).softmax(1)[:, 1]
+    np.testing.assert_allclose(found.numpy(), told["probability_yes"], atol=1e-5)
+    readme = (folder / "README.md").read_text()
+    assert "what edges carry by `edge_features(table)`" in readme
+    assert "- `pair_attr`: float32 [pairs, 4], what is known of these" in readme
+
+
 def test_tables_of_one_bank_alone_answer(tmp_path: Path) -> None:
     every = banks.tables()
     here(every, tmp_path, {"data.edge_features": ["amount", "channel"]})
@@ -137,6 +162,7 @@ def test_tables_of_one_bank_alone_answer(tmp_path: Path) -> None:
     answers = pd.DataFrame(done.json()["answers"])
     assert list(answers) == [*rows, "client", "class", "probability"]
     assert answers["source"].tolist() == ["web"] * 5, "a column of the table's own"
+    assert_exported_says_the_same(tmp_path / "here", tmp_path / "model", own, asked["edges"])
     with pytest.raises(InputError, match=r"predict\.edges: no column 'amount', which the model reads of an edge"):
         predict(tmp_path / "here", {"edges": asked["edges"].drop(columns="amount")})
     with pytest.raises(InputError, match=r"predict\.edges, row \d+: 'amount' must be a finite number"):

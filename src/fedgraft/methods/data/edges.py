@@ -286,6 +286,12 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         told = {str(place): values[:, place] for place in range(values.shape[1])}
         return {**tables, "edges": pd.DataFrame({**made, **told})}
 
+    def plain(self, task: Any, shard: Any) -> str:
+        """Return a Python module with functions `features(table)` of nodes and `edge_features(table)`."""
+        if not (self.made.by_name or self.edges_made.by_name):
+            return ""
+        return self.made.plain(self.feature_columns(task, shard)) + self.edges_made.plain_edges(self.carried_names)
+
     def _dealing(self) -> NodeDealing:
         return NodeDealing("Edges", self.clients or SHARES, self.partition)
 
