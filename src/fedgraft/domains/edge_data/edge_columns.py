@@ -48,19 +48,20 @@ class EdgeLabels:
     Args:
         label: int64 [edges], index into `classes`, -1 = unknown; or float64 [edges], numbers, nan = unknown.
         classes: their names; () for numbers.
-        goes_out: bool [edges], which have their source at the client whose table it is, as far as that is known.
         hashes: uint64 [edges], of the ids of both ends and of how often these were there before; None if not asked for.
+        source: int64 [edges], the source's place among the nodes of the client whose table it is, -1 = it has none
+            there; None = all sources are its own.
     """
 
     label: Array
     classes: tuple[str, ...]
-    goes_out: NDArray[np.bool_]
     hashes: NDArray[np.uint64] | None = None
+    source: Indices | None = None
 
     def take(self, rows: Indices) -> "EdgeLabels":
         """Return some of the rows."""
         hashes = None if self.hashes is None else self.hashes[rows]
-        return EdgeLabels(self.label[rows], self.classes, self.goes_out[rows], hashes)
+        return EdgeLabels(self.label[rows], self.classes, hashes, None if self.source is None else self.source[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ class CarriedRows:
     def outgoing(self) -> "CarriedRows":
         """Return those whose source is at the client whose table it is."""
         assert self.labels is not None, "of others it is not known"
-        return self.take(np.flatnonzero(self.labels.goes_out))
+        return self if self.labels.source is None else self.take(np.flatnonzero(self.labels.source >= 0))
 
     def edge_rows(self, values: Values, row: Indices, along: NDArray[np.bool_]) -> EdgeRows:
         """Return what stored edges carry: `row`, int64 [stored], is whose they are; `values`, of all rows.
@@ -135,8 +136,13 @@ def stacked_rows(parts: Sequence[CarriedRows]) -> CarriedRows:
 
 def _stacked_labels(parts: Sequence[EdgeLabels]) -> EdgeLabels:
     hashes = [part.hashes for part in parts if part.hashes is not None]
-    label, goes_out = (np.concatenate([getattr(part, name) for part in parts]) for name in ("label", "goes_out"))
-    return EdgeLabels(label, parts[0].classes, goes_out, np.concatenate(hashes) if hashes else None)
+    sources = [part.source for part in parts if part.source is not None]
+    return EdgeLabels(
+        np.concatenate([part.label for part in parts]),
+        parts[0].classes,
+        np.concatenate(hashes) if hashes else None,
+        np.concatenate(sources) if sources else None,
+    )
 
 
 Make: TypeAlias = Callable[[CarriedRows], Values]
