@@ -103,6 +103,28 @@ def test_one_table_of_all_says_the_same() -> None:
     assert one == other
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"edge_features": ("share", "role"), "repeats": "sum"},
+        {"edge_features": "share", "repeats": "sum", "time": "day", "time_format": "%d/%m/%Y"},
+        {"repeats": "sum"},
+        {"weight": "count", "repeats": "sum", "time": "day", "time_format": "%d/%m/%Y"},
+    ],
+)
+def test_tables_that_a_run_keeps_are_read_as_its_own(options: dict[str, Any]) -> None:
+    tables = carrying(count=np.arange(40) % 3 + 1, day=pd.date_range("2021-01-25", periods=40).strftime("%d/%m/%Y"))
+    again = tables["edges"]["paper-author"].iloc[:7].assign(share=0.5)
+    tables["edges"]["paper-author"] = pd.concat([tables["edges"]["paper-author"], again], ignore_index=True)
+    data = TypedGraph(target="paper", **tables, **options)
+    kept = TypedGraph(target="paper", **data.tables(), **options)
+    for part, other in zip(data.load(1), kept.load(1), strict=True):
+        for pair, rows in part.edge_rows.items():
+            np.testing.assert_array_equal(other.edges[pair], part.edges[pair])
+            np.testing.assert_array_equal(other.edge_rows[pair].values, rows.values)
+            np.testing.assert_array_equal(other.edge_rows[pair].weight, rows.weight)
+
+
 def graph(count: int = 20) -> HeteroData:
     row = torch.arange(count)
     data = HeteroData()

@@ -22,7 +22,7 @@ from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.rows import Coded
 from fedgraft.domains.tables.schema import Names
-from fedgraft.domains.typed.carried_edges import alike, chosen_edges, numbered
+from fedgraft.domains.typed.carried_edges import alike, chosen_edges, listed, numbered
 from fedgraft.domains.typed.shards import (
     JOIN,
     EdgeType,
@@ -104,9 +104,7 @@ def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, p
         columns_of_end = [{of: kind, columns[end]: list(map(str, whole.ids[kind][at]))} for of, end, kind, at in sides]
         frame = pd.DataFrame(columns_of_end[0] | columns_of_end[1])
         if whole.edge_rows is not None:
-            carried: CarriedRows = collection.edges.take(whole.edge_rows[pair].number)
-            weight = {} if carried.weight is None else {columns["weight"] or "weight": carried.weight}
-            frame = pd.concat([frame, carried.columns.frame().assign(**weight)], axis=1)
+            frame = listed(frame, collection.edges.take(whole.edge_rows[pair].number), columns)
         edges.append(frame)
     return {"nodes": pd.concat([first, rest], ignore_index=True), "edges": pd.concat(edges, ignore_index=True)}
 

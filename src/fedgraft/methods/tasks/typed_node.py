@@ -305,10 +305,10 @@ class TypedNode(
 
     def _graph(self, shard: TypedGraph, metapath: str, matrix: csr_matrix) -> Any:
         """The graph of a metapath, as the encoder reads it."""
-        carries = shard.edge_rows is not None and JOIN in metapath
-        if carries and isinstance(self.encoder, CarriedMetapathEncoder):
-            return self.encoder.carried_graph(carried_paths(shard, metapath, matrix))
-        return self.encoder.graph(matrix)
+        encoder, carries = self.encoder, shard.edge_rows is not None and JOIN in metapath
+        if carries and isinstance(encoder, CarriedMetapathEncoder) and encoder.reads(shard.width, self.edge_features):
+            return encoder.carried_graph(carried_paths(shard, metapath, matrix))
+        return encoder.graph(matrix)
 
     def _logits(self, model: nn.Module, data: TypedData) -> Tensor:
         """Logits of all target nodes, float32 [targets, classes], on the CPU."""
