@@ -161,6 +161,40 @@ def test_objects_and_their_tables_say_the_same(tmp_path: Path, caplog: pytest.Lo
         assert caplog.text.count(f"TypedGraph.nodes.{key} is not read; data.{option} would.") == 1
 
 
+def test_a_relation_that_lists_the_way_back_alone_takes_nothing_away() -> None:
+    options = {"edge_features": "all", "time": "edge_time", "weight": "edge_weight", "scaling": "none"}
+    data = graph()
+    del data["author", "rev_by", "paper"].edge_attr
+    data["paper", "by", "author"].edge_time = torch.arange(20)
+    data["paper", "by", "author"].edge_weight = torch.arange(1, 21)
+    whole, turned = (TypedGraph(each, "paper", clients=1, least_examples=1, **options) for each in (data, turn(data)))
+    found = carried(list(whole.load(1)), "author", "paper")
+    assert found["3", "13"] == pytest.approx([1.3, 0, 1, 0, 13, 0])
+    assert carried(list(turned.load(1)), "author", "paper") == found
+    wrote = carrying()["edges"]["paper-author"]
+    back = wrote[["source", "target"]].rename(columns={"source": "target", "target": "source"})
+    tables = carrying()
+    tables["edges"] = {"author-paper": back, **tables["edges"]}
+    wanted = carried(load(edge_features="share"))
+    for edges in (tables["edges"], dict(reversed(tables["edges"].items()))):
+        assert {
+            (b, a): each
+            for (a, b), each in carried(
+                load({**tables, "edges": edges}, edge_features="share"), "author", "paper"
+            ).items()
+        } == wanted
+
+
+def turn(data: HeteroData) -> HeteroData:
+    """The same with its relations in the other order."""
+    other = HeteroData()
+    for kind in data.node_types:
+        other[kind].update(data[kind])
+    for kind in reversed(data.edge_types):
+        other[kind].update(data[kind])
+    return other
+
+
 def test_files_of_clients(tmp_path: Path) -> None:
     for name, place in (("a", 0), ("b", 1)):
         data = graph(10)

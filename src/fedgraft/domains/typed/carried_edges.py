@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,9 @@ from fedgraft.domains.typed.shards import JOIN, EdgeType, Ends, distinct
 
 CARRYING = ("edge_features", "weight", "time")
 """Roles of columns that say what edges carry."""
+
+Listed: TypeAlias = tuple[Indices, CarriedRows, int]
+"""Of a table of edges: int64 [2, rows], places of both ends; what the rows carry; how many columns they fill."""
 
 
 def read_carried(
@@ -85,17 +89,18 @@ def _with_all(part: CarriedRows, every: tuple[str, ...], texts: set[str], names:
             {name: columns.texts.get(name, nothing) for name in every if name in texts},
         ),
         weight=np.ones(count, np.float32) if names["weight"] and part.weight is None else part.weight,
-        time=lost if names["time"] and part.time is None else part.time,
+        time=np.full(count, -np.inf) if names["time"] and part.time is None else part.time,
     )
 
 
-def chosen_edges(
-    listed: Indices, within: bool, carried: CarriedRows, reader: EdgeReader
-) -> tuple[Ends, CarriedRows, list[str]]:
+def chosen_edges(parts: Sequence[Listed], within: bool, reader: EdgeReader) -> tuple[Ends, CarriedRows, list[str]]:
     """(each edge once, what it carries, notes on rows that are none) of a pair of types, or `within` one.
 
-    `listed` are int64 [2, rows], places of both ends, and `carried` their rows.
+    Tables that fill more columns come later: of one that lists only the way back nothing is kept where another says
+    what an edge carries.
     """
+    in_turn = sorted(parts, key=lambda part: part[2])
+    listed, carried = np.concatenate([part[0] for part in in_turn], axis=1), stacked_rows([part[1] for part in in_turn])
     apart = listed if within else listed + np.array([[0], [int(listed[0].max(initial=0)) + 1]])
     rows, kept, notes = reader.chosen(apart, carried)
     ends, first = distinct(listed[:, rows], within)
