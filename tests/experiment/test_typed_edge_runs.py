@@ -6,13 +6,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from test_site_tables import at_sites, recipe_of, written
+from torch_geometric.data import HeteroData
 
 import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.interface import serve
+from helpers.asgi import Client
 from helpers.receipts import by_pair, receipts
 
 QUICK: dict[str, Any] = {
@@ -179,6 +183,36 @@ def test_edges_that_cannot_be_read_are_named(finished: Path, change: Any, messag
     assert "\n" not in str(error.value)
 
 
+def test_nodes_without_edges_and_those_of_the_run_are_answered(finished: Path) -> None:
+    tables, _ = asked()
+    for edges in ({}, {"edges": tables["edges"].iloc[:0]}):
+        assert len(predict(finished, {"nodes": tables["nodes"], **edges})) == len(tables["nodes"])
+    known = receipts()["nodes"].query("split == 'test'")
+    found = predict(finished, {"nodes": known[["node"]]})
+    assert (found["class"].to_numpy() == known["label"].to_numpy()).mean() > 0.9
+
+
+def test_a_service_answers_as_predict_does(finished: Path) -> None:
+    tables, _ = asked()
+    told = {name: table.astype(object).where(table.notna(), None).to_dict("records") for name, table in tables.items()}
+    client = Client(serve.app(finished))
+    done = client.post("/predict", json={"tables": told})
+    assert done.status_code == 200, done.json()
+    assert [row["class"] for row in done.json()["answers"]] == predict(finished, tables)["class"].tolist()
+    for row in told["edges"]:
+        del row["amount"]
+    refused = client.post("/predict", json={"tables": told})
+    assert refused.status_code == 422
+    assert "no column 'amount' (data.edge_features: amount)" in refused.json()["error"]
+
+
+def test_a_perceptron_reads_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    plain = run(tmp_path / "plain", **{"model.edges": False, "rounds": 2})
+    told = run(tmp_path / "told", **{"model.edges": False, "rounds": 2}, **EVERYTHING)
+    assert told["digest"] == plain["digest"]
+    assert "task: edges carry 7 columns, which model MetapathMeans does not read" in caplog.text
+
+
 def test_a_value_unknown_to_training_is_said(finished: Path, caplog: pytest.LogCaptureFixture) -> None:
     tables, _ = asked()
     predict(finished, {**tables, "edges": tables["edges"].assign(channel="barter")})
@@ -192,3 +226,22 @@ def test_tables_in_memory_are_kept_with_what_their_edges_carry(tmp_path: Path) -
     assert [*pd.read_parquet(kept)][4:] == ["amount", "channel", "day", "times"]
     tables, label = asked()
     assert len(run.predict(**tables)) == len(label)
+
+
+def test_a_pyg_object_runs_and_answers(tmp_path: Path) -> None:
+    g, count = np.random.default_rng(2), 120
+    bulk = torch.from_numpy(g.integers(0, 2, count))
+    data = HeteroData()
+    data["person"].x, data["person"].y = torch.from_numpy(g.normal(size=(count, 1))).float(), bulk
+    data["person"].client = ["b", "a"] * (count // 2)
+    data["shop"].num_nodes = 10
+    ends = torch.stack([torch.arange(count).repeat(2), torch.from_numpy(g.integers(0, 10, 2 * count))])
+    data["person", "buys_at", "shop"].edge_index = ends
+    data["person", "buys_at", "shop"].edge_attr = bulk.repeat(2)[:, None] * 2.0 + torch.rand(2 * count, 1)
+    given = {"name": "typed_graph", "nodes": data, "target": "person", "edge_features": "all"}
+    run = fedgraft.run("rafhgl", data=given, out=tmp_path / "run", overrides=QUICK)
+    assert run.summary["test"] > 0.9
+    nodes = pd.DataFrame({"node": ["new 0", "new 1"], "0": 0.0, "client": "a"})
+    edges = pd.DataFrame({"source_type": "person", "source": nodes["node"], "target_type": "shop", "target": [3, 3]})
+    answers = run.predict(nodes, edges=edges.assign(**{"person-shop.0": [0.5, 2.5]}))
+    assert answers["class"].tolist() == ["0", "1"]

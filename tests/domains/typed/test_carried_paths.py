@@ -94,6 +94,17 @@ def test_only_neighbours_that_are_kept_are_there_and_who_no_path_leads_back_to_i
     assert (2, 2) not in paths_of(graph, "paper-paper")
 
 
+def test_edges_that_no_metapath_passes_are_told() -> None:
+    graph = carrying(typed_graph({("paper", "author"): WROTE, ("paper", "paper"): CITES}))
+    assert metapath_graphs.unpassed(graph, ["paper-author-paper"]) == [
+        "task: no metapath passes edges paper-paper; what they carry is not read."
+    ]
+    assert not metapath_graphs.unpassed(graph, ["paper-author-paper", "paper-paper"])
+    same = {pair: replace(rows, values=rows.values * 0, weight=None) for pair, rows in graph.edge_rows.items()}
+    assert not metapath_graphs.unpassed(replace(graph, edge_rows=same), ["paper"])
+    assert not metapath_graphs.unpassed(replace(graph, edge_rows=None), ["paper"])
+
+
 def test_edges_keep_what_they_carry_in_parts_and_in_the_whole() -> None:
     graph = carrying(typed_graph({("paper", "author"): WROTE, ("paper", "paper"): CITES}))
     authors = np.arange(3)

@@ -103,6 +103,28 @@ def test_one_table_of_all_says_the_same() -> None:
     assert one == other
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"edge_features": ("share", "role"), "repeats": "sum"},
+        {"edge_features": "share", "repeats": "sum", "time": "day", "time_format": "%d/%m/%Y"},
+        {"repeats": "sum"},
+        {"weight": "count", "repeats": "sum", "time": "day", "time_format": "%d/%m/%Y"},
+    ],
+)
+def test_tables_that_a_run_keeps_are_read_as_its_own(options: dict[str, Any]) -> None:
+    tables = carrying(count=np.arange(40) % 3 + 1, day=pd.date_range("2021-01-25", periods=40).strftime("%d/%m/%Y"))
+    again = tables["edges"]["paper-author"].iloc[:7].assign(share=0.5)
+    tables["edges"]["paper-author"] = pd.concat([tables["edges"]["paper-author"], again], ignore_index=True)
+    data = TypedGraph(target="paper", **tables, **options)
+    kept = TypedGraph(target="paper", **data.tables(), **options)
+    for part, other in zip(data.load(1), kept.load(1), strict=True):
+        for pair, rows in part.edge_rows.items():
+            np.testing.assert_array_equal(other.edges[pair], part.edges[pair])
+            np.testing.assert_array_equal(other.edge_rows[pair].values, rows.values)
+            np.testing.assert_array_equal(other.edge_rows[pair].weight, rows.weight)
+
+
 def graph(count: int = 20) -> HeteroData:
     row = torch.arange(count)
     data = HeteroData()
@@ -137,6 +159,40 @@ def test_objects_and_their_tables_say_the_same(tmp_path: Path, caplog: pytest.Lo
     TypedGraph(data, "paper").load(1)
     for key, option in (("edge_attr", "edge_features = 'all'"), ("edge_weight", "weight = 'edge_weight'")):
         assert caplog.text.count(f"TypedGraph.nodes.{key} is not read; data.{option} would.") == 1
+
+
+def test_a_relation_that_lists_the_way_back_alone_takes_nothing_away() -> None:
+    options = {"edge_features": "all", "time": "edge_time", "weight": "edge_weight", "scaling": "none"}
+    data = graph()
+    del data["author", "rev_by", "paper"].edge_attr
+    data["paper", "by", "author"].edge_time = torch.arange(20)
+    data["paper", "by", "author"].edge_weight = torch.arange(1, 21)
+    whole, turned = (TypedGraph(each, "paper", clients=1, least_examples=1, **options) for each in (data, turn(data)))
+    found = carried(list(whole.load(1)), "author", "paper")
+    assert found["3", "13"] == pytest.approx([1.3, 0, 1, 0, 13, 0])
+    assert carried(list(turned.load(1)), "author", "paper") == found
+    wrote = carrying()["edges"]["paper-author"]
+    back = wrote[["source", "target"]].rename(columns={"source": "target", "target": "source"})
+    tables = carrying()
+    tables["edges"] = {"author-paper": back, **tables["edges"]}
+    wanted = carried(load(edge_features="share"))
+    for edges in (tables["edges"], dict(reversed(tables["edges"].items()))):
+        assert {
+            (b, a): each
+            for (a, b), each in carried(
+                load({**tables, "edges": edges}, edge_features="share"), "author", "paper"
+            ).items()
+        } == wanted
+
+
+def turn(data: HeteroData) -> HeteroData:
+    """The same with its relations in the other order."""
+    other = HeteroData()
+    for kind in data.node_types:
+        other[kind].update(data[kind])
+    for kind in reversed(data.edge_types):
+        other[kind].update(data[kind])
+    return other
 
 
 def test_files_of_clients(tmp_path: Path) -> None:

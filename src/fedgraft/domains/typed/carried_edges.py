@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -12,11 +13,14 @@ from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.reader import OWNER, check_there, named_once, read
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.tables.schema import ALL_OTHERS, Names, Table
+from fedgraft.domains.tables.schema import ALL_OTHERS, Names, Table, form_of
 from fedgraft.domains.typed.shards import JOIN, EdgeType, Ends, distinct
 
 CARRYING = ("edge_features", "weight", "time")
 """Roles of columns that say what edges carry."""
+
+Listed: TypeAlias = tuple[Indices, CarriedRows, int]
+"""Of a table of edges: int64 [2, rows], places of both ends; what the rows carry; how many columns they fill."""
 
 
 def read_carried(
@@ -85,17 +89,18 @@ def _with_all(part: CarriedRows, every: tuple[str, ...], texts: set[str], names:
             {name: columns.texts.get(name, nothing) for name in every if name in texts},
         ),
         weight=np.ones(count, np.float32) if names["weight"] and part.weight is None else part.weight,
-        time=lost if names["time"] and part.time is None else part.time,
+        time=np.full(count, -np.inf) if names["time"] and part.time is None else part.time,
     )
 
 
-def chosen_edges(
-    listed: Indices, within: bool, carried: CarriedRows, reader: EdgeReader
-) -> tuple[Ends, CarriedRows, list[str]]:
+def chosen_edges(parts: Sequence[Listed], within: bool, reader: EdgeReader) -> tuple[Ends, CarriedRows, list[str]]:
     """(each edge once, what it carries, notes on rows that are none) of a pair of types, or `within` one.
 
-    `listed` are int64 [2, rows], places of both ends, and `carried` their rows.
+    Tables that fill more columns come later: of one that lists only the way back nothing is kept where another says
+    what an edge carries.
     """
+    in_turn = sorted(parts, key=lambda part: part[2])
+    listed, carried = np.concatenate([part[0] for part in in_turn], axis=1), stacked_rows([part[1] for part in in_turn])
     apart = listed if within else listed + np.array([[0], [int(listed[0].max(initial=0)) + 1]])
     rows, kept, notes = reader.chosen(apart, carried)
     ends, first = distinct(listed[:, rows], within)
@@ -113,6 +118,25 @@ def numbered(carried: Mapping[EdgeType, CarriedRows]) -> tuple[dict[EdgeType, Ed
     return edge_rows, replace(every, number=np.arange(begin))
 
 
+def listed(ends: pd.DataFrame, carried: CarriedRows, names: Names) -> pd.DataFrame:
+    """Return a table of edges, whose ends are given, that is read as they were."""
+    columns = carried.columns.frame()
+    if names["time"] and form_of(names, "edges").time_format:
+        columns[names["time"]] = pd.to_datetime(columns[names["time"]], unit="s")
+    if names["weight"]:
+        columns[names["weight"]] = carried.weight
+    table = pd.concat([ends, columns], axis=1)
+    if carried.weight is None or names["weight"]:
+        return table
+    # Rows without weights were added up: as many rows, of which the last has the sums.
+    row = np.repeat(np.arange(len(table)), carried.weight.astype(np.int64))
+    is_last = np.append(row[1:] != row[:-1], True)
+    summed = [name for name in columns if name != names["time"]]
+    table = table.iloc[row].reset_index(drop=True)
+    table.loc[~is_last, summed] = np.nan
+    return table
+
+
 def asked_links(given: pd.DataFrame, table: Table, names: Names, reader: EdgeReader) -> pd.DataFrame:
     """Return a table of edges of new nodes as tasks read it: what a model reads is in columns "0" ..., and "weight".
 
@@ -121,7 +145,7 @@ def asked_links(given: pd.DataFrame, table: Table, names: Names, reader: EdgeRea
     where, ends = f"{OWNER}.edges", table.roles[:4]
     rows = read(named_once(given, where), table, {**names, **{end: end for end in ends}}, "data", where)
     kinds, ids = ([rows[ends[place]].texts().tolist() for place in side] for side in ((0, 2), (1, 3)))
-    keys = [f"{kind} {name}" for end in (0, 1) for kind, name in zip(kinds[end], ids[end], strict=True)]
+    keys = [f"{kind}{JOIN}{name}" for end in (0, 1) for kind, name in zip(kinds[end], ids[end], strict=True)]
     numbers = np.unique(np.array(keys, str), return_inverse=True)[1].reshape(2, -1)
     of_types = np.array([JOIN.join(pair) for pair in zip(*kinds, strict=True)])
     places = [np.flatnonzero(of_types == pair) for pair in np.unique(of_types)] or [np.zeros(0, np.int64)]

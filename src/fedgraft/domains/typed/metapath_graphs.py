@@ -2,7 +2,7 @@
 
 import itertools
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from scipy import sparse
 from fedgraft.contracts.encoder import Paths
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
-from fedgraft.domains.typed.shards import TypedGraph, metapath_types
+from fedgraft.domains.typed.shards import JOIN, TypedGraph, metapath_types
 
 ROWS = 1024
 """Rows of a metapath's matrix that are multiplied at once: what is dropped of them is never all in memory."""
@@ -63,6 +63,20 @@ def carried_paths(graph: TypedGraph, metapath: str, joined: sparse.csr_matrix) -
             column += 1
     matrix = sparse.csr_matrix(((totals / counts).astype(np.float32), places), shape=joined.shape)
     return Paths(matrix, values)
+
+
+def unpassed(graph: TypedGraph, metapaths: Sequence[str]) -> list[str]:
+    """Return a note on edges that no metapath passes, of which some carry something else than others; none without."""
+    steps = {frozenset(step) for metapath in metapaths for step in itertools.pairwise(metapath.split(JOIN))}
+    lost = [pair for pair, rows in (graph.edge_rows or {}).items() if frozenset(pair) not in steps and _differ(rows)]
+    edges = ", ".join(JOIN.join(pair) for pair in lost)
+    return [f"task: no metapath passes edges {edges}; what they carry is not read."] if lost else []
+
+
+def _differ(rows: EdgeRows) -> bool:
+    """Whether edges carry different things."""
+    weights = () if rows.weight is None else np.unique(rows.weight)
+    return len(weights) > 1 or bool((rows.values != rows.values[:1]).any())
 
 
 def _rows_of_step(graph: TypedGraph, one: str, other: str) -> EdgeRows:

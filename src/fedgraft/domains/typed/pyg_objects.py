@@ -22,7 +22,7 @@ from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.rows import Coded
 from fedgraft.domains.tables.schema import Names
-from fedgraft.domains.typed.carried_edges import alike, chosen_edges, numbered
+from fedgraft.domains.typed.carried_edges import Listed, alike, chosen_edges, listed, numbered
 from fedgraft.domains.typed.shards import (
     JOIN,
     EdgeType,
@@ -104,9 +104,7 @@ def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, p
         columns_of_end = [{of: kind, columns[end]: list(map(str, whole.ids[kind][at]))} for of, end, kind, at in sides]
         frame = pd.DataFrame(columns_of_end[0] | columns_of_end[1])
         if whole.edge_rows is not None:
-            carried: CarriedRows = collection.edges.take(whole.edge_rows[pair].number)
-            weight = {} if carried.weight is None else {columns["weight"] or "weight": carried.weight}
-            frame = pd.concat([frame, carried.columns.frame().assign(**weight)], axis=1)
+            frame = listed(frame, collection.edges.take(whole.edge_rows[pair].number), columns)
         edges.append(frame)
     return {"nodes": pd.concat([first, rest], ignore_index=True), "edges": pd.concat(edges, ignore_index=True)}
 
@@ -296,12 +294,17 @@ def _carried(
         pairs.append(pair := _in_turn(one, other))
         frame = pd.DataFrame({_of_pair(name, pair): values for name, values in columns.items()})
         tables.append(edges_between(frame, names, "TypedGraph", what, reader, may_be_empty=True))
-    rows: dict[EdgeType, list[CarriedRows]] = {pair: [] for pair in ends}
-    for pair, _, _, carried in listed_edges(pairs, tables, names, "TypedGraph", reader):
-        rows[pair] += [] if carried is None else [carried]
+    parts: dict[EdgeType, list[Listed]] = {pair: [] for pair in ends}
+    for (one, _, other), listing in zip(
+        data.edge_types, listed_edges(pairs, tables, names, "TypedGraph", reader), strict=True
+    ):
+        pair, rows, texts, carried = listing
+        assert carried is not None, "it was read"
+        places = np.stack(texts if one <= other else texts[::-1]).astype(np.int64)
+        parts[pair].append((places, carried, len(rows.frame.columns)))
     found, kept, notes = {}, {}, []
-    for pair, places in ends.items():
-        found[pair], kept[pair], told = chosen_edges(places, pair[0] == pair[1], stacked_rows(rows[pair]), reader)
+    for pair, of_relations in parts.items():
+        found[pair], kept[pair], told = chosen_edges(of_relations, pair[0] == pair[1], reader)
         notes += [f"{where}: {JOIN.join(pair)}: {note}" for note in told]
     return found, *numbered(kept), notes
 

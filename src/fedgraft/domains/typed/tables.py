@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.edge_columns import EDGE_COLUMNS, CarriedRows, EdgeReader, stacked_rows
+from fedgraft.domains.edge_data.edge_columns import EDGE_COLUMNS, CarriedRows, EdgeReader
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
 from fedgraft.domains.tables.reader import check_there, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, ascending, places_of, repeated
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
-from fedgraft.domains.typed.carried_edges import CARRYING, chosen_edges, numbered, read_carried
+from fedgraft.domains.typed.carried_edges import CARRYING, Listed, chosen_edges, numbered, read_carried
 from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, metapath_types, once, shortest_metapaths
 from fedgraft.errors import InputError, require_one_of, unknown
 
@@ -299,7 +299,7 @@ def _edges(
 ) -> tuple[dict[EdgeType, NDArray[np.int32]], dict[EdgeType, CarriedRows], tuple[str, ...]]:
     """({types: int32 [2, edges]}, {types: what they carry}, notes): each edge once; named in both orders it is one."""
     ends: dict[EdgeType, list[Indices]] = {}
-    carried: dict[EdgeType, list[CarriedRows]] = {}
+    carried: dict[EdgeType, list[Listed]] = {}
     origins: dict[EdgeType, list[str]] = {}
     orders = {pair for pair, *_ in tables}
     for pair, rows, named, carrying in tables:
@@ -308,17 +308,16 @@ def _edges(
             pair, both = pair[::-1], both[::-1]
         ends.setdefault(pair, []).append(both)
         origins.setdefault(pair, []).append(rows.where)
-        carried.setdefault(pair, []).extend([] if carrying is None else [carrying])
+        carried.setdefault(pair, []).extend([] if carrying is None else [(both, carrying, len(rows.frame.columns))])
     links, notes = {}, [note for _, rows, *_ in tables for note in rows.notes]
     kept: dict[EdgeType, CarriedRows] = {}
     for pair, some_ends in ends.items():
-        listed = np.concatenate(some_ends, axis=1)
         where = f"{' and '.join(dict.fromkeys(origins[pair]))}: {JOIN.join(pair)}"
         if reader:
-            every_row = stacked_rows(carried[pair])
-            links[pair], kept[pair], told = chosen_edges(listed, pair[0] == pair[1], every_row, reader)
+            links[pair], kept[pair], told = chosen_edges(carried[pair], pair[0] == pair[1], reader)
             notes += [f"{where}: {note}" for note in told]
             continue
+        listed = np.concatenate(some_ends, axis=1)
         links[pair] = once(listed, pair[0] == pair[1])
         loops = int((listed[0] == listed[1]).sum()) if pair[0] == pair[1] else 0
         repeated = listed.shape[1] - loops - links[pair].shape[1]

@@ -28,7 +28,7 @@ from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.notes import tell
 from fedgraft.domains.typed.client_data import TypedData, feature_states
 from fedgraft.domains.typed.joined_answers import JoinedTargets
-from fedgraft.domains.typed.metapath_graphs import carried_paths, joined_targets, metapath_matrix
+from fedgraft.domains.typed.metapath_graphs import carried_paths, joined_targets, metapath_matrix, unpassed
 from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import Asked, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import JOIN, TypedGraph, merge_graphs, metapath_types, shortest_metapaths
@@ -166,7 +166,7 @@ class TypedNode(
             metapath_types(metapath, first, "TypedNode.metapaths")
         if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
             tell(unread(self.encoder, first.width, first.carried, READING))
-            tell(self._alike(first))
+            tell([*self._alike(first), *unpassed(first, metapaths)])
         return replace(self, **known, metapaths=metapaths)
 
     def prepare(self, shard: TypedGraph, shared: Arrays) -> TypedData:
@@ -305,10 +305,10 @@ class TypedNode(
 
     def _graph(self, shard: TypedGraph, metapath: str, matrix: csr_matrix) -> Any:
         """The graph of a metapath, as the encoder reads it."""
-        carries = shard.edge_rows is not None and JOIN in metapath
-        if carries and isinstance(self.encoder, CarriedMetapathEncoder):
-            return self.encoder.carried_graph(carried_paths(shard, metapath, matrix))
-        return self.encoder.graph(matrix)
+        encoder, carries = self.encoder, shard.edge_rows is not None and JOIN in metapath
+        if carries and isinstance(encoder, CarriedMetapathEncoder) and encoder.reads(shard.width, self.edge_features):
+            return encoder.carried_graph(carried_paths(shard, metapath, matrix))
+        return encoder.graph(matrix)
 
     def _logits(self, model: nn.Module, data: TypedData) -> Tensor:
         """Logits of all target nodes, float32 [targets, classes], on the CPU."""
