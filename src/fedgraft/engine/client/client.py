@@ -42,6 +42,8 @@ FREE = ("measure", "relay")
 """Kinds of the experimenter's requests: remembered halo states play no part, and the work is not counted."""
 Given: TypeAlias = Mapping[int, Any] | Shards[Any]
 """Shards by client: all of them, or what makes each when it is asked for."""
+MOST_TRIED = 10
+"""Epochs that a client tries at most before it is chosen, or as many as a round has."""
 PREPARED = 256
 """Clients whose prepared data a process keeps where shards can be made again: some cohorts, and a sample to score."""
 
@@ -219,8 +221,8 @@ class Client:
         memory["probed"] = self._model_received(message, memory)
         data, model = self._load(client, memory["probed"], memory)
         rate, epochs = self._plan.training.rate(message.progress / PROGRESS_STEPS), round(message.report["epochs"])
-        if not 0 <= epochs <= (most := self._plan.training.epochs):
-            raise BeyondLimitError(f"asked to try {epochs} epochs, where a round has {most}")
+        if not 0 <= epochs <= (most := max(self._plan.training.epochs, MOST_TRIED)):
+            raise BeyondLimitError(f"asked to try {epochs} epochs, of which {most} are the most")
         order = Order(message.round, client, False, memory["probed"], {}, rate, False)
         local = LocalRound(self._plan, self.rows, order, data, model, memory)
         return Message("trial", message.round, local.tried(epochs))
