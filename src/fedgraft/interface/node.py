@@ -4,14 +4,17 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.policy import Policy
 from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.policies import own_policy, read_policy, require_allowed
 from fedgraft.experiment.predicting.site_run import write_site_run
 from fedgraft.experiment.recipes.agreeing import is_unsaid
 from fedgraft.experiment.recipes.recipe import contents, outside_names, section_of
@@ -34,16 +37,21 @@ MEMORIES, RUNS, HOME, LOGFILE = "memories", "runs", "flwr", "supernode.log"
 """What a node keeps beside its configuration: what its client remembers, the models that runs left, Flower's things."""
 
 
-def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop: Callable[[], bool]) -> None:
+def serve_node(
+    path: Path, data: Sequence[str], say: Callable[[str], None], stop: Callable[[], bool], policy: Path | None = None
+) -> None:
     """Check the data against the recipe, join the federation, and answer until told to stop.
 
     `path` is the node's folder, as 'fedgraft federation init' made it; `data` a file of 'fedgraft shard', a table, or
-    NAME=FILE for each of several tables. Raises `InputError` for what is wrong with folder or data, and `MachineError`
-    where Flower's SuperNode ends.
+    NAME=FILE for each of several tables; `policy` a file that says what may leave, None for what the folder's recipe
+    asks for. Raises `InputError` for what is wrong with folder, data or policy, and `MachineError` where Flower's
+    SuperNode ends.
     """
     folder = NodeFolder.read(path)
     own = load(str(folder.recipe))
     portable.begin_again(own.runtime)
+    allowed = own_policy(own, read_policy(policy) if policy else None)
+    require_allowed(own, allowed, str(policy))
     if not folder.own.exists():
         content = secrets.token_hex(SECRET_BYTES).encode()
         disk.replace(folder.path, {folder.own.name: content}, disk.PRIVATE)
@@ -54,7 +62,7 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
         folder.client,
         None,
         folder.path / MEMORIES,
-        lambda recipe: plan_of(recipe, own, folder.limits),
+        lambda recipe: plan_of(recipe, own, folder.limits, allowed),
         take_model=lambda run, *left: _keep(folder, run, left, site, say),
         read_data=site.read,
         seal=site.seal,
@@ -71,10 +79,11 @@ def _keep(node: NodeFolder, run: str, left: Sequence[bytes], site: Site, say: Ca
     say(f"A run has ended; what it leaves is in {folder}. Use it: fedgraft predict {folder} -o answers.csv ...")
 
 
-def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None) -> Plan:
+def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None, allowed: Policy | None = None) -> Plan:
     """Return the plan of what a server runs.
 
-    Raises `InputError` where it is not what this site has data for, or beyond its `limits`, None = the usual ones.
+    Raises `InputError` where it is not what this site has data for, beyond its `limits`, None = the usual ones, or
+    where not all that it asks for is `allowed` to leave, None = what the node's own recipe asks for.
 
     Classes that are not fedgraft's are found only where the node's own recipe names them.
     """
@@ -90,7 +99,9 @@ def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None) ->
     experiment = Experiment.from_toml(text, "The server's recipe")
     portable.check(experiment.runtime)
     torch.set_num_threads(experiment.runtime.threads)
-    return experiment.plan
+    policy = allowed or own_policy(own)
+    require_allowed(experiment, policy, "this node's policy")
+    return replace(experiment.plan, policy=policy)
 
 
 def _answer(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> None:
