@@ -82,6 +82,29 @@ def test_edges_that_only_their_sources_client_lists_are_scored(
     assert "edges: 4 targets are said to be of 'moon', no client: they are taken for new nodes." in caplog.text
 
 
+@pytest.mark.parametrize("match", ["hashes", "psi"])
+def test_accounts_of_two_banks_hear_of_their_copies(tmp_path: Path, match: str) -> None:
+    """Some of the east's accounts are the north's, too, with transfers of their own; a column says so, or ids do."""
+    every = banks.tables()
+    nodes, edges = every["nodes"], every["edges"]
+    east = nodes[nodes["client"] == "east"].head(8)
+    nodes = pd.concat([nodes, east.assign(client="north", age=40)], ignore_index=True).assign(also_at=None)
+    both = nodes["node"].isin(east["node"])
+    nodes.loc[both, "also_at"] = nodes["client"].map({"east": "north", "north": "east"})
+    moved = edges["from"].isin(east["node"]) & (np.arange(len(edges)) % 2 == 0)
+    edges.loc[moved, "from_bank"] = "north"
+    every, shared = {"nodes": nodes, "edges": edges}, {"data.shared_with": "also_at", "data.match": match}
+    one = here(every, tmp_path, shared)
+    two, sites = at_sites(every, tmp_path, shared)
+    for name in SAME:
+        assert two[name] == one[name], name
+    (tmp_path / "apart").mkdir()
+    assert here(every, tmp_path / "apart", {"data.match": match})["digest"] != one["digest"]
+    asked = edges[edges["from_bank"] == "north"].tail(20).drop(columns=["fraud", "when"])
+    wanted = predict(tmp_path / "here", {"edges": asked})
+    pd.testing.assert_frame_equal(predict(sites.run_folder("north"), {"edges": asked}), wanted)
+
+
 def test_a_server_that_resumes_and_a_site_that_predicts(tmp_path: Path) -> None:
     every, paced = banks.tables(), {"evaluation.every": 1}
     whole = here(every, tmp_path, {**paced, "rounds": 4})

@@ -11,7 +11,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.border_columns import ENDS
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeLabels, Make, repeats_before
 from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.edges.stages import split_of
+from fedgraft.domains.edges.stages import EVER, split_of
 from fedgraft.domains.keyed_split import Hashes, joined, named
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.shards import NodeShard
@@ -96,7 +96,7 @@ def edges_of(
         split=np.where(is_known(label), split_of(order), -1).astype(np.int8),
         classes=classes,
         label_names=(),
-        graph=replace(graph, edge_rows=replace(rows, order=place[row])),
+        graph=replace(graph, edge_rows=replace(rows, order=np.where(rows.number < 0, EVER, place[row]))),
         columns=np.concatenate([rows.values[own], make(carried.take(alone))]),
         order=order,
         timed=is_timed,
