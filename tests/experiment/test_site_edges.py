@@ -65,7 +65,7 @@ def test_edges_that_only_their_sources_client_lists_are_scored(
     """Transfers to banks that take no part, and to accounts that the other bank has not: here and at sites alike."""
     every = banks.tables()
     edges, rows = every["edges"], np.arange(len(every["edges"]))
-    edges.loc[rows % 9 == 0, ["to", "to_bank"]] = ["m1", "moon"]
+    edges.loc[rows % 9 == 0, ["to", "to_bank"]] = ["a1", "moon"]
     edges.loc[rows % 11 == 0, "to"] = "x" + edges.loc[rows % 11 == 0, "to"]
     one = here(every, tmp_path, changes)
     two, _ = at_sites(every, tmp_path, changes)
@@ -82,8 +82,8 @@ def test_edges_that_only_their_sources_client_lists_are_scored(
     assert "edges: 4 targets are said to be of 'moon', no client: they are taken for new nodes." in caplog.text
 
 
-@pytest.mark.parametrize("match", ["hashes", "psi"])
-def test_accounts_of_two_banks_hear_of_their_copies(tmp_path: Path, match: str) -> None:
+@pytest.mark.parametrize("changes", [{}, {"data.match": "psi"}, {"data.time": "", "data.edge_features": ["amount"]}])
+def test_accounts_of_two_banks_hear_of_their_copies(tmp_path: Path, changes: dict[str, Any]) -> None:
     """Some of the east's accounts are the north's, too, with transfers of their own; a column says so, or ids do."""
     every = banks.tables()
     nodes, edges = every["nodes"], every["edges"]
@@ -93,13 +93,13 @@ def test_accounts_of_two_banks_hear_of_their_copies(tmp_path: Path, match: str) 
     nodes.loc[both, "also_at"] = nodes["client"].map({"east": "north", "north": "east"})
     moved = edges["from"].isin(east["node"]) & (np.arange(len(edges)) % 2 == 0)
     edges.loc[moved, "from_bank"] = "north"
-    every, shared = {"nodes": nodes, "edges": edges}, {"data.shared_with": "also_at", "data.match": match}
+    every, shared = {"nodes": nodes, "edges": edges}, {"data.shared_with": "also_at", **changes}
     one = here(every, tmp_path, shared)
     two, sites = at_sites(every, tmp_path, shared)
     for name in SAME:
         assert two[name] == one[name], name
     (tmp_path / "apart").mkdir()
-    assert here(every, tmp_path / "apart", {"data.match": match})["digest"] != one["digest"]
+    assert here(every, tmp_path / "apart", changes)["digest"] != one["digest"]
     asked = edges[edges["from_bank"] == "north"].tail(20).drop(columns=["fraud", "when"])
     wanted = predict(tmp_path / "here", {"edges": asked})
     pd.testing.assert_frame_equal(predict(sites.run_folder("north"), {"edges": asked}), wanted)
