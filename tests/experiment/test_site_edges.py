@@ -51,11 +51,20 @@ def test_sites_end_as_one_machine_with_the_whole_table(tmp_path: Path, changes: 
     if changes.get("data.labels") == "numbers":
         every["edges"] = every["edges"].assign(amount=every["edges"]["amount"].fillna(1.0))
     one = here(every, tmp_path, changes)
-    two, _ = at_sites(every, tmp_path, changes)
+    two, sites = at_sites(every, tmp_path, changes)
     for name in SAME:
         assert two[name] == one[name], name
     assert one["bytes"]["matching"] > 0
     assert one["bytes"]["halo"] > 0
+    if changes.get("data.labels") == "numbers":  # in the unit of all, by tables of one bank's own as by the model alone
+        own, runs = banks.of_bank(every, "west"), (tmp_path / "here", sites.run_folder("west"))
+        asked = {"edges": own["edges"].head(9)}
+        told = [predict(run, asked, None, own["nodes"], own["edges"])["prediction"].tolist() for run in runs]
+        assert told[0] == told[1]
+        for run, folder in zip(runs, ("one", "two"), strict=True):
+            export(open_run(run), tmp_path / folder)
+        models = [exported(tmp_path / folder).state_dict() for folder in ("one", "two")]
+        assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
 
 
 @pytest.mark.parametrize("changes", [{}, {"data.time": "", "data.edge_features": ["amount"]}])
