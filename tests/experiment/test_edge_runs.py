@@ -11,6 +11,10 @@ import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.reports.figures.tsne import embed
+from fedgraft.reports.pages.confusion import confusion_of
+from fedgraft.reports.pages.html_report import render
+from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.toy_ratings import write_ratings
 
 ROUNDS = 8
@@ -34,6 +38,17 @@ def test_who_was_distrusted_before_is_distrusted_again(experiment) -> None:
     assert summary["bytes"]["halo"] > 0, "states of members at other clients"
     unshared = {"task.share_states": False, "task.share_history": False}
     assert execute(experiment(**unshared))["test"] < summary["test"], "most ratings are of members elsewhere"
+
+
+def test_a_report_tells_classes_by_their_names(experiment, tmp_path: Path) -> None:
+    execute(experiment(), tmp_path / "run")
+    page = render([StoredRun(tmp_path / "run")])
+    assert "Average precision and F1 are of the rarer class, &#39;distrust&#39;." in page
+    told = confusion_of(StoredRun(tmp_path / "run").run_folder)
+    assert told.classes == ("trust", "distrust")
+    rows = [shard.rows("test") for shard in experiment().shards()]
+    assert told.examples == sum(map(len, rows))
+    assert {*embed(StoredRun(tmp_path / "run").run_folder)["class"]} == {"trust", "distrust"}
 
 
 def test_numbers_are_told_in_the_users_unit(experiment, tmp_path: Path) -> None:

@@ -51,11 +51,20 @@ def test_sites_end_as_one_machine_with_the_whole_table(tmp_path: Path, changes: 
     if changes.get("data.labels") == "numbers":
         every["edges"] = every["edges"].assign(amount=every["edges"]["amount"].fillna(1.0))
     one = here(every, tmp_path, changes)
-    two, _ = at_sites(every, tmp_path, changes)
+    two, sites = at_sites(every, tmp_path, changes)
     for name in SAME:
         assert two[name] == one[name], name
     assert one["bytes"]["matching"] > 0
     assert one["bytes"]["halo"] > 0
+    if changes.get("data.labels") == "numbers":  # in the unit of all, by tables of one bank's own as by the model alone
+        own, runs = banks.of_bank(every, "west"), (tmp_path / "here", sites.run_folder("west"))
+        asked = {"edges": own["edges"].head(9)}
+        told = [predict(run, asked, None, own["nodes"], own["edges"])["prediction"].tolist() for run in runs]
+        assert told[0] == told[1]
+        for run, folder in zip(runs, ("one", "two"), strict=True):
+            export(open_run(run), tmp_path / folder)
+        models = [exported(tmp_path / folder).state_dict() for folder in ("one", "two")]
+        assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
 
 
 @pytest.mark.parametrize("changes", [{}, {"data.time": "", "data.edge_features": ["amount"]}])
@@ -65,7 +74,7 @@ def test_edges_that_only_their_sources_client_lists_are_scored(
     """Transfers to banks that take no part, and to accounts that the other bank has not: here and at sites alike."""
     every = banks.tables()
     edges, rows = every["edges"], np.arange(len(every["edges"]))
-    edges.loc[rows % 9 == 0, ["to", "to_bank"]] = ["m1", "moon"]
+    edges.loc[rows % 9 == 0, ["to", "to_bank"]] = ["a1", "moon"]
     edges.loc[rows % 11 == 0, "to"] = "x" + edges.loc[rows % 11 == 0, "to"]
     one = here(every, tmp_path, changes)
     two, _ = at_sites(every, tmp_path, changes)
@@ -80,6 +89,29 @@ def test_edges_that_only_their_sources_client_lists_are_scored(
     assert told["client"].tolist() == asked["from_bank"].tolist()
     assert told["probability"].notna().all()
     assert "edges: 4 targets are said to be of 'moon', no client: they are taken for new nodes." in caplog.text
+
+
+@pytest.mark.parametrize("changes", [{}, {"data.match": "psi"}, {"data.time": "", "data.edge_features": ["amount"]}])
+def test_accounts_of_two_banks_hear_of_their_copies(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """Some of the east's accounts are the north's, too, with transfers of their own; a column says so, or ids do."""
+    every = banks.tables()
+    nodes, edges = every["nodes"], every["edges"]
+    east = nodes[nodes["client"] == "east"].head(8)
+    nodes = pd.concat([nodes, east.assign(client="north", age=40)], ignore_index=True).assign(also_at=None)
+    both = nodes["node"].isin(east["node"])
+    nodes.loc[both, "also_at"] = nodes["client"].map({"east": "north", "north": "east"})
+    moved = edges["from"].isin(east["node"]) & (np.arange(len(edges)) % 2 == 0)
+    edges.loc[moved, "from_bank"] = "north"
+    every, shared = {"nodes": nodes, "edges": edges}, {"data.shared_with": "also_at", **changes}
+    one = here(every, tmp_path, shared)
+    two, sites = at_sites(every, tmp_path, shared)
+    for name in SAME:
+        assert two[name] == one[name], name
+    (tmp_path / "apart").mkdir()
+    assert here(every, tmp_path / "apart", changes)["digest"] != one["digest"]
+    asked = edges[edges["from_bank"] == "north"].tail(20).drop(columns=["fraud", "when"])
+    wanted = predict(tmp_path / "here", {"edges": asked})
+    pd.testing.assert_frame_equal(predict(sites.run_folder("north"), {"edges": asked}), wanted)
 
 
 def test_a_server_that_resumes_and_a_site_that_predicts(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 
 from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.edge_data.border_columns import ENDS
+from fedgraft.domains.edge_data.border_columns import ENDS, SIDES
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeLabels, Make, repeats_before
 from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.edges.stages import split_of
+from fedgraft.domains.edges.stages import EVER, split_of
 from fedgraft.domains.keyed_split import Hashes, joined, named
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.shards import NodeShard
@@ -48,13 +48,26 @@ def read_labels(
 
 
 def _hashes(rows: Rows) -> Hashes:
-    """uint64 [rows], of the ids of both ends, and of how many rows of the same file before have the same ends."""
+    """uint64 [rows], of the ids of both ends, and of how many rows of the same file before have the same ends.
+
+    Ends of one id that are said to be of different clients are different ones.
+    """
     if not len(rows):
         return np.zeros(0, np.uint64)
     ends = [rows[role].distinct() for role in ENDS]
     source, target = (named(names)[code] for code, names in ends)
-    before = repeats_before(np.stack([rows.file, *(code for code, _ in ends)]))
+    whose = [_codes(rows, side) for side in SIDES if side in rows]
+    before = repeats_before(np.stack([rows.file, *(code for code, _ in ends), *whose]))
     return joined(joined(source, target), before.astype(np.uint64))
+
+
+def _codes(rows: Rows, role: str) -> Indices:
+    """int64 [rows], a number for each text of a column; -1 where it is empty."""
+    cells = rows[role]
+    code = np.full(len(rows), -1)
+    if len(cells.filled):
+        code[cells.filled] = cells.take(cells.filled).codes()[0]
+    return code
 
 
 def edges_of(
@@ -96,7 +109,7 @@ def edges_of(
         split=np.where(is_known(label), split_of(order), -1).astype(np.int8),
         classes=classes,
         label_names=(),
-        graph=replace(graph, edge_rows=replace(rows, order=place[row])),
+        graph=replace(graph, edge_rows=replace(rows, order=np.where(rows.number < 0, EVER, place[row]))),
         columns=np.concatenate([rows.values[own], make(carried.take(alone))]),
         order=order,
         timed=is_timed,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edges.history import NODE_PARTS, before_at
 from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.domains.edges.stages import EVER
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
@@ -55,7 +56,7 @@ class ToldHistory:
         outside = np.flatnonzero(graph.senders >= graph.own)
         halo = graph.senders[outside] - graph.own
         owner, place, node = graph.halo_owner[halo], graph.halo_place[halo], receiver[outside]
-        order, comes = rows.order[outside], rows.along[outside]
+        order, comes = rows.order[outside], rows.along[outside] & (rows.order[outside] > EVER)
         clients, counts, nodes, until = np.unique(owner), [], [], []
         for client in clients.tolist():
             mine = np.flatnonzero((owner == client) & comes)

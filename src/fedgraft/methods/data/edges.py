@@ -168,7 +168,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
         columns = partial(self.read_columns, owner="Edges")
-        form = False, columns, (), self.by_ids, self.borders, self.is_private, self.edge_reader()
+        form = False, columns, (), self.by_ids, self.borders, self.is_private, self.edge_reader(), self.sharing
         assert self.edges is not None, "options were checked"
         collection = reading.read_nodes(self.nodes, self.edges, self.names(), "Edges", *form)
         carried = collection.edges.carried
@@ -258,7 +258,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     ) -> NodeShard:
         """One client's nodes and the edges at them."""
         self.check_edges_given(tables)
-        form = purpose, False, (), self.by_ids, self.borders, carried
+        form = purpose, False, (), self.by_ids, self.borders, carried, self.sharing
         return site_part(tables["nodes"], tables["edges"], self.names(), (), features, *form)[0]
 
     # --- what is asked ------------------------------------------------------------------------------------------------

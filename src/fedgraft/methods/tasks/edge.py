@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.edge_data.read_edges import ReadEdges
@@ -40,7 +41,7 @@ class Edge(
     LabelsOfData[EdgeShard, EdgeData],
     EdgeHalos,
     abilities.PooledTask[EdgeShard, EdgeData],
-    abilities.PredictingTask[EdgeShard, EdgeData],
+    ClassifyingTask[EdgeShard, EdgeData],
     PlainTask[EdgeShard, EdgeData],
 ):
     """Edge: tell the class or the number of an edge, by the edges before it.
@@ -204,6 +205,16 @@ class Edge(
             "target": asked.ids[1],
             **self.labels.answers(outputs, self.unit_of(shard, shared)),
         }
+
+    def classified(
+        self, model: nn.Module, shard: EdgeShard, data: EdgeData, remembered: Mapping[str, Any]
+    ) -> Classified:
+        """The likeliest classes of the test edges, each told by the edges before it."""
+        assert isinstance(model, EdgeModel), "edges have no ensembles"
+        test = data.rows["test"]
+        with torch.no_grad():
+            shares = data.outputs(model, data.states(model), test).softmax(1).numpy(force=True)
+        return Classified(shard.classes, shard.label[test], shares.argmax(1), shares)
 
     def plain(self, model: nn.Module, shard: EdgeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions, what came before an edge, and the perceptron; numbers in the user's unit."""

@@ -131,11 +131,11 @@ class HaloSetup:
     def received(self, shard: NodeShard, shared: Arrays) -> tuple[Features, Array, Array, Indices]:
         """Return features of the halo (zero where unknown), bool [halo] whether they are known, degrees; needed nodes.
 
-        Without anything received, as where a model is used outside a run, nothing of others is known.
+        Where nothing of this was received, as where a model is used outside a run, nothing of others is known.
         """
         halo = shard.halo
         empty = self.coding.empty(halo)
-        if not shared:
+        if "known" not in shared:  # what all were told alike may be
             return empty, np.zeros(halo, bool), np.zeros(halo, self._degree_spec.dtype), np.zeros(0, np.int64)
         there = np.unpackbits(shared["known"], count=halo).view(bool)
         features, known = empty, np.zeros(halo, bool)
