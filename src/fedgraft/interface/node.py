@@ -66,7 +66,7 @@ def serve_node(
         take_model=lambda run, *left: _keep(folder, run, left, site, say),
         read_data=site.read,
         seal=site.seal,
-        limits=folder.limits,
+        in_time=folder.limits.in_time,
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
     _answer(node, folder, stop)

@@ -111,7 +111,7 @@ def test_an_order_that_takes_too_long_fails_its_client_for_once(tmp_path, soon, 
     runtime = NodesRuntime(LocalLink(nodes), RUN, 5, b"")
     runtime.wait_for_all()
     node = nodes[2]
-    serve, node.limits = node._serve, SiteLimits(seconds=1)
+    serve, node.in_time = node._serve, SiteLimits(seconds=1).in_time
     node._serve = lambda *order: busy(30)
     found = runtime.exchange({2: HELLO}, {2: 1 << 20}, 20.0)[2]
     assert isinstance(found, ClientFailed)

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,6 @@ from fedgraft.engine.plan import Plan
 from fedgraft.errors import ClientError, FedgraftError, WireError, memory_shortage, printable
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.memory_store import MemoryStore, store_of
-from fedgraft.runtimes.flower_federation.site_limits import SiteLimits
 from fedgraft.wire.layouts import Tree
 from fedgraft.wire.sealed_rows import RowSeal
 
@@ -88,7 +88,7 @@ class Node:
             says of itself; no shard until clients have agreed on how data are read. None = `shard` and `about`,
             whatever is run.
         seal: what rows are sealed with in a run, by its name, where it has them sealed; None = they are open.
-        limits: of the work that an order may take.
+        in_time: makes the block in which an order is answered; it raises where that takes too long.
     """
 
     number: int
@@ -99,7 +99,7 @@ class Node:
     take_model: Callable[[str, bytes, bytes, bytes, bytes], None] | None = None
     read_data: Callable[[bytes, bytes, str], tuple[Any, Mapping[str, Tree]]] | None = None
     seal: Callable[[str], RowSeal] | None = None
-    limits: SiteLimits = field(default_factory=SiteLimits)
+    in_time: Callable[[], AbstractContextManager[None]] = nullcontext
     _runs: dict[str, _Joined] = field(default_factory=dict, init=False)
 
     def answer(self, data: bytes) -> bytes:
@@ -108,7 +108,7 @@ class Node:
         if not _RUN.fullmatch(order.run):
             raise WireError("an order names no run")
         try:
-            with self.limits.in_time():
+            with self.in_time():
                 return envelope.packed(self._answered(order))
         except Exception as error:  # whatever a server sends, and whatever lies in the folder: the node goes on
             told, reason = _cause(error, order.kind)
