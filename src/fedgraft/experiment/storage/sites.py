@@ -88,8 +88,7 @@ class Site:
         data that do not fit.
         """
         theirs, own = Experiment.from_toml(recipe.decode(errors="replace"), "The server's recipe"), self.own
-        if theirs.agreement_known and not own.agreement_known:
-            own = _reading(own, theirs)
+        own = reading_as(own, theirs)
         about: dict[str, Tree] = {"name": self.name, "tables": dict(common_tables(own, self.data)), **versions()}
         about |= {MARK: self.seal(run).mark} if self._seals(own) else {}
         order = order_in(told)
@@ -137,8 +136,10 @@ def _is_private(experiment: Experiment) -> bool:
     return isinstance(experiment.data, MatchedData) and experiment.data.is_private
 
 
-def _reading(own: Experiment, theirs: Experiment) -> Experiment:
+def reading_as(own: Experiment, theirs: Experiment) -> Experiment:
     """Return a site's experiment with what clients agreed on, as the server's says, where its own recipe does not."""
+    if own.agreement_known or not theirs.agreement_known:
+        return own
     data, task = _knowing(own.data, theirs.data, "data"), _knowing(own.plan.task, theirs.plan.task, "task")
     return own.with_data(data).with_task(task)
 
