@@ -16,6 +16,7 @@ TAKEN = [
     *({"evaluation.every": 1}, {"evaluation.sample": 2}, {"evaluation.averaging": 0.0}, {"evaluation.keep": "last"}),
     *({"aggregation.name": "median"}, {"server_optimizer.name": "fedavgm"}, {"safeguards.most_step": 5.0}),
     *({"safeguards.clip": 1.0}, {"dropout.rate": 0.1}, {"clock.devices": "lognormal"}, {"clock.late": "wait"}),
+    *({"evaluation.at": "clients"}, {"policy.capabilities": ["update"]}),
     *({"runtime.name": "flower"}, {"runtime.threads": 2}, {"budget.bytes": "5MB"}, {"checkpoint.every_seconds": 0}),
 ]
 REFUSED = {
@@ -33,7 +34,6 @@ REFUSED = {
     "training.epochs": {"training.epochs": 1},
     "training.learning_rate": {"training.learning_rate": 0.0001},
     "training.clip": {"training.clip": 1.0},
-    "evaluation.at": {"evaluation.at": "clients"},
     "evaluation.local_steps": {"evaluation.local_steps": True},
     "evaluation.metric": {"evaluation.metric": "macro_f1"},
 }
@@ -54,6 +54,12 @@ def check(changes, own, allow=()):
 @pytest.mark.parametrize("changes", TAKEN, ids=str)
 def test_what_is_the_servers_choice_is_taken(changes, own):
     check(changes, own)
+
+
+def test_models_are_not_scored_at_the_server_where_a_node_scores_them_itself():
+    """Then its sums and states would leave outside the protocol."""
+    with pytest.raises(InputError, match="is 'server' in the server's recipe and 'clients' in this node's"):
+        check({}, load("fedais", {**OWN, "evaluation.at": "clients"}))
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -12,10 +12,11 @@ FREE: Final = (
     *("recipe", "description", "seed", "rounds", "patience", "yardsticks"),
     *("evaluation.every", "evaluation.sample", "evaluation.averaging", "evaluation.keep"),
     *("selector", "aggregation", "server_optimizer", "safeguards"),
-    *("dropout", "clock", "checkpoint", "runtime", "budget"),
+    *("dropout", "clock", "checkpoint", "runtime", "budget", "policy"),
 )
 """Keys, options and whole sections that are the server's choice: they change how often a client computes, or what is
-made of what clients have sent. All others say what a client computes on its data or what leaves it.
+made of what clients have sent; a node has a policy of its own. All others say what a client computes on its data or
+what leaves it.
 
 `training.epochs` and `training.learning_rate` are not among them, lower ones neither: the shorter a client trains, the
 closer its update is to a gradient at the model it was sent, of which its examples are the easier rebuilt (Zhu et al.,
@@ -23,6 +24,8 @@ closer its update is to a gradient at the model it was sent, of which its exampl
 """
 FEDERATION_S: Final = ("data", "task")
 """Sections that say what data a site has and what is learnt of them: no site may allow others."""
+TELLS_LESS: Final = {"evaluation.at": "clients"}
+"""Options with a value that tells the server no more than any other."""
 _SHOWN: Final = 60
 """Most characters of a value in an error."""
 _TOLD: Final = 3
@@ -38,7 +41,7 @@ def check(theirs: Section, own: Section, allow: Collection[str] = ()) -> None:
     found = {
         name: values
         for name, values in _differences(theirs, own).items()
-        if not {name, name.partition(".")[0]} & {*FREE, *FEDERATION_S, *allow}
+        if not {name, name.partition(".")[0]} & {*FREE, *FEDERATION_S, *allow} and TELLS_LESS.get(name) != values[0]
     }
     if not found:
         return
