@@ -10,10 +10,14 @@ from fedgraft.experiment.running.runner import execute
 from fedgraft.reports.studies.study import load, panel_cells
 
 STUDY = load("openfgl")
-NODES = {"cora", "citeseer", "pubmed", "amazon_photo", "amazon_computers", "coauthor_cs", "coauthor_physics"}
+SMALL = {"cora", "citeseer", "pubmed", "amazon_photo"}
+LARGE = {"amazon_computers", "coauthor_cs", "coauthor_physics"}
 PEERS = {"fedavg", "fedprox", "scaffold", "moon", "feddc", "fedper", "fedrep", "ditto", "fedala", "fedproto", "fedtgp"}
 PEERS |= {"fedgta", "fedpub", "adafgl", "fgssl", "fedtad", "local"}
 OF_GRAPHS = {"fedavg", "fedprox", "gcfl", "fedstar", "local", "graft_graph", "graft_graph_alone"}
+OURS = {"graft_node", "graft_node_alone", "graft_once", "graft_once_alone"}
+OF_METIS = {"fedavg", "scaffold", "local", *OURS}
+OF_LARGE = {*OF_METIS, "fedprox", "ditto"}
 OF_BORDERS = {"fedavg", "graft_node", "graft_once"}
 TINY = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "evaluation.local_steps": True}
 SHORT = {"rounds": 2, "sharing.rounds": 1}
@@ -38,10 +42,11 @@ def settings(partition, data="cora", method="fedavg", seed=1):
 
 
 def test_all_methods_and_sets_are_there():
-    ours = {"graft_node", "graft_node_alone", "graft_once", "graft_once_alone"}
-    assert methods("louvain_cut") == methods("metis_cut") == (PEERS | ours, NODES)
-    assert methods("louvain_whole") == methods("metis_whole") == (OF_BORDERS, NODES)
-    assert methods("dirichlet") == (OF_GRAPHS, {"mutag", "enzymes", "proteins", "dd", "nci1"})
+    assert methods("louvain_cut") == (PEERS | OURS, SMALL | LARGE)
+    assert {cell.method for cell in STUDY.cells(1) if cell.split.data in LARGE} == OF_LARGE
+    assert methods("metis_cut") == (OF_METIS, SMALL)
+    assert methods("louvain_whole") == methods("metis_whole") == (OF_BORDERS, SMALL)
+    assert methods("dirichlet") == (OF_GRAPHS, {"mutag", "enzymes", "proteins"})
 
 
 def test_cuts_are_openfgl_s():
