@@ -5,11 +5,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.reports.figures.tsne import embed
+from fedgraft.reports.pages.confusion import confusion_of
+from fedgraft.reports.pages.html_report import render
+from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.toy_ratings import write_ratings
 
 ROUNDS = 8
@@ -35,10 +40,31 @@ def test_who_was_distrusted_before_is_distrusted_again(experiment) -> None:
     assert execute(experiment(**unshared))["test"] < summary["test"], "most ratings are of members elsewhere"
 
 
-def test_numbers_are_told_in_the_users_unit(experiment) -> None:
-    summary = execute(experiment(**{"data.label": "weight"}))
+def test_a_report_tells_classes_by_their_names(experiment, tmp_path: Path) -> None:
+    execute(experiment(), tmp_path / "run")
+    page = render([StoredRun(tmp_path / "run")])
+    assert "Average precision and F1 are of the rarer class, &#39;distrust&#39;." in page
+    told = confusion_of(StoredRun(tmp_path / "run").run_folder)
+    assert told.classes == ("trust", "distrust")
+    rows = [shard.rows("test") for shard in experiment().shards()]
+    assert told.examples == sum(map(len, rows))
+    assert {*embed(StoredRun(tmp_path / "run").run_folder)["class"]} == {"trust", "distrust"}
+
+
+def test_numbers_are_told_in_the_users_unit(experiment, tmp_path: Path) -> None:
+    summary = execute(experiment(**{"data.label": "weight", "data.clients": 1}), tmp_path / "run")
     assert summary["metric"] == "rmse"
     assert summary["test"] < 5
+    run = fedgraft.open(tmp_path / "run")
+    (shard,) = run.experiment.shards()
+    rows, receiver = shard.graph.edge_rows, np.repeat(np.arange(shard.graph.own), shard.graph.degree)
+    edges = np.stack([receiver, shard.graph.senders])[:, ~rows.along], rows.values[~rows.along]
+    given = map(torch.from_numpy, (shard.graph.features, *edges, shard.ends[:, :9]))
+    with torch.no_grad():
+        found = run.export(folder=tmp_path / "model")(*given)[:, 0]
+    source, target = shard.ids[shard.ends[:, :9]]
+    told = run.predict(pd.DataFrame({"source": source, "target": target}))
+    np.testing.assert_allclose(found.numpy(), told["prediction"], rtol=1e-4)
 
 
 def test_processes_and_a_stop_change_no_bit(experiment, tmp_path: Path) -> None:
@@ -92,6 +118,14 @@ def test_columns_of_an_edge_are_asked_for_by_name(tmp_path: Path) -> None:
         run.predict(asked.assign(**{"0": ["much"]}))
     one, other = (run.predict(asked.assign(**{"0": [value]}), probabilities=True) for value in (-3.0, 3.0))
     assert one["probability_bad"].item() != other["probability_bad"].item()
+
+
+def test_what_cannot_be_exported_says_so_in_one_line(tmp_path: Path) -> None:
+    toy = {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2}
+    changes = {"data": toy, "model": {"name": "gat", "hidden": 4}, "rounds": 1, "runtime.workers": 0, "yardsticks": []}
+    run = fedgraft.run("graft_edge", out=tmp_path / "run", overrides=changes, progress=False)
+    with pytest.raises(InputError, match=r"^Encoder 'gat' has no counterpart among PyG's layers; .*multigraph.* have"):
+        run.export(folder=tmp_path / "model")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
+import fedgraft
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
 from helpers.toy_transfers import write_transfers
@@ -45,3 +48,18 @@ def test_processes_and_a_stop_change_no_bit(experiment, tmp_path: Path) -> None:
     assert execute(experiment(**{"runtime.workers": 2}))["digest"] == alone["digest"]
     execute(experiment(rounds=4), tmp_path / "run")
     assert resume(tmp_path / "run", rounds=ROUNDS)["digest"] == alone["digest"]
+
+
+def test_an_exported_model_says_what_the_run_does(experiment, tmp_path: Path) -> None:
+    execute(experiment(**{"data.clients": 1, "rounds": 2}), tmp_path / "run")
+    run = fedgraft.open(tmp_path / "run")
+    (shard,) = run.experiment.shards()
+    edges = np.stack([shard.senders, np.repeat(np.arange(shard.own), shard.degree)]).astype(np.int64)
+    given = shard.features, edges, shard.edge_rows.values, shard.edge_rows.along
+    with torch.no_grad():
+        found = run.export(folder=tmp_path / "model")(*map(torch.from_numpy, given)).softmax(1)
+    told = run.predict(pd.DataFrame({"nodeid": shard.ids}), probabilities=True)
+    np.testing.assert_allclose(found.numpy(), told[[f"probability_{name}" for name in shard.classes]], atol=1e-5)
+    assert (
+        "- `along`: bool [edges], true; where edges have a direction" in (tmp_path / "model" / "README.md").read_text()
+    )

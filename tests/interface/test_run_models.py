@@ -75,7 +75,7 @@ EXPORTED = {
         [*ANY_TASK, "fedgta", "fedproto", "fedpub", "fedtad", "fedtgp", "fgssl", "moon", "prototypes", "ridge"],
     ),
     *product(["graph"], [*ANY_TASK[1:], "moon", "prototypes", "spreadgnn"]),  # under cefgl two models answer as one
-    *product(["link"], ANY_TASK),
+    *product(["link", "edge"], ANY_TASK),
     *product(["graph_regression"], [*ANY_TASK, "cefgl", "prototypes", "spreadgnn"]),
 }
 """Where a model has a counterpart in PyG."""
@@ -155,7 +155,7 @@ def test_what_is_exported_says_the_same(trained, tmp_path):
         rates_as_predicted(run, tmp_path)
         return
     for number, (name, model) in enumerate(models.items()):
-        of = {"node": of_nodes, "link": of_links}.get(task, of_graphs)
+        of = {"node": of_nodes, "link": of_links, "edge": of_edges}.get(task, of_graphs)
         inputs, outputs = of(run._finished, number, model)
         with torch.no_grad():
             found = run.export(name)(*map(torch.from_numpy, inputs))
@@ -193,6 +193,18 @@ def of_links(finished, number, model):
     receiver = np.repeat(np.arange(graph.own), graph.degree)
     edges = np.stack([graph.senders, receiver]).astype(np.int64)
     return (graph.features, edges, pairs), finished.plan.task.prepare(shard, {}).scores(model, pairs)
+
+
+def of_edges(finished, number, model):
+    """A client's graph as arrays for PyG, edges between its nodes with columns, and the probabilities of classes."""
+    task, shard = finished.plan.task, finished.plan.task.alone(finished.shards[number])
+    ((_, questions),) = task.questions([shard], ASKED["edge"](shard)[0]).items()
+    answers = task.predict(model, shard, {}, questions.asked)
+    rows, receiver = shard.graph.edge_rows, np.repeat(np.arange(shard.graph.own), shard.graph.degree)
+    edges = np.stack([receiver, shard.graph.senders]).astype(np.int64)[:, ~rows.along]
+    asked = questions.asked.ends, questions.asked.columns
+    probabilities = np.stack([answers["probability_good"], answers["probability_bad"]], axis=1)
+    return (shard.graph.features, edges, rows.values[~rows.along], *asked), probabilities
 
 
 def of_graphs(finished, number, model):

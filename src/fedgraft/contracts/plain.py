@@ -49,7 +49,11 @@ class PlainEncoder(ABC):
     """Ability of a layered encoder: tell its convolutions as layers of PyG or torch, in a list `self.convs`."""
 
     layer: ClassVar[str]
-    """Name of the layer in `torch_geometric.nn`; "" where it is one of torch's."""
+    """Name of the layer in `torch_geometric.nn`; "" where it is one of torch's, or written out."""
+    layer_source: ClassVar[str] = ""
+    """Source text of the class of a layer that neither of them has."""
+    directed: ClassVar[bool] = False
+    """Whether the layer also takes `along`, bool [edges]: whether each goes from its source to its target."""
     call: ClassVar[str] = "conv(x, edge_index)"
     """Source text: the output of the layer `conv`, of the states `x` and the edges `edge_index`."""
     weight_call: ClassVar[str] = ""
@@ -69,6 +73,8 @@ class PlainColumnEncoder(PlainEncoder):
 
     column_call: ClassVar[str] = "conv(x, edge_index, edge_attr)"
     """Source text as `call`, with the edges' columns `edge_attr`."""
+    full_call: ClassVar[str] = ""
+    """The same over edges with columns and weights; "" where the layer takes no weights."""
 
     @abstractmethod
     def made_with(self, inputs: int, outputs: int, edge_width: int) -> str:

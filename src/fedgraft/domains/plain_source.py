@@ -77,14 +77,15 @@ def source_of(
     helpers: str = "",
     imports: Sequence[str] = (),
 ) -> str:
-    """Return the text of a Python module as `module_text` does, with CLASSES, their names in order.
+    """Return the text of a Python module as `module_text` does, with CLASSES, their names in order, if there are any.
 
     An encoder gives the convolutions; None without any. `layers` are further names of `torch_geometric.nn`, `helpers`
     functions that the lines call, and `imports` further lines that import something.
     """
     names = sorted({*layers, *([encoder.layer] if encoder and encoder.layer else [])})
     lines = [*([f"from torch_geometric.nn import {', '.join(names)}"] if names else []), *imports]
-    before = "".join(f"\n{text}" for text in (f"CLASSES = {list(classes)}\n", helpers) if text)
+    layer = encoder.layer_source if encoder else ""
+    before = "".join(f"\n{text}" for text in (f"CLASSES = {list(classes)}\n" * bool(classes), layer, helpers) if text)
     return module_text(lines, before, says, made, arguments, forward)
 
 
@@ -100,12 +101,16 @@ def call_of(encoder: PlainEncoder, edge_width: int, weighted: bool) -> str:
 
     Raises `InputError` for weights that the layer of PyG takes none of.
     """
-    if weighted and not encoder.weight_call:
+    if _reads(encoder, edge_width):
+        call = encoder.full_call if weighted else encoder.column_call
+    else:
+        call = encoder.weight_call if weighted else encoder.call
+    if not call:
         raise InputError(
             f"PyG's {encoder.layer or 'layer'} takes no weights of edges, by which this model counts neighbours: it "
             "cannot be exported; one with model.name = 'gcn' can."
         )
-    return encoder.weight_call if weighted else encoder.column_call if _reads(encoder, edge_width) else encoder.call
+    return call
 
 
 def _reads(encoder: PlainEncoder, edge_width: int) -> TypeGuard[PlainColumnEncoder]:

@@ -45,7 +45,7 @@ def test_own_tables_answer_as_the_runs_data_do(root: Path, run: Path) -> None:
     accounts, transfers = raw(root)
     asked = {"nodes": accounts[["nodeid"]].head(20)}
     known = predict(run, asked)
-    assert known["node"].astype(int).tolist() == list(range(20))
+    assert known["nodeid"].astype(int).tolist() == list(range(20))
     own = predict(run, asked, own=accounts.drop(columns=["isFraud", "fraudStep"]), own_edges=transfers)
     assert own["probability"].tolist() == pytest.approx(known["probability"].tolist(), rel=1e-5)
     dearer = transfers.assign(value=transfers["value"] * 50)
@@ -82,7 +82,7 @@ def test_new_accounts_are_those_of_a_grown_table(root: Path, run: Path) -> None:
     answers = predict(run, {"nodes": new, "edges": late})
     grown = {"own": pd.concat([accounts, new]), "own_edges": pd.concat([transfers, late])}
     whole = predict(run, {"nodes": new[["nodeid"]]}, **grown)
-    assert answers["node"].tolist() == whole["node"].tolist()
+    assert answers["nodeid"].tolist() == whole["nodeid"].tolist() == [900, 901]
     # Known accounts' features count the transfers of training; the new ones' are the same in both.
     assert answers["probability"].tolist() == pytest.approx(whole["probability"].tolist(), rel=0.05)
     told = {name: table.to_dict("records") for name, table in (("nodes", new), ("edges", late))}

@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedgraft.domains.edges.history import history_of
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
+from fedgraft.domains.edges.unrolled import unrolled
 from fedgraft.errors import InputError
 from fedgraft.methods.data.edges import Edges
 from helpers import banks
@@ -73,6 +75,26 @@ def test_whose_accounts_are_is_told_by_transfers_where_no_column_of_accounts_say
     twice.loc[0, "from_bank"] = next(each for each in banks.BANKS if each != twice.loc[0, "from_bank"])
     with pytest.raises(InputError, match=r"edges, row .*: node 'a\d+' is of client '.*' here, and of '.*' elsewhere"):
         Edges(every["nodes"].drop(columns="client"), twice, **OPTIONS).load(1)
+
+
+def test_copies_hear_of_each_other_at_every_stage_and_are_no_transfers() -> None:
+    accounts = pd.concat([ACCOUNTS, pd.DataFrame({"node": ["a0"], "client": ["s"]})]).assign(also_at=None)
+    accounts.loc[accounts["node"] == "a0", "also_at"] = ["s", "n"]
+    whose, edges = dict(zip(ACCOUNTS["node"], ACCOUNTS["client"], strict=True)), transfers()
+    edges = edges.assign(by=edges["source"].map(whose), to=edges["target"].map(whose))
+    sides = {"source_client": "by", "target_client": "to"}
+    apart, joined = (load(edges, accounts, **sides, **more) for more in ({}, {"shared_with": "also_at"}))
+    for one, other in zip(apart, joined, strict=True):
+        assert np.array_equal(one.ends[0], other.ends[0])
+        assert np.array_equal(one.columns, other.columns)
+        assert np.array_equal(history_of(one), history_of(other)), "it is none of the transfers that came before"
+        own = other.ids.tolist().index("a0")
+        alone, made = (unrolled(shard, 2).graph for shard in (one, other))
+        heard = made.degree.reshape(-1, 5)[own] - alone.degree.reshape(-1, 5)[own]
+        assert heard.tolist() == [1] * 5, "two windows, validation, test and what is asked"
+        assert np.array_equal(made.features[:, -2:], alone.features[:, -2:]), "numbers of transfers"
+    with pytest.raises(InputError, match=r"Edges\.shared_with = 'also_at' needs Edges\.source_client or"):
+        load(edges, accounts, shared_with="also_at")
 
 
 def test_without_times_edges_are_split_by_the_hash_of_their_ends() -> None:

@@ -17,8 +17,9 @@ from fedgraft.methods.models.gin import GIN
 from fedgraft.methods.models.multigraph import Multigraph
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn.propagate import Block, EdgeValues, Given
+from helpers import edge_shards
 from helpers.blocks import block_of, edges_of
-from helpers.node_runs import set_up
+from helpers.node_runs import model_of, set_up
 from helpers.toy_nodes import whole
 
 TRANSFERS = np.array([[0, 0, 1], [1, 1, 2]])
@@ -178,3 +179,25 @@ def test_a_task_learns_from_what_edges_carry() -> None:
     assert all(each is not None and each.abs().max() > 0 for each in learnt.values())
     again = example_losses(task.loss(model, data, draw, None))
     assert torch.equal(again, losses)
+
+
+@pytest.mark.parametrize("maxima", [False, True])
+@pytest.mark.parametrize("is_directed", [False, True])
+@pytest.mark.parametrize(
+    ("values", "weight"),
+    [(edge_shards.VALUES, None), (edge_shards.VALUES, edge_shards.WEIGHT), (np.zeros((7, 0), np.float32), None)],
+)
+def test_a_trained_model_is_exported(
+    maxima: bool, is_directed: bool, values: np.ndarray, weight: np.ndarray | None
+) -> None:
+    shards = edge_shards.shards_of(weight, values, is_directed=is_directed)
+    encoder = Multigraph(hidden=4, maxima=maxima)
+    task = Node(encoder, neighbours=0, share_features=False, share_states=False).fitted(shards)
+    model, block = model_of(task), edge_shards.read(shards[0])
+    (data,) = set_up(task, shards)
+    plain = task.plain(model, None, {})
+    given = {"edge_attr": block.edges.values, "edge_weight": block.edge_weight, "along": block.edges.along}
+    read = {name: given[name] for name in given if f"- `{name}`" in plain.inputs}
+    assert list(read) == [*["edge_attr"] * values.shape[1]][:1] + ["edge_weight"] * (weight is not None) + ["along"]
+    found = edge_shards.exported(plain)(torch.from_numpy(shards[0].features), block.edge_index, **read)
+    torch.testing.assert_close(found, data.scored(model), rtol=1e-4, atol=1e-5)

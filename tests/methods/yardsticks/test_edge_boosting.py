@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.errors import InputError
 from fedgraft.methods.yardsticks.edge_boosting import EdgeBoosting
 from fedgraft.testing.toy_edges import ToyEdges
@@ -18,10 +19,15 @@ def test_whom_others_called_bad_is_called_so_again() -> None:
     assert EdgeBoosting(**QUICK).score(shards)["test"] > max(label.mean(), 1 - label.mean()) + 0.05
 
 
-def test_numbers_are_refused() -> None:
-    shards = [replace(shard, label=shard.label.astype(float), classes=()) for shard in ToyEdges().load(1)]
-    with pytest.raises(InputError, match="are for classes; labels are numbers"):
-        EdgeBoosting().score(shards)
+def test_numbers_are_told_by_regression() -> None:
+    """Of a number that a column has, but for noise, trees tell most; the mean tells nothing."""
+    shards = [replace(each, label=50 + 9.0 * each.columns[:, 0], classes=()) for each in ToyEdges().load(1)]
+    label = np.concatenate([shard.label[shard.split == 2] for shard in shards])
+    assert EdgeBoosting(**QUICK).score(shards)["test"] < 0.5 * label.std(), "RMSE"
+    better = EdgeBoosting(**QUICK).judged(shards, Numbers(judged="r2"))
+    assert 0.7 < better["test"] < 1
+    flat = [replace(each, label=np.full(len(each.label), 3.0)) for each in shards]
+    assert EdgeBoosting(**QUICK).score(flat) == {"validation": 0, "test": 0}
 
 
 @pytest.mark.parametrize("options", [{"rates": ()}, {"leaves": (1,)}, {"trees": 0}])

@@ -28,6 +28,9 @@ def test_a_client_without_training_edges_says_how_frequent_classes_are() -> None
     shards = [replace(each, split=np.where(each.split == 0, -1, each.split).astype(np.int8)) for each in shards[:1]]
     shards += ToyEdges().load(1)[1:]
     assert 0 < OwnEdgeBoosting(**QUICK).score(shards)["test"] < 1
+    numbers = [replace(each, label=50 + 9.0 * each.columns[:, 0], classes=()) for each in shards]
+    told, every = (OwnEdgeBoosting(**QUICK).score(part)["test"] for part in (numbers, numbers[1:]))
+    assert every < told < 9.5, "the mean of all is worse than what trees tell, and no more than the spread off"
 
 
 @pytest.mark.parametrize("options", [{"rates": ()}, {"leaves": (1,)}, {"trees": 0}])

@@ -47,7 +47,7 @@ def test_a_yardstick_that_is_better_is_named_and_one_for_no_bytes_too() -> None:
 
 @pytest.mark.parametrize(("raw", "said"), [(1_500, "2 times what"), (30_000, "10 % of what")])
 def test_bytes_are_compared_with_sending_all_data_once(raw: int, said: str) -> None:
-    assert f"It sent {said} sending all data once takes" in outcome([told(0.9, raw_data_bytes=raw)], ["a"])
+    assert f"The run sent {said} sending all data once takes" in outcome([told(0.9, raw_data_bytes=raw)], ["a"])
 
 
 def test_a_run_that_sent_no_model_was_local_training() -> None:

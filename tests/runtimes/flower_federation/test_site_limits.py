@@ -140,4 +140,4 @@ def test_no_client_tries_more_epochs_than_a_round_has():
             plan.request_names["trial"],
         )
         reasons.append(client.serve(0, request, b"").reason)
-    assert reasons == ["", *(f"asked to try {epochs} epochs, where a round has 2" for epochs in (3, 10**9))]
+    assert reasons == ["", "", "asked to try 1000000000 epochs, of which 10 are the most"]

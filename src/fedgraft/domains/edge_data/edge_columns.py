@@ -48,19 +48,20 @@ class EdgeLabels:
     Args:
         label: int64 [edges], index into `classes`, -1 = unknown; or float64 [edges], numbers, nan = unknown.
         classes: their names; () for numbers.
-        goes_out: bool [edges], which have their source at the client whose table it is, as far as that is known.
         hashes: uint64 [edges], of the ids of both ends and of how often these were there before; None if not asked for.
+        source: int64 [edges], the source's place among the nodes of the client whose table it is, -1 = it has none
+            there; None = all sources are its own.
     """
 
     label: Array
     classes: tuple[str, ...]
-    goes_out: NDArray[np.bool_]
     hashes: NDArray[np.uint64] | None = None
+    source: Indices | None = None
 
     def take(self, rows: Indices) -> "EdgeLabels":
         """Return some of the rows."""
         hashes = None if self.hashes is None else self.hashes[rows]
-        return EdgeLabels(self.label[rows], self.classes, self.goes_out[rows], hashes)
+        return EdgeLabels(self.label[rows], self.classes, hashes, None if self.source is None else self.source[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ class CarriedRows:
     def outgoing(self) -> "CarriedRows":
         """Return those whose source is at the client whose table it is."""
         assert self.labels is not None, "of others it is not known"
-        return self.take(np.flatnonzero(self.labels.goes_out))
+        return self if self.labels.source is None else self.take(np.flatnonzero(self.labels.source >= 0))
 
     def edge_rows(self, values: Values, row: Indices, along: NDArray[np.bool_]) -> EdgeRows:
         """Return what stored edges carry: `row`, int64 [stored], is whose they are; `values`, of all rows.
@@ -135,8 +136,13 @@ def stacked_rows(parts: Sequence[CarriedRows]) -> CarriedRows:
 
 def _stacked_labels(parts: Sequence[EdgeLabels]) -> EdgeLabels:
     hashes = [part.hashes for part in parts if part.hashes is not None]
-    label, goes_out = (np.concatenate([getattr(part, name) for part in parts]) for name in ("label", "goes_out"))
-    return EdgeLabels(label, parts[0].classes, goes_out, np.concatenate(hashes) if hashes else None)
+    sources = [part.source for part in parts if part.source is not None]
+    return EdgeLabels(
+        np.concatenate([part.label for part in parts]),
+        parts[0].classes,
+        np.concatenate(hashes) if hashes else None,
+        np.concatenate(sources) if sources else None,
+    )
 
 
 Make: TypeAlias = Callable[[CarriedRows], Values]
@@ -165,7 +171,7 @@ class EdgeReader:
 
     def read(self, rows: Rows, owner: str) -> CarriedRows:
         """Return what each row of a table carries. Raises `InputError`; `owner` as of `reader.read`."""
-        names, time = _names(rows, owner), rows.read("time")
+        names, time = names_carried(rows, owner), rows.read("time")
         hint = f" Columns that are none of edges' data are left out by naming the others in {owner}.edge_features."
         columns = read_columns(rows, names, hint, None if self.texts is None else tuple(self.texts))
         if time is not None and self.labels is None:
@@ -203,8 +209,8 @@ class EdgeReader:
         return rows[last[kept]], lasts, notes
 
 
-def _names(rows: Rows, owner: str) -> tuple[str, ...]:
-    """The columns that edges carry, but for their time."""
+def names_carried(rows: Rows, owner: str) -> tuple[str, ...]:
+    """Return the columns that edges carry, but for their time. Raises `InputError`; `owner` as of `reader.read`."""
     names = rows.names["edge_features"]
     if names is not ALL_OTHERS:
         return tuple(names)
@@ -337,12 +343,33 @@ def asked_carried(table: pd.DataFrame, names: Names, reader: EdgeReader, by_grap
     ends = _end_numbers(rows) if len(rows) else np.zeros((2, 0), np.int64)
     if by_graph and len(rows):
         ends = rows["graph"].codes()[0] * (int(ends.max()) + 1) + ends
-    kept, carried, notes = (replace(reader, directed=True) if by_graph else reader).chosen(ends, carried)
-    tell(notes, f"{where}: ")
+    return asked_columns(rows, ends, carried, reader, (*of, *ENDS, *sides), both_listed=by_graph)
+
+
+def asked_columns(
+    rows: Rows,
+    ends: Indices,
+    carried: CarriedRows,
+    reader: EdgeReader,
+    roles: Sequence[str],
+    both_listed: bool = False,
+) -> pd.DataFrame:
+    """Return rows of questions with the columns of `roles`, and what a model reads of them in columns "0" ...
+
+    Args:
+        rows: edges of new nodes.
+        ends: int64 [2, rows], numbers of the two nodes.
+        carried: what they carry.
+        reader: how they were read.
+        roles: of columns that say what an edge is.
+        both_listed: whether an edge may be listed each way.
+    """
+    kept, carried, notes = (replace(reader, directed=True) if both_listed else reader).chosen(ends, carried)
+    tell(notes, f"{OWNER}.edges: ")
     values = reader.make(carried)
     left_out, made = np.ones(len(rows), bool), np.zeros((len(rows), values.shape[1]), np.float32)
     left_out[kept], made[kept] = False, values
-    columns: dict[str, Any] = {role: rows.frame[role] for role in (*of, *ENDS, *sides) if role in rows}
+    columns: dict[str, Any] = {role: rows.frame[role] for role in roles if role in rows}
     columns |= {LEFT_OUT: left_out, DIRECTED: np.full(len(rows), reader.directed)}
     if carried.weight is not None:
         columns["weight"] = np.zeros(len(rows), np.float32)

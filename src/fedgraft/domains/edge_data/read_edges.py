@@ -4,15 +4,17 @@ from dataclasses import dataclass
 from typing import Self
 
 from fedgraft.contracts.encoder import Encoder
+from fedgraft.contracts.plain import PlainEncoder
 from fedgraft.errors import InputError
 
 
 @dataclass(frozen=True)
 class ReadEdges:
-    """What a model reads of edges: so many `columns`, and whether by their weights."""
+    """What a model reads of edges: so many `columns`, and whether their weights and which way they go."""
 
     columns: int
     weighted: bool
+    directed: bool = False
 
     @classmethod
     def of(cls, encoder: Encoder, inputs: int, columns: int, weighted: bool, averages: bool) -> Self:
@@ -25,12 +27,13 @@ class ReadEdges:
                 "A model with task.propagate over edges with weights cannot be exported: it averages features by these."
             )
         read = encoder.reads(inputs, columns)
-        return cls(columns * ("columns" in read), weighted and encoder.reads_neighbours and "weights" in read)
+        is_weighted = weighted and encoder.reads_neighbours and "weights" in read
+        return cls(columns * ("columns" in read), is_weighted, isinstance(encoder, PlainEncoder) and encoder.directed)
 
     @property
     def names(self) -> list[str]:
         """Names of further arguments."""
-        return ["edge_attr"] * (self.columns > 0) + ["edge_weight"] * self.weighted
+        return ["edge_attr"] * (self.columns > 0) + ["edge_weight"] * self.weighted + ["along"] * self.directed
 
     def arguments(self, *others: str) -> str:
         """Return those of `forward`, with others behind them."""
@@ -47,5 +50,7 @@ class ReadEdges:
             "edge_attr": f"float32 [edges, {self.columns}], columns of edges, scaled as those of the training data; "
             "where two nodes have several edges, `edge_index` has each",
             "edge_weight": "float32 [edges], how much each counts, above 0",
+            "along": "bool [edges], true; where edges have a direction `edge_index` has each both ways, too, false for "
+            "that back",
         }
         return "".join(f"- `{name}`: {texts[name]}.\n" for name in self.names)

@@ -1,5 +1,7 @@
 """Boosted trees on what is read of an edge without any state of its ends: what yardsticks of edges fit."""
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,20 +10,22 @@ from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.domains.edges.history import history_of
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.nodes.training.boosted import Boosted
-from fedgraft.errors import InputError
 
 
 @dataclass(frozen=True)
 class BoostedEdges(Boosted):
     """As `Boosted`, on an edge's own columns, its history, and features of both ends; of unknown ones zeros."""
 
-    def answers(self, shard: EdgeShard, labels: Labels) -> Floats:
-        """Return probabilities of every edge, [edges, classes]; there is one that trains.
+    def score(self, shards: Sequence[EdgeShard]) -> dict[str, float]:
+        """Accuracy over all clients' validation and test edges; of numbers the RMSE."""
+        return self.judged(shards, shards[0].labels)
 
-        Raises `InputError` for numbers.
-        """
-        if not shard.classes:
-            raise InputError("yardsticks 'edge_boosting' and 'own_edge_boosting' are for classes; labels are numbers.")
+    @abstractmethod
+    def judged(self, shards: Sequence[EdgeShard], labels: Labels) -> dict[str, float]:
+        """Return the metric of a kind of labels."""
+
+    def answers(self, shard: EdgeShard, labels: Labels) -> Floats:
+        """Return probabilities of every edge, [edges, classes], or numbers, [edges]; there is one that trains."""
         graph = shard.graph
         features = graph.features if isinstance(graph.features, np.ndarray) else graph.features.toarray()
         features = np.concatenate([features, np.zeros((1, graph.width), np.float32)])
@@ -29,4 +33,6 @@ class BoostedEdges(Boosted):
         columns = np.hstack([shard.columns, history_of(shard), features[ends[0]], features[ends[1]]])
         train, chosen_on = shard.rows("train"), shard.rows("validation")
         chosen_on = chosen_on if len(chosen_on) else train
+        if not shard.classes:
+            return self.chosen_numbers(columns, shard.label, train, chosen_on, labels)
         return self.chosen(columns, shard.label, train, chosen_on, len(shard.classes), labels)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.domains.edges.stages import EVER
 from fedgraft.domains.nodes.base.shards import NodeShard
 
 NODE_PARTS: Final = 2
@@ -54,7 +55,7 @@ def _before(graph: NodeShard, key: Indices, asked: Indices, until: NDArray[np.fl
     assert rows is not None and rows.order is not None, "a shard was checked"  # noqa: PT018
     parts = []
     for along in (False, True):  # an edge that is stored at its source goes back
-        mine = np.flatnonzero(rows.along == along)
+        mine = np.flatnonzero((rows.along == along) & (rows.order > EVER))
         sums = _sums(key[mine], rows.order[mine], rows.values[mine], asked, until)
         parts += [np.log1p(sums[:, :1]), sums[:, 1:] / np.maximum(sums[:, :1], 1)]
     return np.concatenate(parts, axis=1).astype(np.float32)

@@ -9,11 +9,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
-from fedgraft.domains.edge_data.border_columns import ENDS, SIDES
+from fedgraft.domains.edge_data.border_columns import ENDS, NOBODY, SHOWN, SIDES
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.examples import stacked
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.reading.newcomers import Elsewhere
+from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.asked import Places, clients_said, feature_columns, owners_of
 from fedgraft.domains.tables.reader import read_asked
 from fedgraft.domains.tables.rows import Rows
@@ -49,8 +50,9 @@ def split_edges_asked(
     """{client: its edges}, every row of the table "edges" with one client: that of its source, else of its target.
 
     Columns are numbers, so many, in columns that the table "features" names in its column "name", or "0", "1" ... A
-    node that no client has is new: nothing is known of it but this edge. Of another client's node the client that
-    answers knows what it was told in the run, if an edge joined them; a site knows such nodes by `Elsewhere`.
+    node that no client has is new: nothing is known of it but this edge; so is one of who is said to be no client. Of
+    another client's node the client that answers knows what it was told in the run, if an edge joined them; a site
+    knows such nodes by `Elsewhere`.
 
     Raises `InputError` for what is missing, and for an edge of which no client has an end, unless there is one client
     or a column says who answers.
@@ -58,7 +60,8 @@ def split_edges_asked(
     rows, elsewhere = read_asked(tables, ASKED_EDGES), Elsewhere.of(tables, len(shards))
     names = [*(shard.name for shard in shards), *elsewhere.names]
     ids = np.stack([rows[role].texts() for role in ENDS]).astype(object)
-    sides = np.stack([clients_said(rows, names, side) for side in SIDES])
+    sides = np.stack([clients_said(rows, names, side, NOBODY) for side in SIDES])
+    tell(_strangers(rows, sides, names))
     said = clients_said(rows, names)
     said = np.where(said < 0, sides[0], said)
     wanted = {*ids.ravel().tolist()}
@@ -107,6 +110,19 @@ def with_asked(shard: EdgeShard, asked: AskedEdges) -> EdgeShard:
         columns=np.concatenate([shard.columns, asked.columns]),
         order=np.concatenate([shard.order, np.ones(count)]),
     )
+
+
+def _strangers(rows: Rows, sides: Indices, names: Sequence[str]) -> list[str]:
+    """Return a note on ends whose columns name nobody that takes part; `sides` are int64 [2, rows]."""
+    notes = []
+    for end, side, said in zip(ENDS, SIDES, sides, strict=True):
+        if len(lost := np.flatnonzero(said == NOBODY)):
+            who = np.unique(rows[side].take(lost).texts()).tolist()
+            notes.append(
+                f"{rows.where}: {len(lost):,} {end}s are said to be of {', '.join(map(repr, who[:SHOWN]))}, no client: "
+                f"they are taken for new nodes.{nearest(who[0], names)}"
+            )
+    return notes
 
 
 def _owners(known: Mapping[str, Places], name: str, said: int) -> Places:

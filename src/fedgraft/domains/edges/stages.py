@@ -21,6 +21,8 @@ TRAIN: Final = 0.64
 """Share of edges that train."""
 SCORED: Final = 0.80
 """Share of edges that train or are for validation."""
+EVER: Final = -1.0
+"""Place of what is before all edges: that two nodes are copies of one, which every stage sees."""
 
 
 def order_of(time: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edges.history import NODE_PARTS, before_at
 from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.domains.edges.stages import EVER
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
@@ -38,8 +39,8 @@ class ToldHistory:
     @property
     def statistics_layout(self) -> Layout:
         """Layout of what a client publishes."""
-        counts = (Spec(name, "uint32", (VARIABLE,)) for name in (CLIENTS, COUNTS))
-        return Layout((*counts, Spec(ROWS, "float32", (VARIABLE, self.width))))
+        counts = (Spec(name, "uint32", (VARIABLE,), "rows") for name in (CLIENTS, COUNTS))
+        return Layout((*counts, Spec(ROWS, "float32", (VARIABLE, self.width), "features")))
 
     @property
     def combined_layout(self) -> Layout:
@@ -55,7 +56,7 @@ class ToldHistory:
         outside = np.flatnonzero(graph.senders >= graph.own)
         halo = graph.senders[outside] - graph.own
         owner, place, node = graph.halo_owner[halo], graph.halo_place[halo], receiver[outside]
-        order, comes = rows.order[outside], rows.along[outside]
+        order, comes = rows.order[outside], rows.along[outside] & (rows.order[outside] > EVER)
         clients, counts, nodes, until = np.unique(owner), [], [], []
         for client in clients.tolist():
             mine = np.flatnonzero((owner == client) & comes)

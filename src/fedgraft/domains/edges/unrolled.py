@@ -12,7 +12,7 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.edges.stages import sees, stage_of, stages
+from fedgraft.domains.edges.stages import EVER, sees, stage_of, stages
 from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.shards import NodeShard
 
@@ -56,11 +56,11 @@ def unrolled(shard: EdgeShard, windows: int) -> Unrolled:
     copy = receiver[edge] * count + at
     order = np.lexsort((rows.number[edge], copied, copy))
     halo, place = np.nonzero(needed)
-    carried = rows.take(edge[order])
+    carried, listed = rows.take(edge[order]), rows.order[edge] > EVER
     made = replace(
         graph,
         ids=np.repeat(graph.ids, count),
-        features=_features(graph, count, copy, rows.along[edge]),
+        features=_features(graph, count, copy[listed], rows.along[edge[listed]]),
         label=np.full(graph.own * count, -1),
         split=np.full(graph.own * count, -1, np.int8),
         classes=(),

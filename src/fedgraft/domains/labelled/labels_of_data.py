@@ -33,7 +33,6 @@ class LabelsOfData(
     """Tell labels that are classes or numbers, as the data have them; options as of `LabelTask`."""
 
     class_names: tuple[str, ...] = ()
-    label_names: tuple[str, ...] = ()
     judged: str = ""
     rare: str = ""
     class_weights: ClassWeights = ""
@@ -42,7 +41,7 @@ class LabelsOfData(
     @cached_property
     def labels(self) -> Labels:
         """As the data have them."""
-        return labels_of(self.class_names, self.label_names, self.judged, self.rare, self.focal)
+        return labels_of(self.class_names, (), self.judged, self.rare, self.focal)
 
     @property
     def classes(self) -> int:  # type: ignore[override]
@@ -80,7 +79,7 @@ class LabelsOfData(
 
     def known_of(self, shard: Labelled) -> dict[str, Any]:
         """Return {option: value} of what the model must know of the data; a client's tell."""
-        return {"class_names": shard.classes, "label_names": shard.label_names}
+        return {"class_names": shard.classes}
 
     def fitted(self, shards: Sequence[Labelled]) -> Self:
         """With what the model must know of the data; raises where clients differ in it."""

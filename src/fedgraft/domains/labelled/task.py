@@ -7,6 +7,7 @@ and of what kind the labels are; so one task class is enough for all of them.
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import UnionType
 from typing import Any, ClassVar
 
@@ -15,12 +16,13 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.labels import Unit
+from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.plain import PlainModel, PlainTask
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Draw, Indices, Questions, Sums
 from fedgraft.domains.labelled.labels_of_data import Labelled, LabelsOfData
 from fedgraft.domains.labelled.model import Inputs, LabelModel
+from fedgraft.domains.labelled.shard import labels_of
 from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.several import Several
@@ -68,8 +70,8 @@ class LabelTask(
 
     Args:
         class_names: of the classes; taken from the data.
-        label_names: of the labels where an example has several; taken from the data.
         ends: things that an example is made of, 1 or 2; 0 = as the data have.
+        label_names: of the labels where an example has several; taken from the data.
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data. Of several labels it
             is that which fewer validation examples have.
@@ -85,6 +87,12 @@ class LabelTask(
     """The class of the network: made of `sizes` and a generator, it takes `inputs` to float32 [things, width]."""
 
     ends: int = 0
+    label_names: tuple[str, ...] = ()
+
+    @cached_property
+    def labels(self) -> Labels:
+        """As the data have them; several where they have names."""
+        return labels_of(self.class_names, self.label_names, self.judged, self.rare, self.focal)
 
     @abstractmethod
     def inputs(self, shard: Labelled) -> Inputs:
@@ -97,7 +105,7 @@ class LabelTask(
 
     def known_of(self, shard: Labelled) -> dict[str, Any]:
         """Return what is known of labels, and how many things an example is made of."""
-        return {**super().known_of(shard), "ends": len(shard.ends)}
+        return {**super().known_of(shard), "label_names": shard.label_names, "ends": len(shard.ends)}
 
     def prepare(self, shard: Labelled, shared: Arrays) -> LabelledData:
         """Inputs, and labels in the common unit; in the client's own where nothing is known of it."""

@@ -60,7 +60,8 @@ def plain_links(
         forward.append(f"odds = odds + {LIKENESS} * self.likeness * {cosine}")
     forward.append("return odds")
     says = f"From features [nodes, {read.features}], edges and pairs of nodes to log odds [pairs]."
-    source = module_text(imports, "", says, made, edges.arguments("pairs"), forward)
+    layer = "" if isinstance(encoder, NetworkEncoder) or not encoder.layer_source else f"\n{encoder.layer_source}"
+    source = module_text(imports, layer, says, made, edges.arguments("pairs"), forward)
     inputs = (
         f"- `x`: float32 [nodes, {read.features}], the nodes' features, columns in the order of the training data."
         f"{read.told}\n"

@@ -42,10 +42,10 @@ def feature_columns(tables: Mapping[str, pd.DataFrame], width: int) -> list[str]
     return [str(name) for name in (tables["features"]["name"] if "features" in tables else range(width))]
 
 
-def clients_said(rows: Rows, names: Sequence[str], role: str = "client") -> Indices:
+def clients_said(rows: Rows, names: Sequence[str], role: str = "client", nobody: int | None = None) -> Indices:
     """Return the number of the client that each row's column of a role says, by its name, int64 [rows]; -1 for none.
 
-    Of equal names the first one counts.
+    Of equal names the first one counts. A name of no client is `nobody`; None raises `InputError`.
     """
     client = np.full(len(rows), -1)
     if role not in rows:
@@ -56,9 +56,9 @@ def clients_said(rows: Rows, names: Sequence[str], role: str = "client") -> Indi
             continue
         # Whole numbers become floats where a table lacks some of them.
         name = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-        if name not in number:
+        if name not in number and nobody is None:
             raise InputError(f"{rows.row(row)}: {unknown('client', name, number)}")
-        client[row] = number[name]
+        client[row] = number.get(name, nobody)
     return client
 
 

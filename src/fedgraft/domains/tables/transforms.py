@@ -42,10 +42,10 @@ NAMES = {names}
 """Of the features, in order."""
 
 
-def features(table: pd.DataFrame) -> np.ndarray:
+def features(table: pd.DataFrame, columns: dict = COLUMNS) -> np.ndarray:
     """Return float32 [rows, features]."""
     parts = []
-    for name, column in COLUMNS.items():
+    for name, column in columns.items():
         empty = table[name].isna().to_numpy()
         if "values" in column:
             text = table[name].astype(str).to_numpy()
@@ -59,7 +59,17 @@ def features(table: pd.DataFrame) -> np.ndarray:
             parts.append(np.where(empty, 0.0 if "spread" in column else column.get("fill", 0.0), x))
         if column.get("missing"):
             parts.append(empty)
-    return np.stack(parts, axis=1).astype(np.float32)
+    return np.stack(parts, axis=1).astype(np.float32) if parts else np.zeros((len(table), 0), np.float32)
+'''
+_PLAIN_EDGES: Final = '''
+EDGE_COLUMNS = {{
+{columns}}}
+"""What is made of each column of edges, likewise."""
+
+
+def edge_features(table: pd.DataFrame) -> np.ndarray:
+    """Return float32 [edges, columns]."""
+    return features(table, EDGE_COLUMNS)
 '''
 
 
@@ -134,8 +144,14 @@ class Transforms:
 
     def plain(self, columns: Sequence[str]) -> str:
         """Return a Python module with a function `features(table)`, from a table with these columns."""
-        listed = "".join(f"    {name!r}: {dict(self.by_name.get(name, {}))!r},\n" for name in columns)
-        return _PLAIN.format(columns=listed, names=list(self.names(columns)))
+        return _PLAIN.format(columns=self._listed(columns), names=list(self.names(columns)))
+
+    def plain_edges(self, columns: Sequence[str]) -> str:
+        """Return the text of `edge_features(table)` behind that module, from a table of edges with these columns."""
+        return _PLAIN_EDGES.format(columns=self._listed(columns))
+
+    def _listed(self, columns: Sequence[str]) -> str:
+        return "".join(f"    {name!r}: {dict(self.by_name.get(name, {}))!r},\n" for name in columns)
 
     def unknown(self, columns: Columns) -> list[str]:
         """Return notes on texts that have no column of their own."""

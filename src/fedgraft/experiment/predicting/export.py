@@ -34,7 +34,7 @@ It needs torch, torch_geometric and safetensors{needs}. Inputs:
 Outputs: {outputs}
 {notes}"""
 _READ: Final = """
-Features are made of the columns of the training data by `features(table)` of `features.py`, which needs pandas.
+Features are made of the columns of the training data by `features(table)` of `features.py`{edges}, which needs pandas.
 """
 _DECIDED: Final = """
 The class {rare!r}{label} is answered where its probability, by softmax of the outputs, is at least {least:.6g}: the
@@ -72,7 +72,8 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
     contents = {SOURCE: plain.source.encode(), WEIGHTS: _bytes(plain.arrays), README: text.encode()}
     if features := _features(run, client):
         contents[FEATURES] = features.encode()
-        contents[README] += _READ.encode()
+        edges = ", what edges carry by `edge_features(table)`" * ("def edge_features" in features)
+        contents[README] += _READ.format(edges=edges).encode()
     if plain.client:
         names = json.dumps(plain.names, ensure_ascii=False)
         contents |= {TABLES: _bytes(plain.client), NAMES: names.encode()}
@@ -122,7 +123,7 @@ def _plain(run: FinishedRun, client: str | None) -> PlainModel:
     if run.plan.personal or any("/" in name for name in run.models):
         names = listed(run.names, SHOWN)
         raise InputError(f"Each client ended with a model of its own; say whose with --client, one of {names}.")
-    return task.plain(load_model(run.run_folder), None, {})
+    return task.plain(load_model(run.run_folder), None, run.newcomer_memory.get("shared", {}))
 
 
 def _as_read(task: Any, data: Data[Any]) -> Any:

@@ -136,9 +136,8 @@ def _answered(
         columns = answer(module, shards[number], remembered, asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}
         answers.append(pd.DataFrame({**answered, **columns}, index=questions.rows))
-    return _beside(
-        read.get(task.asks[0], question_tables.get(task.asks[0])), pd.concat(answers).sort_index(kind="stable")
-    )
+    told, asked_first = pd.concat(answers).sort_index(kind="stable"), question_tables.get(task.asks[0])
+    return _beside(read.get(task.asks[0], asked_first), asked_first, told)
 
 
 def _own_given(
@@ -217,9 +216,15 @@ def _counted(
     return {**tables, first: tables[first].assign(**{task.count_column: count})}
 
 
-def _beside(rows: pd.DataFrame | None, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return answers beside the rows that were asked, if there are any; a column of both is that of the answers."""
-    if rows is None:
+def _beside(rows: pd.DataFrame | None, asked: pd.DataFrame | None, answers: pd.DataFrame) -> pd.DataFrame:
+    """Return answers beside the rows that were asked, if there are any; a column of both is that of the answers.
+
+    What the task was `asked`, and its answers repeat, stays under the rows' own name of it.
+    """
+    if rows is None or asked is None:
         return answers
-    kept = rows.drop(columns=[name for name in answers.columns if name in rows]).iloc[answers.index]
+    repeated = [name for name in answers if name in asked and name != "client"]
+    elsewhere = [name for name in repeated if name not in rows or not rows[name].equals(asked[name])]
+    answers = answers.drop(columns=elsewhere)
+    kept = rows.drop(columns=[name for name in answers if name in rows]).iloc[answers.index]
     return pd.concat([kept.reset_index(drop=True), answers.reset_index(drop=True)], axis=1)

@@ -21,6 +21,8 @@ from fedgraft import wire
 from fedgraft.contracts.data import Neighbours
 from fedgraft.contracts.matching import CLIENTS, ELSEWHERE, KNOWN_ELSEWHERE
 from fedgraft.contracts.table_files import Given
+from fedgraft.contracts.task_abilities import PublishingTask
+from fedgraft.engine.client.client_rows import shared_in
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
@@ -174,7 +176,11 @@ class SiteRun(FinishedRun):
     @property
     def newcomer_memory(self) -> Mapping[str, Any]:
         """Return the same, from what the client here remembers."""
-        return self._smoothed_by(self.memory(0).get("smoothing", {})) if self.plan.smoothing else {}
+        known = self._smoothed_by(self.memory(0).get("smoothing", {})) if self.plan.smoothing else {}
+        task = self.plan.task
+        if not isinstance(task, PublishingTask):
+            return known
+        return {**known, "shared": task.common(shared_in(self.plan, self._kept["set_up"]))}
 
     def _memory(self, client: int) -> tuple[bytes, bytes]:
         return self._kept["memory"], self._kept["set_up"]

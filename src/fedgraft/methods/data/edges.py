@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.labels import Floats
@@ -48,7 +49,8 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     """Own graph whose edges have a class or a number each: a table of nodes, and one of edges.
 
     An edge goes from its source to its target, and the same two may have many. It is the client's whose its source is:
-    that trains on it, and answers for it. The client of its target has it in its table, too, if it is to hear of it.
+    that trains on it, and answers for it. The client of its target has it in its table, too, if it is to hear of it;
+    where that does not list it, or takes no part, it is an edge to a node of which nothing is known.
     With `time` edges are in its order: the first 64 % train, the next 16 % are for validation, the last 20 % for test,
     and each is told by those before it; without, these parts are drawn by a hash of both ids. A label may be empty,
     where it is unknown: such an edge carries messages alone. Labels are no inputs.
@@ -166,7 +168,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
         columns = partial(self.read_columns, owner="Edges")
-        form = False, columns, (), self.by_ids, self.borders, self.is_private, self.edge_reader()
+        form = False, columns, (), self.by_ids, self.borders, self.is_private, self.edge_reader(), self.sharing
         assert self.edges is not None, "options were checked"
         collection = reading.read_nodes(self.nodes, self.edges, self.names(), "Edges", *form)
         carried = collection.edges.carried
@@ -189,8 +191,9 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         """Return one shard per client of what was read, with features."""
         carried, classes = collection.edges.carried, _labels_of(collection).classes
         graphs = self._dealing().load(collection, seed, self.clients, split=False)
-        place = self._places(carried, seed)
-        shards = [edges_of(graph, carried, place, classes, bool(self.time)) for graph in graphs]
+        place, listed = self._places(carried, seed), collection.edges.counted or {}
+        nothing, form = np.zeros(0, np.int64), (place, self._columns_of, classes, bool(self.time))
+        shards = [edges_of(graph, carried, listed.get(k, nothing), *form) for k, graph in enumerate(graphs)]
         self._check_split(shards)
         return shards
 
@@ -238,7 +241,12 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
             graph = reading.own_nodes(task, tables, names, features, carried=reader)
             self.check_width(task, graph)
         graph = replace(graph, scale_rows=self.scale_rows)
-        return edges_of(graph, found[0], self._places(found[0], purpose.seed), classes, bool(self.time))
+        place, mine = self._places(found[0], purpose.seed), np.arange(len(found[0]))
+        return edges_of(graph, found[0], mine, place, self._columns_of, classes, bool(self.time))
+
+    def _columns_of(self, carried: CarriedRows) -> NDArray[np.float32]:
+        """As `values_of`, without a word of what it has told."""
+        return self.edges_made.dense(carried.columns).astype(np.float32)
 
     def _at_site(
         self,
@@ -250,7 +258,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     ) -> NodeShard:
         """One client's nodes and the edges at them."""
         self.check_edges_given(tables)
-        form = purpose, False, (), self.by_ids, self.borders, carried
+        form = purpose, False, (), self.by_ids, self.borders, carried, self.sharing
         return site_part(tables["nodes"], tables["edges"], self.names(), (), features, *form)[0]
 
     # --- what is asked ------------------------------------------------------------------------------------------------
@@ -277,6 +285,12 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         made = {role: table[name] for name, role in roles.items() if name in table}
         told = {str(place): values[:, place] for place in range(values.shape[1])}
         return {**tables, "edges": pd.DataFrame({**made, **told})}
+
+    def plain(self, task: Any, shard: Any) -> str:
+        """Return a Python module with functions `features(table)` of nodes and `edge_features(table)`."""
+        if not (self.made.by_name or self.edges_made.by_name):
+            return ""
+        return self.made.plain(self.feature_columns(task, shard)) + self.edges_made.plain_edges(self.carried_names)
 
     def _dealing(self) -> NodeDealing:
         return NodeDealing("Edges", self.clients or SHARES, self.partition)

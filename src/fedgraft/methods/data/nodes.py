@@ -12,14 +12,12 @@ import pandas as pd
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.border_columns import AUTO
 from fedgraft.domains.edge_data.edge_columns import EdgeReader, asked_carried
 from fedgraft.domains.edge_data.pyg_edges import table_of_edges
 from fedgraft.domains.edge_data.scaled_edges import RepeatedEdges
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading import tables as reading
-from fedgraft.domains.nodes.reading.copies import SHARED_WITH, Sharing, sharing_of
 from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
 from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
@@ -29,7 +27,7 @@ from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
-from fedgraft.domains.tables.schema import Names, Table, check_said
+from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.wire.layouts import Array
 
@@ -58,10 +56,6 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
         label: column of `nodes`, the class, text or a whole number, or the number; empty where it is unknown. "" = none
             is read, for the task `link`; nor are a column "label", `split`, y and masks.
         split: column of `nodes`, "train", "validation", "test" or empty; where there is none, 64:16:20 by `split_seed`.
-        shared_with: column of `nodes`, names of other clients that have a node, too, with ";" between them; or "auto":
-            all that have its id. Each keeps its own copy, with its own features and label, and an edge joins every two
-            copies of which both say so. "" (default) = nodes of one id are different ones. Needs `source_client` or
-            `target_client`.
         partition: how they are: "iid", "dirichlet" or "louvain", as of the data set `pyg_nodes`.
         alpha: of "dirichlet", > 0.
         fold: which of five folds is the test set where the data name no split, 0..4.
@@ -75,7 +69,6 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
 
     label: str = "label"
     split: str = "split"
-    shared_with: str = ""
     partition: Literal["iid", "dirichlet", "louvain"] = "iid"
     alpha: float = 0.5
     fold: int = 0
@@ -85,11 +78,6 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
         super().__post_init__()
         require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         self.check_tables()
-        if self.shared_with and not self.matches:
-            raise InputError(
-                f"Nodes.shared_with = {self.shared_with!r} needs Nodes.source_client or Nodes.target_client, which say "
-                "whose the ends of edges are."
-            )
         self.check_edges()
         self.check_split()
         self._dealing()
@@ -110,15 +98,6 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
                 raise InputError(f"Nodes.edges must be left out: {self.nodes} holds nodes and edges.")
         elif self.edges is None:
             raise InputError("Nodes.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
-
-    def names(self, **renamed: Any) -> Names:
-        """Return {role: name} of the columns of all tables."""
-        return super().names(**{SHARED_WITH: "" if self.shared_with == AUTO else self.shared_with, **renamed})
-
-    @property
-    def sharing(self) -> Sharing:
-        """How it is known which nodes several clients have."""
-        return sharing_of(self.shared_with)
 
     @classmethod
     def options_from(cls, given: object) -> dict[str, Any] | None:

@@ -12,11 +12,14 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
-from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.classifying import Classified, ClassifyingTask
+from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
+from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.client_edges import EdgeData
 from fedgraft.domains.edges.history import history_width
 from fedgraft.domains.edges.model import EdgeModel
+from fedgraft.domains.edges.plain_edges import ReadPairs, plain_edges
 from fedgraft.domains.edges.queries import AskedEdges, split_edges_asked, with_asked
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
 from fedgraft.domains.edges.stages import stages
@@ -25,8 +28,11 @@ from fedgraft.domains.edges.unrolled import COUNTS
 from fedgraft.domains.labelled.labels_of_data import LabelsOfData
 from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import groups_of
+from fedgraft.domains.labels.shared_unit import unit_in
 from fedgraft.domains.nodes.reading.queries import remembered_halo
 from fedgraft.domains.nodes.training.halo_setup import inside
+from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
+from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
 from fedgraft.wire.layouts import Array, Arrays
 
 
@@ -35,7 +41,8 @@ class Edge(
     LabelsOfData[EdgeShard, EdgeData],
     EdgeHalos,
     abilities.PooledTask[EdgeShard, EdgeData],
-    abilities.PredictingTask[EdgeShard, EdgeData],
+    ClassifyingTask[EdgeShard, EdgeData],
+    PlainTask[EdgeShard, EdgeData],
 ):
     """Edge: tell the class or the number of an edge, by the edges before it.
 
@@ -74,7 +81,6 @@ class Edge(
         dropout: share of each hidden layer dropped in training, in [0, 1).
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         class_names: of the classes; taken from the data.
-        label_names: none, as an edge has one label.
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
         class_weights: what the loss of an edge of each class is multiplied by: "" for 1, "balanced" so that all classes
@@ -90,7 +96,7 @@ class Edge(
 
     reads: ClassVar[str] = "edge"
     asks: ClassVar[tuple[str, ...]] = ("edges",)
-    encoders: ClassVar[type[Any] | UnionType] = LayeredEncoder
+    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder
 
     columns: int = 0
 
@@ -199,3 +205,27 @@ class Edge(
             "target": asked.ids[1],
             **self.labels.answers(outputs, self.unit_of(shard, shared)),
         }
+
+    def classified(
+        self, model: nn.Module, shard: EdgeShard, data: EdgeData, remembered: Mapping[str, Any]
+    ) -> Classified:
+        """The likeliest classes of the test edges, each told by the edges before it."""
+        assert isinstance(model, EdgeModel), "edges have no ensembles"
+        test = data.rows["test"]
+        with torch.no_grad():
+            shares = data.outputs(model, data.states(model), test).softmax(1).numpy(force=True)
+        return Classified(shard.classes, shard.label[test], shares.argmax(1), shares)
+
+    def plain(self, model: nn.Module, shard: EdgeShard | None, shared: Arrays) -> PlainModel:
+        """The convolutions, what came before an edge, and the perceptron; numbers in the user's unit."""
+        assert isinstance(model, EdgeModel), "edges have no ensembles"
+        assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
+        inputs, carried = self.features + COUNTS, self.edge_features
+        read = ReadPairs(
+            ReadFeatures(self.features, self.scale, SmoothedInputs(0, "last")),
+            ReadEdges.of(self.encoder, inputs, carried, self.edge_weights, averages=False),
+            carried,
+            self.columns,
+        )
+        unit = None if self.class_names else unit_in(shared)
+        return plain_edges(model, self.encoder, self.encoder.widths, self.class_names, read, unit)

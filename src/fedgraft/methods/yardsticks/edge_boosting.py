@@ -9,7 +9,6 @@ from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.edges.boosted import BoostedEdges
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
 from fedgraft.domains.labels.constant import agreement
-from fedgraft.domains.nodes.training.perceptron import ACCURACY
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,8 @@ class EdgeBoosting(BoostedEdges, Yardstick[EdgeShard]):
 
     What came before is counted exactly, at its source, at its target and between both, as the task `edge` reads it.
 
-    Source: scikit-learn's `HistGradientBoostingClassifier`, after Ke et al., "LightGBM", NeurIPS 2017.
+    Source: scikit-learn's `HistGradientBoostingClassifier`, and of numbers its regressor, after Ke et al., "LightGBM",
+        NeurIPS 2017.
     Differs: the number of trees is chosen by the task's metric on validation edges, in tenths of the most.
 
     Args:
@@ -31,10 +31,6 @@ class EdgeBoosting(BoostedEdges, Yardstick[EdgeShard]):
     """
 
     task: ClassVar[str] = "edge"
-
-    def score(self, shards: Sequence[EdgeShard]) -> dict[str, float]:
-        """Accuracy over all clients' validation and test edges."""
-        return self.judged(shards, ACCURACY)
 
     def judged(self, shards: Sequence[EdgeShard], labels: Labels) -> dict[str, float]:
         """Return the metric of a kind of labels."""

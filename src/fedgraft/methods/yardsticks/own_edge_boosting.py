@@ -11,7 +11,7 @@ from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.edges.boosted import BoostedEdges
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.labels.constant import agreement
-from fedgraft.domains.nodes.training.perceptron import ACCURACY
+from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class OwnEdgeBoosting(BoostedEdges, Yardstick[EdgeShard]):
     target elsewhere it knows nothing else.
 
     Source, differs: as `edge_boosting`. Scores are of all clients' answers together. A client without training edges
-    says how frequent classes are among those of all.
+    says how frequent classes are among those of all, or their mean.
 
     Args:
         rates: as of `boosting`.
@@ -36,16 +36,15 @@ class OwnEdgeBoosting(BoostedEdges, Yardstick[EdgeShard]):
     task: ClassVar[str] = "edge"
     local: ClassVar[bool] = True
 
-    def score(self, shards: Sequence[EdgeShard]) -> dict[str, float]:
-        """Accuracy over all clients' validation and test edges."""
-        return self.judged(shards, ACCURACY)
-
     def judged(self, shards: Sequence[EdgeShard], labels: Labels) -> dict[str, float]:
         """Return the metric of a kind of labels."""
-        label = np.concatenate([shard.label[shard.rows("train")] for shard in shards])
-        counts = np.bincount(label.astype(np.int64), minlength=len(shards[0].classes)) / max(1, len(label))
+        label, classes = np.concatenate([shard.label[shard.rows("train")] for shard in shards]), len(shards[0].classes)
+        counts = np.bincount(label.astype(np.int64), minlength=classes) / max(1, len(label)) if classes else None
+        everywhere: Array = labels.constant(label) if counts is None else counts
         answers = [
-            self.answers(shard, labels) if len(shard.rows("train")) else np.tile(counts, (len(shard.label), 1))
+            self.answers(shard, labels)
+            if len(shard.rows("train"))
+            else np.broadcast_to(everywhere, (len(shard.label), *everywhere.shape))
             for shard in shards
         ]
         return agreement(labels, shards, answers)

@@ -265,8 +265,8 @@ def add_buttons(figure: go.Figure, buttons: Sequence[Mapping[str, Any]]) -> None
 
 
 def margin(marks: list[tuple[float, str]], least: int) -> int:
-    """Room at the right for the longest label, in pixels."""
-    return max([least, *(int(26 + 7.0 * len(text)) for _, text in marks)])
+    """Room at the right for the longest label, perhaps with an arrow before it, in pixels."""
+    return max([least, *(int(26 + 7.0 * len(f"▼ {text}")) for _, text in marks)])
 
 
 def ticked_rounds(figure: go.Figure, rounds: int) -> None:

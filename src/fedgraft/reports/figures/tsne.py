@@ -25,7 +25,8 @@ def embed(
 
     Returns:
         Columns channel ("own model", and "shared alone" where clients add something private to what is shared), client,
-        class, x, y. Raises `InputError` for tasks without hidden layers to show.
+        class (its name; of numbers in which fifth it is), x, y. Raises `InputError` for tasks without hidden layers to
+        show.
     """
     from sklearn.manifold import TSNE
 
@@ -54,4 +55,6 @@ def _hidden(run: FinishedRun, client: int, shared_alone: bool) -> tuple[np.ndarr
         hidden = task.represent(run.client_model(client, shared_alone), run.prepared(client))
     if hidden is None:
         raise InputError(f"task {run.experiment.task_name!r} has no hidden layer to show.")
-    return hidden
+    layer, label = hidden
+    classes = getattr(run.shards[client], "classes", ())
+    return layer, np.array([*classes, "unknown"], object)[label] if isinstance(classes, tuple) and classes else label

@@ -33,7 +33,7 @@ WIDE = ("Timeline",)
 MOST_LISTED = 16
 """Clients that are listed in a cell of a table."""
 FIGURE_TOP, BUTTONS_TOP = 28, 48
-"""Pixels above a figure whose title is on the page, and above one with buttons."""
+"""Pixels above a figure whose title is on the page, and above one with buttons or titles of panels."""
 _FIGURE_OPTIONS = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 
 _TEMPLATES = Environment(
@@ -126,6 +126,9 @@ def render(
         of_groups=CAPTION,
         data=data_parts(firsts),
         classes=class_parts(groups, classes, data_root, allow_changed_data),
+        rare=", ".join(
+            dict.fromkeys(repr(run.summary["decision"]["class"]) for run in runs if "decision" in run.summary)
+        ),
         metric=runs[0].metric,
         better=runs[0].better,
         runs=runs,
@@ -212,7 +215,8 @@ def _figure(figure: go.Figure, name: str) -> dict[str, Any]:
     shown = figure.to_dict()  # a copy; a second figure would have its template checked anew, which takes longest
     layout = shown["layout"]
     texts, buttons = layout["meta"], layout.get("updatemenus", [])
-    top = BUTTONS_TOP if buttons else FIGURE_TOP
+    titled = any(each.get("yanchor") == "bottom" for each in layout.get("annotations", ()))  # panels, as Plotly does
+    top = BUTTONS_TOP if buttons or titled else FIGURE_TOP
     layout |= {"title": {}, "height": layout["height"] - layout["margin"]["t"] + top}
     layout["margin"]["t"] = top
     for each in buttons:

@@ -104,7 +104,7 @@ def _against_raw_data(best: Summary) -> str:
     share = sent / raw
     many = f"{share:,.0f}" if share >= 100 else f"{share:.3g}"
     times = f"{many} times what" if share >= 1 else f"{100 * share:.3g} % of what"
-    return f"It sent {times} sending all data once takes ({human_bytes(raw)})."
+    return f"The run sent {times} sending all data once takes ({human_bytes(raw)})."
 
 
 def _learnt_of_others(summary: Summary) -> bool:

@@ -41,6 +41,8 @@ AMONG_FEW = ("precision_at_", "recall_at_")
 """What names of measures of a class begin with that look at the likeliest examples alone."""
 METRIC_NAMES = {
     "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R2",
     "auc": "AUC",
     "macro_f1": "macro-F1",
     "f1": "F1",

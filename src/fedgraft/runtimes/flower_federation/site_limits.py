@@ -1,4 +1,4 @@
-"""What a site gives a server at most: passes over its data, threads, and time for an order."""
+"""What a site gives a server at most: passes over its data, threads, time for an order, and choices in a recipe."""
 
 import signal
 import threading
@@ -16,20 +16,27 @@ AGAIN_SECONDS: Final = 1.0
 
 @dataclass(frozen=True)
 class SiteLimits:
-    """Limits of the work that a server can order, which a site sets for itself.
+    """Limits of what a server can order, which a site sets for itself.
 
     Args:
         epochs: most that any option of a recipe which counts local epochs may say, >= 1; 1000.
         threads: most that `runtime.threads` of a recipe may say, >= 1; 64.
         seconds: most that an order may take, such as to train for a round, >= 0; 3600. What takes longer fails, and its
             client with it, for this round. 0 = no limit.
+        allow: options, as "section.option", and sections in which a server's recipe may differ from the node's own,
+            beside those that are the server's in any case.
     """
 
     epochs: int = 1000
     threads: int = 64
     seconds: int = 3600
+    allow: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        allow = self.allow
+        listed = isinstance(allow, list | tuple) and all(isinstance(each, str) for each in allow)
+        require(listed, "limits.allow", 'a list of sections and options, such as ["training.epochs"]', allow)
+        object.__setattr__(self, "allow", tuple(allow))
         for name, least in (("epochs", 1), ("threads", 1), ("seconds", 0)):
             value = getattr(self, name)
             require(type(value) is int and value >= least, f"limits.{name}", f"a whole number >= {least}", value)

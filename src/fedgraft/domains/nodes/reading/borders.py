@@ -21,6 +21,8 @@ from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.tokens import ALONE, ANYBODY, SEVERAL, tokens
 
 DOMAIN: Final = "edge between clients"
+UNKNOWN: Final = "taken as edges to unknown nodes"
+"""What becomes of edges with labels whose targets nobody else lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,7 @@ class Border:
         copies: how many of them, the last ones, join copies of one node that two clients have.
         guessed: whether copies are of every node and client, for nobody says who has one.
         remarks: notes on what is said of copies.
+        are_told: whether those that go out have labels, so that they count where they are not joined, too.
     """
 
     place: Indices
@@ -50,6 +53,7 @@ class Border:
     copies: int = 0
     guessed: bool = False
     remarks: Sequence[str] = ()
+    are_told: bool = False
 
     def claims(self, secret: bytes) -> Arrays:
         """Return what the client tells the server, as `tokens.CLAIMS` has it."""
@@ -72,13 +76,14 @@ class Border:
         notes = []
         listed = slice(0, len(owner) - self.copies)
         others, owner = self.other[listed], owner[listed]
-        for other, count in _counts(others[owner == ALONE]):
-            whose = (
-                "that nobody else lists" if other == ANYBODY else f"of {clients[other]!r}, which does not list them,"
-            )
-            notes.append(f"{count:,} edges to nodes {whose} left out.")
-        if several := np.count_nonzero(owner == SEVERAL):
-            notes.append(f"{several:,} edges of which an end is the id of nodes of several clients left out.")
+        told = ~self.along[listed] if self.are_told and self.along is not None else np.zeros(len(owner), bool)
+        for rows, what in ((~told, "left out"), (told, UNKNOWN)):
+            for other, count in _counts(others[rows & (owner == ALONE)]):
+                nobody = other == ANYBODY
+                whose = "that nobody else lists" if nobody else f"of {clients[other]!r}, which does not list them,"
+                notes.append(f"{count:,} edges to nodes {whose} {what}.")
+            if several := np.count_nonzero(rows & (owner == SEVERAL)):
+                notes.append(f"{several:,} edges of which an end is the id of nodes of several clients {what}.")
         return notes
 
     def copy_notes(self, owner: Array, clients: Sequence[str]) -> list[str]:
@@ -146,10 +151,13 @@ def divided(
         "edges to who is no client": (whose == NOBODY).any(axis=0) & ~lost.any(axis=0),
         "edges between nodes of others": other.all(axis=0),
     }
-    notes = [f"{count:,} {what} left out." for what, rows in kinds.items() if (count := np.count_nonzero(rows))]
+    told = own[0] & ~own[1] & ~other[1] & bool(carried and carried[1].labels)
+    counts = [(what, np.count_nonzero(rows & told), np.count_nonzero(rows & ~told)) for what, rows in kinds.items()]
+    notes = [f"{count:,} {what} {UNKNOWN}." for what, count, _ in counts if count]
+    notes += [f"{count:,} {what} left out." for what, _, count in counts if count]
     across = own.any(axis=0) & other.any(axis=0)
     if carried:
-        return _carrying(links, whose, np.where(own, place, -1), across, (client, names, ids), notes, carried)
+        return _carrying(links, whose, np.where(own, place, -1), (across, told), (client, names, ids), notes, carried)
     rows = np.flatnonzero(across)
     end = own[1, rows].astype(np.int64)  # which of the two is its own
     border, repeats = _border(links, rows, end, place[end, rows], whose[1 - end, rows], (client, names, ids))
@@ -194,18 +202,19 @@ def _carrying(
     links: Rows,
     whose: Indices,
     place: Indices,
-    across: Array,
+    which: tuple[Array, Array],
     own: tuple[int, Sequence[str], Array],
     notes: list[str],
     carried: Carried,
 ) -> Divided:
     """The edges of a client's rows, which carry something; `place` is that of own ends, -1 for those of others.
 
-    A repeat is an edge of its own, told from the others by how many of the same ends, and the same direction if they
-    have one, are listed before: so what one side lists more often than the other is not joined.
+    `which` are those to others, and those that have labels and targets of nobody, both bool [rows]. A repeat is an edge
+    of its own, told from the others by how many of the same ends, and the same direction if they have one, are listed
+    before: so what one side lists more often than the other is not joined.
     """
-    reader, every = carried
-    rows = np.flatnonzero(across | (place >= 0).all(axis=0))
+    (reader, every), (across, told) = carried, which
+    rows = np.flatnonzero(across | told | (place >= 0).all(axis=0))
     ends, is_across = place[:, rows], across[rows]
     border = np.flatnonzero(is_across)
     end = (ends[1, border] >= 0).astype(np.int64)  # which of the two is its own
@@ -222,12 +231,11 @@ def _carrying(
     goes = (first == (direction == 0)) | (not reader.directed)  # from the first of a pair to the second
     pairs = [(*pair, str(int(way)), str(k)) for pair, way, k in zip(pairs, goes, repeats_before(edge), strict=True)]
     along = (end[at] == 1) | (not reader.directed)
-    inside = np.flatnonzero(~is_across[chosen])
-    found = Border(edge[0], edge[1], pairs, first, row, along)
+    inside = np.flatnonzero(~is_across[chosen] & (ends[1, chosen] >= 0))
+    found = Border(edge[0], edge[1], pairs, first, row, along, are_told=kept.labels is not None)
     if kept.labels is not None:
-        goes_out = np.ones(len(kept), bool)
-        goes_out[row] = end[at] == 0
-        kept = replace(kept, labels=replace(kept.labels, goes_out=goes_out))
+        source = np.where(ends[0, chosen] < len(own[2]), ends[0, chosen], -1)
+        kept = replace(kept, labels=replace(kept.labels, source=source))
     return Divided(ends[:, chosen[inside]], found, [*notes, *more], kept, inside)
 
 

@@ -19,7 +19,7 @@ from fedgraft.domains.edge_data.scaled_edges import ScaledEdges
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading import tables as reading
 from fedgraft.domains.nodes.reading.borders import Border
-from fedgraft.domains.nodes.reading.copies import SHARED_WITH, Sharing
+from fedgraft.domains.nodes.reading.copies import SHARED_WITH, Sharing, sharing_of
 from fedgraft.domains.nodes.reading.site_tables import site_border
 from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.features import check_present
@@ -55,6 +55,10 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
             of all sites, by which who has it and the hashes can try ids; or "psi", private set intersection, in which
             nobody can try ids by himself, for more bytes. Both join the same edges.
         clients: over how many nodes are dealt that name no client; 0 (default) = as many as the data name, or 10.
+        shared_with: column of `nodes`, names of other clients that have a node, too, with ";" between them; or "auto":
+            all that have its id. Each keeps its own copy, with its own features and label, and an edge joins every two
+            copies of which both say so. "" (default) = nodes of one id are different ones. Needs `source_client` or
+            `target_client`.
     """
 
     own_tables: ClassVar[tuple[str, ...]] = reading.OWN_TABLES
@@ -72,6 +76,7 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
     target_client: str = ""
     match: Literal["hashes", "psi"] = "hashes"
     clients: int = 0
+    shared_with: str = ""
 
     def check_tables(self) -> None:
         """Raise `InputError` for options that cannot be."""
@@ -81,6 +86,11 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
             raise InputError(
                 f"{owner}.match = 'psi' needs {owner}.source_client or {owner}.target_client, which match ids."
             )
+        if self.shared_with and not self.matches:
+            raise InputError(
+                f"{owner}.shared_with = {self.shared_with!r} needs {owner}.source_client or {owner}.target_client, "
+                "which say whose the ends of edges are."
+            )
         require(self.clients >= 0, f"{owner}.clients", "at least 0", self.clients)
         self.check_scaling()
         for table in self.schemas:
@@ -89,7 +99,8 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
     def names(self, **renamed: Any) -> Names:
         """Return {role: name} of the columns of all tables; ids that are looked for have no column of clients."""
         sides = {role: "" if getattr(self, role) == AUTO else getattr(self, role) for role in SIDES}
-        return super().names(**{"edge_features": self.edge_names, SHARED_WITH: "", **sides, **renamed})
+        sides[SHARED_WITH] = "" if self.shared_with == AUTO else self.shared_with
+        return super().names(**{"edge_features": self.edge_names, **sides, **renamed})
 
     @property
     def by_ids(self) -> bool:
@@ -103,8 +114,8 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
 
     @property
     def sharing(self) -> Sharing:
-        """How it is known which nodes several clients have; by default there are none."""
-        return ""
+        """How it is known which nodes several clients have."""
+        return sharing_of(self.shared_with)
 
     @property
     def matches(self) -> bool:

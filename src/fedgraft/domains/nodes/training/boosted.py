@@ -1,7 +1,9 @@
 """Boosted trees on nodes' features and on aggregates of their own edges: what yardsticks without a network fit."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +21,8 @@ class Boosted:
     """scikit-learn's `HistGradientBoostingClassifier`, whose rate, leaves and number of trees validation chooses.
 
     Every pair of `rates` and `leaves` is fitted with `trees` trees, and judged after each tenth of them; of equally
-    good settings the first. Columns are those of `edge_aggregates` and the nodes' features, dense.
+    good settings the first. Columns are those of `edge_aggregates` and the nodes' features, dense. Numbers are told by
+    `HistGradientBoostingRegressor`.
     """
 
     rates: tuple[float, ...] = (0.03, 0.1)
@@ -53,19 +56,39 @@ class Boosted:
         from sklearn.ensemble import HistGradientBoostingClassifier
 
         known, places = np.unique(label[train], return_inverse=True)
-        best: Floats = np.zeros((len(columns), classes))
+        every: Floats = np.zeros((len(columns), classes))
         if len(known) == 1:
-            best[:, known[0]] = 1
-            return best
-        most_right = -np.inf
+            every[:, known[0]] = 1
+            return every
+        staged = self._staged(HistGradientBoostingClassifier, "staged_predict_proba", columns, train, places)
+        told = (widened(shares, known, classes) for shares in staged)
+        return _best(told, every, lambda shares: rated(labels, shares[chosen_on], label[chosen_on]))
+
+    def chosen_numbers(
+        self, columns: Array, label: Array, train: Indices, chosen_on: Indices, labels: Labels
+    ) -> Floats:
+        """Return numbers of all rows, float64 [rows], of regression trees likewise; `label` is float64 [rows]."""
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        staged = self._staged(HistGradientBoostingRegressor, "staged_predict", columns, train, label[train])
+        mean = np.full(len(columns), label[train].mean())
+        return _best(staged, mean, lambda told: rated(labels, told[chosen_on], label[chosen_on]))
+
+    def _staged(self, make: Any, tell: str, columns: Array, train: Indices, wanted: Array) -> Iterator[Floats]:
+        """What trees of each setting tell of all rows, after each tenth of them."""
         for rate, leaves in product(self.rates, self.leaves):
-            model = HistGradientBoostingClassifier(
+            model = make(
                 learning_rate=rate, max_leaf_nodes=leaves, max_iter=self.trees, early_stopping=False, random_state=0
-            ).fit(columns[train], places)
-            for stage, shares in enumerate(model.staged_predict_proba(columns), 1):
+            ).fit(columns[train], wanted)
+            for stage, told in enumerate(getattr(model, tell)(columns), 1):
                 if stage % max(1, self.trees // 10) == 0 or stage == self.trees:
-                    every = widened(shares, known, classes)
-                    right = rated(labels, every[chosen_on], label[chosen_on])
-                    if right > most_right:
-                        best, most_right = every, right
-        return best
+                    yield told
+
+
+def _best(every: Iterable[Floats], best: Floats, how_good: Callable[[Floats], float]) -> Floats:
+    """Return the first of the best answers, or what was the best before where no score is a number."""
+    most = -np.inf
+    for told in every:
+        if (good := how_good(told)) > most:
+            best, most = told, good
+    return best

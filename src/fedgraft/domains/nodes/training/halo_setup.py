@@ -58,12 +58,12 @@ class HaloSetup:
     def statistics_layout(self) -> Layout:
         """Layout of what a client publishes."""
         known = (
-            Spec("nodes", "uint32", (1,)),
-            Spec("owner", "uint32", (VARIABLE,)),
-            Spec("place", "uint32", (VARIABLE,)),
+            Spec("nodes", "uint32", (1,), "sizes"),
+            Spec("owner", "uint32", (VARIABLE,), "rows"),
+            Spec("place", "uint32", (VARIABLE,), "rows"),
             self._degree_spec,
         )
-        return Layout((*known, *self._feature_specs, Spec("boundary", "uint8", (VARIABLE,))))
+        return Layout((*known, *self._feature_specs, Spec("boundary", "uint8", (VARIABLE,), "rows")))
 
     @property
     def combined_layout(self) -> Layout:
@@ -131,11 +131,11 @@ class HaloSetup:
     def received(self, shard: NodeShard, shared: Arrays) -> tuple[Features, Array, Array, Indices]:
         """Return features of the halo (zero where unknown), bool [halo] whether they are known, degrees; needed nodes.
 
-        Without anything received, as where a model is used outside a run, nothing of others is known.
+        Where nothing of this was received, as where a model is used outside a run, nothing of others is known.
         """
         halo = shard.halo
         empty = self.coding.empty(halo)
-        if not shared:
+        if "known" not in shared:  # what all were told alike may be
             return empty, np.zeros(halo, bool), np.zeros(halo, self._degree_spec.dtype), np.zeros(0, np.int64)
         there = np.unpackbits(shared["known"], count=halo).view(bool)
         features, known = empty, np.zeros(halo, bool)
@@ -209,7 +209,7 @@ class HaloSetup:
 
     @property
     def _degree_spec(self) -> Spec:
-        return Spec("degree", "float32" if self.weighted else "uint32", (VARIABLE,))
+        return Spec("degree", "float32" if self.weighted else "uint32", (VARIABLE,), "rows")
 
     def _answer(self, client: int, halo: Halo, needed: Array, published: Mapping[int, "_Published"]) -> Arrays:
         known, own = np.zeros(len(halo.owner), bool), published[client]
