@@ -9,6 +9,7 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime, randomness
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.server.safeguards import LOSSES
 from fedgraft.testing.runs import Around
 from fedgraft.wire.layouts import Arrays
 
@@ -50,6 +51,7 @@ class Attacked(Around):
         attack: what they send in place of their updates; None = the update that they have.
         rounds: in which they lie; empty = in all.
         examples: number of training examples that they claim; 0 = the true one.
+        losses: by how much they inflate each loss that they report.
     """
 
     def __init__(
@@ -60,9 +62,11 @@ class Attacked(Around):
         attack: Attack | None = None,
         rounds: Collection[int] = (),
         examples: int = 0,
+        losses: float = 1.0,
     ) -> None:
         super().__init__(inner, plan)
         self._attackers, self._attack, self._rounds, self._examples = attackers, attack, rounds, examples
+        self._losses = {name: losses**power for name, power in LOSSES.items()}
         self._names = {kind: plan.names(kind) for kind in wire.KINDS}
 
     def exchange(
@@ -83,9 +87,12 @@ class Attacked(Around):
         if message.kind == "hello" and self._examples:
             message = replace(message, report={**message.report, "examples": float(self._examples)})
             return wire.encode(message, layout, names)
+        report = {name: value * self._losses.get(name, 1.0) for name, value in message.report.items()}
+        if report != message.report:
+            message, reply = replace(message, report=report), b""
         lies = self._attack is not None and (not self._rounds or message.round in self._rounds)
         if message.kind != "train" or message.arrays is None or not lies:
-            return reply
+            return reply or wire.encode(message, layout, names)
         assert self._attack is not None
         g = randomness.generator(plan.seed, "attack", message.round, client)
         update = plan.uplink.decode(part_of(message.arrays, plan.coded_upload_layout), plan.upload_layout)

@@ -245,6 +245,12 @@ def test_no_field_of_a_state_may_be_missing(run):
         resume(run)
 
 
+def test_a_state_of_an_earlier_version_lacks_what_came_later_and_goes_on(run):
+    whole = unpacked(run)
+    repack(run, {**whole, "state": {name: part for name, part in whole["state"].items() if name not in LATER_FIELDS}})
+    assert resume(run)["rounds"] == QUICK["rounds"]
+
+
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [

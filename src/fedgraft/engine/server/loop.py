@@ -91,7 +91,7 @@ class Loop:
         self._clock, self._devices = clock, clock.of(len(self._clients), plan.seed)
         self._choosing = Choosing(selector, plan.seed)
         self._runtime, self.ledger = runtime, Ledger()
-        guards = self._merging.safeguards
+        self._guards = guards = self._merging.safeguards
         self._messenger = Messenger(plan, runtime, self.ledger, stopping.bytes, deadline_seconds, guards, self._before)
         self._after = AfterTraining(plan, self._messenger, self.ledger, stopping, evaluation)
 
@@ -157,9 +157,10 @@ class Loop:
         self._note_computed(state, TRAINING)
         due = self._due(state)
         scores, unscored = self._score(state) if due else ({}, {})
+        reports = self._guards.credible(trained.reports, state.loss_scales)
         outcome = Outcome(
             selected=made.cohort,
-            reports={client: {**state.profiles[client], **report} for client, report in trained.reports.items()},
+            reports={client: {**state.profiles[client], **report} for client, report in reports.items()},
             failed=trained.failed,
             score=scores.get(self._selector.score_split),
             bytes=self.ledger.total - spent,
@@ -187,7 +188,7 @@ class Loop:
         if not view.available.any():
             return self._wait(state, view)
         disconnected = self._dropout.dropped(view.clients, view.round, self._plan.seed)
-        view, probe_seconds, failures = self._probe(state, view, disconnected)
+        view, probe_seconds, failures = self._probe(state, self._guards.rested(view, state.chosen), disconnected)
         selection, terms = self._choosing.choose(state.selector, view)
         if not selection.clients:
             return self._wait(state, view)
@@ -214,10 +215,7 @@ class Loop:
         return _Round(view, selection.clients, arrived, failures, guidance, terms)
 
     def _wait(self, state: RunState, view: View) -> "_Round | None":
-        """Let the clock run until the next late answer arrives; None where none is on its way.
-
-        None, too, where the budget does not pay for scoring what it brings.
-        """
+        """Let the clock run to the next late answer; None for none, or no budget to score what it brings."""
         arrives = self._arrivals.next_arrival
         if math.isinf(arrives) or (view.bytes_left == 0 and self._views.fixed_bytes):
             return None
@@ -267,7 +265,9 @@ class Loop:
         state.failures["probe"] += len(replies.failed)
         timing, examples = self._devices.timing, view.samples * probe.epochs
         took = {client: timing(client, *replies.bytes[client], float(examples[client])).total for client in reached}
-        answers = {c: {**message.report, "seconds": took[c]} for c, message in replies.messages.items()}
+        told = {client: message.report for client, message in replies.messages.items()}
+        credible = self._guards.credible(told, state.loss_scales)
+        answers = {client: {**report, "seconds": took[client]} for client, report in credible.items()}
         seconds = max(took.values(), default=0.0)
         left = None if view.bytes_left is None else view.bytes_left - sum(each.total for each in replies.bytes.values())
         failed = {client: PROBE + reason for client, reason in replies.failed.items()}

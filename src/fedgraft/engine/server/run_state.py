@@ -40,6 +40,8 @@ class RunState:
         averages: {group: running mean of its global models}; empty where models are not averaged.
         sampler: the state of the sampler's half at the server; None before it learnt.
         sampler_shared: arrays of the sampler that clients share, by the names that they travel by; {} for none.
+        loss_scales: {name of a loss that clients report: the largest median over clients of any round so far}, written
+            by the safeguards.
         losses: {split: [mean loss of the first model, that of the last scored]} where the task tells.
         flops: operations of all clients' products so far.
         bytes: the ledger's totals.
@@ -80,6 +82,7 @@ class RunState:
     averages: dict[str, Arrays] = field(default_factory=dict)
     sampler: Any = None
     sampler_shared: Arrays = field(default_factory=dict)
+    loss_scales: dict[str, float] = field(default_factory=dict)
     losses: dict[str, list[float]] = field(default_factory=dict)
     flops: int = 0
     bytes: dict[str, int] = field(default_factory=dict)

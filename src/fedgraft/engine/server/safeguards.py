@@ -10,23 +10,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedgraft.contracts import Update
+from fedgraft.contracts import Update, View
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Arrays
 
 LOG = logging.getLogger("fedgraft.engine.server.safeguards")
+LOSSES = {"loss": 1, "loss_sq": 2}
+"""{name of a loss that clients report: its power}."""
 SIZES = ("hello_bytes", "set_up_bytes")
 """Options that are sizes: a recipe may say them with a unit."""
 
 
 @dataclass(frozen=True)
 class Safeguards:
-    """Limits of what one client can do to the model in one round.
+    """Limits of what one client can do to the model in one round, and to the choice of those who train.
 
     The norm of an update is the Euclidean norm of all its numbers. The typical norm is the lower median over the
     round's updates. A client moves the model by its weight times its norm.
 
-    Source: clipping as in Sun et al., "Can You Really Backdoor Federated Learning?", 2019; the other two are ours.
+    Source: clipping as in Sun et al., "Can You Really Backdoor Federated Learning?", 2019; the others are ours.
 
     Args:
         clip: most norm of an update, >= 0; a longer one is scaled down to it. 0 = none.
@@ -34,6 +36,13 @@ class Safeguards:
             more than the model's own norm, is left out and named. One that trains alone is held against the model's
             norm. 100 leaves honest clients alone, however unequal they are. 0 = no limit.
         most_weight: most examples that count of one client, in medians over clients, >= 0. 100; 0 = no limit.
+        most_loss: most that a client may report as its loss, in typical losses, >= 0; one that reports more counts as a
+            typical client, and is named. The typical loss is the lower median over the clients that answer, and for
+            this limit the largest one of the run so far, so that honest clients are far below it. It counts twice, as a
+            factor, of squared losses. 10. 0 = no limit.
+        most_chosen: how often one client may be selected, in means over clients that can train: who was selected as
+            often rests while others can train, 0 or > 1. It holds from so many selections on. 0 (default) = no limit,
+            since selectors as published have none; 2 where clients may lie.
         hello_bytes: most bytes of a client's reply to "hello", and of what it stands for once decoded, >= 1, such as
             "256MB". Who is beyond takes no part, and is named.
         set_up_bytes: most bytes of all of them together once decoded, >= 1. Where they are more, the largest are left
@@ -43,13 +52,17 @@ class Safeguards:
     clip: float = 0.0
     most_step: float = 100.0
     most_weight: float = 100.0
+    most_loss: float = 10.0
+    most_chosen: float = 0.0
     hello_bytes: int = 256 * 10**6
     set_up_bytes: int = 4 * 10**9
 
     def __post_init__(self) -> None:
-        for name in ("clip", "most_step", "most_weight"):
+        for name in ("clip", "most_step", "most_weight", "most_loss"):
             value = getattr(self, name)
             require(0 <= value < math.inf, f"safeguards.{name}", ">= 0 and finite (0 = no limit)", value)
+        often = self.most_chosen
+        require(often == 0 or 1 < often < math.inf, "safeguards.most_chosen", "> 1 and finite (0 = no limit)", often)
         for name in SIZES:
             require(getattr(self, name) >= 1, f"safeguards.{name}", ">= 1 byte", getattr(self, name))
 
@@ -87,6 +100,42 @@ class Safeguards:
                 f"safeguards.most_step = {self.most_step:g}"
             )
         return refused
+
+    def credible(
+        self, reports: Mapping[int, Mapping[str, float]], scales: dict[str, float]
+    ) -> Mapping[int, Mapping[str, float]]:
+        """Return clients' reports, of losses that are beyond the limit what a typical client reports.
+
+        `scales` remembers the largest typical losses of a run, {name: loss}, and is changed.
+        """
+        for name, power in LOSSES.items() if self.most_loss else ():
+            told = {
+                client: report[name] for client, report in reports.items() if math.isfinite(report.get(name, math.nan))
+            }
+            typical = _lower_median([*told.values()]) if len(told) > 1 else scales.get(name, 0.0)
+            scale = max(scales.get(name, 0.0), typical)
+            if scale <= 0:
+                continue
+            scales[name], most = scale, self.most_loss**power * scale
+            for client in [client for client, loss in told.items() if loss > most]:
+                LOG.warning(
+                    f"Client {client} reports {name} = {told[client]:.3g}, which counts as {typical:.3g}: "
+                    f"safeguards.most_loss = {self.most_loss:g} allows {most:.3g}."
+                )
+                reports = {**reports, client: {**reports[client], name: typical}}
+        return reports
+
+    def rested(self, view: View, chosen: Sequence[int]) -> View:
+        """Return what a selector sees without clients that were selected too often; with them, if nobody else is there.
+
+        `chosen` is how often each client was selected.
+        """
+        times, able = np.asarray(chosen), view.samples > 0
+        if not self.most_chosen or not able.any():
+            return view
+        fresh = view.available & (times < self.most_chosen * max(1.0, float(times[able].mean())))
+        fresh.flags.writeable = False
+        return replace(view, available=fresh) if fresh.any() else view
 
     def clipped(self, updates: Sequence[Update]) -> list[Update]:
         """Return the updates, those of a larger norm than `clip` scaled down to it."""

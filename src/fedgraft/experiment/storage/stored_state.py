@@ -3,6 +3,7 @@
 Its fingerprint has no key: whoever writes a state can write anything. So types, counts and lengths are checked here.
 """
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -57,8 +58,11 @@ _IN_FLIGHT: Final[dict[str, Any]] = {
     "report": dict[str, float],
     "arrays": dict[str, Array],
 }
-LATER_FIELDS: Final = ("borders", "smoothed", "server_optimizer", "best_after_steps")
-"""Tables of a run's state that came later, and are empty in runs of earlier versions."""
+LATER_FIELDS: Final[Mapping[str, Any]] = {
+    **{name: {} for name in ("borders", "smoothed", "server_optimizer", "best_after_steps", "loss_scales")},
+    "fewest": 0,
+}
+"""Parts of a run's state that came later, as they are in runs of earlier versions."""
 _NAMES: Final = {int: "a whole number >= 0", float: "a number", str: "a text", dict: "a table", list: "a list"}
 
 
@@ -99,7 +103,7 @@ def checked_state(tree: Any, complete: bool = True) -> RunState:
 
     Raises `WireError` for parts that are missing, unknown or of a wrong type.
     """
-    tree = {**{name: {} for name in LATER_FIELDS}, **tree}
+    tree = {**copy.deepcopy(LATER_FIELDS), **tree}
     columns = complete or isinstance(tree.get("curve"), dict)  # the first format stored points
     hints = {**get_type_hints(RunState), "curve": dict[str, Array] if columns else list[dict[str, Any]]}
     if not complete:

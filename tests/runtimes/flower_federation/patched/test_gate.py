@@ -87,7 +87,7 @@ def test_a_known_node_s_request_comes_through_whole():
         signed(STRANGER),
         signed(KEY, by=STRANGER),
         signed(KEY, ago=400),
-        signed(KEY, ago=-60),
+        signed(KEY, ago=-86400),
         {**signed(), TIMESTAMP_HEADER.encode(): b"2026-01-01"},
         {**signed(), FLEET_HTTP_SIGNATURE_HEADER.encode(): b"\xff"},
         {**signed(), FLEET_HTTP_PUBLIC_KEY_HEADER.encode(): b64encode(public(ed25519.Ed25519PrivateKey.generate()))},
