@@ -36,7 +36,7 @@ class Direction(nn.Module):
         return mapped + self.largest(zeros.scatter_reduce(0, target[:, None].expand_as(messages), messages, "amax"))
 
 
-class Multigraph(nn.Module):
+class MultigraphConv(nn.Module):
     """A layer of messages along edges and back, each with weights of its own."""
 
     def __init__(self, inputs, outputs, edge_width, maxima):
@@ -102,7 +102,7 @@ class Multigraph(StackEncoder, EdgeLayeredEncoder, PlainColumnEncoder):
 
     def made_with(self, inputs: int, outputs: int, edge_width: int) -> str:
         """The same for so many columns."""
-        return f"Multigraph({inputs}, {outputs}, {edge_width}, {self.maxima})"
+        return f"MultigraphConv({inputs}, {outputs}, {edge_width}, {self.maxima})"
 
     def arrays(self, convolution: nn.Module) -> Tensors:
         """Weights and biases, by the names that the layer has here."""
