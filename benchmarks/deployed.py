@@ -56,8 +56,8 @@ def flower_round_seconds() -> float:
     _require("flwr")
     with tempfile.TemporaryDirectory(prefix="fedgraft-bench-") as name:
         run = Path(name) / "run"
-        with federation_of(Path(name), ("fedacs", *MEBIBYTE)) as fed:
-            call("run", fed / "recipe.toml", "--on", fed, "--out", run, "-q", *ALIKE, f"rounds={ROUNDS}")
+        with federation_of(Path(name), ("fedacs", *MEBIBYTE, *ALIKE)) as fed:
+            call("run", fed / "recipe.toml", "--on", fed, "--out", run, "-q", f"rounds={ROUNDS}")
         rows = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
     ends = [row["seconds"] for row in rows[:-1]]  # the last is scored as well
     return statistics.median(after - before for before, after in pairwise(ends))

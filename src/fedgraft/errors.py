@@ -6,6 +6,7 @@ FedgraftError
 ├── WireError             bytes that are not a message of ours, or break their own limits
 ├── ClientError           a client cannot serve a request, or its reply cannot be used; costs that client its round
 │   ├── DivergedError         its training left all finite numbers
+│   ├── BeyondLimitError      it is asked for more than its site gives
 │   └── UnknownRequestError   it is asked what no client answers
 ├── AllClientsFailedError no client of a cohort answered, with every reason              (exit code 1)
 ├── Interrupted           the process was asked to stop; the run can be resumed          (exit code 128 + signal)
@@ -49,6 +50,10 @@ class ClientError(FedgraftError):
 
 class DivergedError(ClientError):
     """A client's training left all finite numbers."""
+
+
+class BeyondLimitError(ClientError):
+    """A client is asked for more work than its site gives."""
 
 
 class UnknownRequestError(ClientError):

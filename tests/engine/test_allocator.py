@@ -25,7 +25,7 @@ def test_the_c_library_is_asked_once(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
     assert allocator.keep_freed()
     assert allocator.keep_freed()
-    assert asked == [(-1, allocator.KEPT_BYTES), (-3, allocator.LARGEST_BYTES)]
+    assert asked == [(-1, allocator.KEPT_BYTES), (-4, allocator.MAPPED)]
 
 
 def test_another_c_library_is_left_alone(monkeypatch):

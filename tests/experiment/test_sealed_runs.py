@@ -192,16 +192,20 @@ def sites_of(tmp_path: Path, options: dict[str, Any]) -> tuple[Any, LocalSites]:
     return experiment, LocalSites(experiment, given, list(CLIENTS), tmp_path / "nodes")
 
 
-def test_a_wrong_secret_at_one_site_and_none_are_one_line(tmp_path: Path) -> None:
-    experiment, sites = sites_of(tmp_path, {**AUTO, **SEALED})
+@pytest.mark.parametrize("sealed", [True, False])
+def test_a_wrong_secret_at_one_site_is_one_line(tmp_path: Path, sealed: bool) -> None:
+    experiment, sites = sites_of(tmp_path, {**AUTO, **SEALED, "task.sealed": sealed})
     sites.sites[1].secret = bytes(32)
     with pytest.raises(
         InputError, match=r"client 1 refuses this run: its secret \(matching\.secret .*that of client 0"
     ):
         execute(experiment, tmp_path / "run", sites=sites)
+
+
+def test_a_site_without_the_secret_is_one_line(tmp_path: Path) -> None:
     data = own(tables(), "north", tmp_path)
     inside = experiments.load("fedais", at_server(SEALED))
-    with pytest.raises(InputError, match=r"task\.sealed = true needs the secret that all sites have in common.*init"):
+    with pytest.raises(InputError, match=r"task\.sealed = true needs the secret that all.*--new-secret"):
         Site(inside, data, 0, "north", clients=CLIENTS).check()
     Site(inside, data, 0, "north", clients=CLIENTS, secret=bytes(32)).check()
 

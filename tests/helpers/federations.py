@@ -79,13 +79,16 @@ class Federation:
         changes: overrides of it.
         host: what sites call the server.
         spaces: network namespaces of the server and of its sites, in order; () for none.
+        allow: what the sites let a server's recipe differ in.
     """
 
-    def __init__(self, root, recipe, *changes, host="localhost", spaces=()):
+    def __init__(self, root, recipe, *changes, host="localhost", spaces=(), allow=()):
         self.root, self.recipe, self.processes = Path(root), self._shard(root, recipe, changes), {}
         self.port, self.host = free_port(), host
         call_here("federation", "init", self.root, "--host", host, "--port", self.port)
         self.names = [file_name(name) for name in tomllib.loads((self.root / "clients.toml").read_text())["names"]]
+        for path in (self.root / "nodes").glob("*/node.toml"):
+            path.write_text(path.read_text().replace("allow = []", f"allow = {json.dumps(allow)}"))
         self._spaces = dict(zip(["server", *self.names], spaces, strict=True)) if spaces else {}
 
     def _shard(self, root, recipe, changes):

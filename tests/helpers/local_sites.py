@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.sharding import shard
 from fedgraft.experiment.storage.sites import Site
 from fedgraft.interface.federated_run import joined_alike
+from fedgraft.interface.node import plan_of
 from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
 from helpers.local_nodes import LocalLink
@@ -59,20 +61,15 @@ class LocalSites:
     def __init__(self, experiment: Experiment, data: list[list[str]], names: list[str], root: Path) -> None:
         self.where, self.names, self.root = str(root), names, root
         self.sites = []
-        nodes = {}
+        nodes, plan_for = {}, partial(plan_of, own=experiment)
         for client, (name, given) in enumerate(zip(names, data, strict=True)):
             secrets = {"secret": bytes(range(32)), "own_secret": bytes([client]) * 32}
             site = Site(experiment, given, client, name, clients=tuple(names), **secrets)
             site.check()
             self.sites.append(site)
             keep, memories = self._keep(client, given, site), root / name / "memories"
-            nodes[client] = Node(
-                client, None, memories, self._plan, take_model=keep, read_data=site.read, seal=site.seal
-            )
+            nodes[client] = Node(client, None, memories, plan_for, take_model=keep, read_data=site.read, seal=site.seal)
         self.link = LocalLink(nodes)
-
-    def _plan(self, recipe):
-        return Experiment.from_toml(recipe.decode()).plan
 
     def _keep(self, client, given, site):
         def take_model(run, *left):

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
-from fedgraft.engine.server.exchange import PURPOSE_OF_KIND
+from fedgraft.engine.purposes import PURPOSE_OF_KIND
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.experiment.experiment import build
 from fedgraft.experiment.running.loops import loop_of

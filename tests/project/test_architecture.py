@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 MOST_ENTRIES = 12
 
@@ -15,8 +17,9 @@ def test_the_picture_is_made_from_the_imports_of_today():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_page_of_recipes_is_made_from_the_docstrings_of_today():
-    script = ROOT / "docs" / "recipe_page.py"
+@pytest.mark.parametrize("script", ["recipe_page.py", "policy_page.py"])
+def test_a_page_is_made_from_the_docstrings_and_declarations_of_today(script):
+    script = ROOT / "docs" / script
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

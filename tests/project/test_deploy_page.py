@@ -115,6 +115,7 @@ def test_every_command_of_the_page_does_what_the_page_says(reader):
     reader.leaves()
     shutil.rmtree(reader.folder / "fed")
     with_ratings(reader)
+    with_own_keys(reader)
     with_papers(reader)
     assert reader.left == [], "every command of the page was typed"
 
@@ -152,6 +153,22 @@ def with_ratings(reader):
         reader.folder / "ratings.csv", index=False
     )
     reader.starts("fedgraft node NODEDIR --data ratings.csv", "data fit the recipe", NODEDIR="fed/nodes/north")
+    reader.leaves()
+    shutil.rmtree(reader.folder / "fed")
+
+
+def with_own_keys(reader):
+    """Keys and the secret are made at sites; the server has neither."""
+    reader.types("fedgraft federation init fed --no-keys --recipe papers.toml", papers="ratings")
+    reader.types("fedgraft federation keygen north --new-secret")
+    shutil.copy(reader.folder / "north" / "matching.secret", reader.folder)
+    reader.types("fedgraft federation keygen south --secret matching.secret")
+    for name in ("north", "south"):
+        shutil.copy(reader.folder / name / "node.pub", reader.folder)
+        reader.types("fedgraft federation add fed north --key node.pub", **{"north": name})
+    assert not [*(reader.folder / "fed").rglob("node.key"), *(reader.folder / "fed").rglob("matching.secret")]
+    shutil.copytree(reader.folder / "fed/nodes/north", reader.folder / "north", dirs_exist_ok=True)
+    reader.starts("fedgraft node NODEDIR --data ratings.csv", "data fit the recipe", NODEDIR="north")
     reader.leaves()
     shutil.rmtree(reader.folder / "fed")
 

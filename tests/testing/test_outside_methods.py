@@ -188,10 +188,22 @@ class Lonely(MetapathMeans):
         return super().graph(matrix.multiply(matrix.T).tocsr())  # leaves out who attends to a node one way
 
 
+class Equal(MetapathMeans):
+    def carried_graph(self, paths):
+        return super().carried_graph(replace(paths, matrix=paths.matrix.sign()))
+
+
+class Numb(MetapathMeans):
+    def carried_graph(self, paths):
+        return super().carried_graph(replace(paths, values=np.zeros_like(paths.values)))
+
+
 def test_an_encoder_of_metapaths_from_outside():
     check_encoder(HAN, hidden=6, heads=2)
     check_encoder(MetapathMeans, hidden=6)
     assert broken(check_encoder, Lonely, hidden=6) == ["nodes_that_a_metapath_joins_matter_and_nobody_else"]
+    assert broken(check_encoder, Equal, hidden=6) == ["weights_of_paths_count_against_each_other"]
+    assert "what_edges_carry_matters_to_those_whose_paths_have_it" in broken(check_encoder, Numb, hidden=6)
 
 
 @dataclass(frozen=True)

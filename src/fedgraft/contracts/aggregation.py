@@ -25,3 +25,11 @@ class Aggregation(ABC):
             Updates of some of these clients, at least one, ascending by client, weights summing to 1. Never mutates
             what it is given.
         """
+
+    def survives(self, clients: int) -> int:
+        """Return how many of so many clients, at least one, may lie without moving the result where they want.
+
+        With so many liars, whatever they send, the result is about as far from the honest updates as these are from
+        each other. All updates are of one round. 0 (default) = none.
+        """
+        return 0

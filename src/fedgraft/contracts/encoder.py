@@ -1,12 +1,14 @@
 """The contract of graph encoders, and their abilities; a task names those it can use as the type of its `encoder`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+import numpy as np
 import scipy.sparse
 import torch
+from numpy.typing import NDArray
 
 from fedgraft.errors import require
 from fedgraft.nn.layers import MakeLinear, linear
@@ -50,6 +52,10 @@ class EdgeEncoder(SizedEncoder):
 class MetapathEncoder(SizedEncoder):
     """Ability: read nodes of one type that metapaths join, each in a graph of its own."""
 
+    def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
+        """Nothing."""
+        return frozenset()
+
     @abstractmethod
     def graph(self, matrix: scipy.sparse.csr_matrix) -> Any:
         """Return a graph as the module reads it: made once, of which nodes each attends to, itself among them.
@@ -64,6 +70,41 @@ class MetapathEncoder(SizedEncoder):
         It goes from the nodes' features, `propagate.States` [nodes, node_width], and one graph for each of so many
         metapaths to float32 [nodes, width].
         """
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """What the edges of a metapath carry, between each two nodes that it joins.
+
+    Args:
+        matrix: [nodes, nodes], in order; entry (i, j), above 0, is how much j counts to i. A node is joined to itself
+            where a path leads back to it.
+        values: float32 [entries, any], the means over the paths between the two of what their edges carry, first to
+            last from i.
+    """
+
+    matrix: scipy.sparse.csr_matrix
+    values: NDArray[np.float32]
+
+
+class CarriedMetapathEncoder(MetapathEncoder):
+    """Ability: read what the edges of metapaths carry."""
+
+    def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
+        """Columns and weights."""
+        return frozenset(CARRIED)
+
+    @abstractmethod
+    def carried_graph(self, paths: Paths) -> Any:
+        """Return a graph as `graph` does, of edges that carry something, if only weights."""
+
+    @abstractmethod
+    def carried_build(self, node_width: int, path_widths: Sequence[int], g: torch.Generator) -> torch.nn.Module:
+        """Draw a module as `build` does, for metapaths whose `Paths` have so many values each; 0 = none."""
+
+    def build(self, node_width: int, metapaths: int, g: torch.Generator) -> torch.nn.Module:
+        """Draw a module for edges that carry no numbers."""
+        return self.carried_build(node_width, (0,) * metapaths, g)
 
 
 class LayeredEncoder(SizedEncoder):

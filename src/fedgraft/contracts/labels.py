@@ -189,6 +189,11 @@ class LabelledTask(DetailedScores[Shard, Prepared]):
         """Those of the labels."""
         return self.labels.sums
 
+    @property
+    def sums_tell(self) -> frozenset[str]:
+        """Of classes also how many examples each has."""
+        return frozenset({"scores"} if self.labels.numbers is not None else {"scores", "class_counts"})
+
     def score(self, sums: Sums) -> float:
         """Return the labels' metric."""
         return self.labels.score(sums)

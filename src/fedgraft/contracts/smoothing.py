@@ -83,6 +83,11 @@ class SmoothingTask(Task[Shard, Prepared]):
         """Numbers in a row."""
 
     @property
+    def row_tells(self) -> frozenset[str]:
+        """What a row tells of its node, by words of `contracts.capabilities`."""
+        return frozenset({"answers"} if self.row_width else ())
+
+    @property
     @abstractmethod
     def choices(self) -> int:
         """How many ways to answer there are to choose from, by validation; the first is to leave answers alone."""

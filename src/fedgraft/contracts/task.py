@@ -41,6 +41,16 @@ class Task(ABC, Generic[Shard, Prepared]):
         """Keys of `evaluate`'s sums, in the order in which they travel; no sum is negative."""
 
     @property
+    def sums_tell(self) -> frozenset[str]:
+        """What the sums of a client's held-out examples tell, by words of `contracts.capabilities`."""
+        return frozenset({"scores"})
+
+    @property
+    def update_tells(self) -> frozenset[str]:
+        """What changes of the model's parameters tell of a client, by the same words."""
+        return frozenset({"update"})
+
+    @property
     def stochastic(self) -> bool:
         """True where the model may draw from torch's own generators, as dropout does; these are seeded then."""
         return True

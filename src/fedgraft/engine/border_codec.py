@@ -9,7 +9,7 @@ from fedgraft.errors import WireError
 from fedgraft.wire import varints
 from fedgraft.wire.layouts import VARIABLE, Array, Layout, Spec
 
-LAYOUT = Layout((Spec("border", "uint8", (VARIABLE,)),))
+LAYOUT = Layout((Spec("border", "uint8", (VARIABLE,), "rows"),))
 MOST_NODES = 2**31
 """More than that no client has."""
 

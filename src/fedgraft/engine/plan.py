@@ -19,6 +19,7 @@ from fedgraft.contracts.codec import RowCodec
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine import border_codec
 from fedgraft.engine.abilities import Abilities
+from fedgraft.engine.policy import Policy
 from fedgraft.engine.row_coding import EXACT, RowCoding
 from fedgraft.engine.training import Training
 from fedgraft.nn import flops
@@ -35,8 +36,6 @@ AFTER = "after."
 """Prefix of the names of sums in a reply that are of a client's model after local steps."""
 COLLECTS = "collects"
 """Name of the scalar that tells those who are scored whether the next round sends what it makes."""
-SMOOTHING_KINDS = ("border", "smooth", "hop", "sums", "tally", "choice", "smoothed")
-"""Kinds of messages by which answers are smoothed."""
 REPORTED = ("loss", "loss_sq")
 """Names of the scalars that every training and every probe can report: the mean and the mean squared sample loss."""
 SCORE = "score"
@@ -62,6 +61,7 @@ class Plan(Abilities):
             its own validation split, and is scored with that.
         start: shared parameters that models begin with in place of drawn ones; {} draws all.
         local_steps: whether each client that is scored is also scored as its next local steps would leave it.
+        policy: what may leave a client; of a node its own, whatever the server's recipe says.
     """
 
     task: Task[Any, Any]
@@ -77,6 +77,7 @@ class Plan(Abilities):
     keep_best: bool = True
     start: Arrays = field(default_factory=dict)
     local_steps: bool = False
+    policy: Policy = field(default_factory=Policy)
 
     # --- the model ---------------------------------------------------------------------------------------------------
 

@@ -1,10 +1,14 @@
 """A recipe with every option resolved, as a file of one."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import tomli_w
 
-from fedgraft.experiment.experiment import build
+from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe import read_recipe, section_of
+from fedgraft.experiment.recipes.recipe import override, read_recipe, section_of
+from fedgraft.experiment.recipes.sections import Section
 
 _KEPT = ("alternatives",)
 """Keys that a resolved recipe has no more, and a file of one keeps."""
@@ -12,13 +16,23 @@ _KEPT = ("alternatives",)
 
 def described(recipe: str) -> str:
     """A recipe, by name or file, with every option resolved; a comment names each that must be given with it."""
-    name, content = read_recipe(recipe)
-    section = section_of(content, "data")
-    wanted = discovery.lacking("data", "data", section)
-    anywhere = dict.fromkeys(wanted, ".")  # where data are is not looked at before they are loaded
-    resolved = build(name, {**content, "data": {**section, **anywhere}}).sections
+    content = read_recipe(recipe)[1]
+    wanted, resolved = _lacking(content), without_data(recipe).sections
     data = {key: value for key, value in resolved["data"].items() if key not in wanted}
     kept = {key: content[key] for key in _KEPT if key in content}
     text = tomli_w.dumps({**resolved, "data": data, **kept})
     head = "".join(f"# {key} must be given: fedgraft run {recipe} data.{key}=...\n" for key in wanted)
     return text.replace("[data]\n", f"[data]\n{head}", 1)
+
+
+def without_data(recipe: str, changes: Mapping[str, Any] | None = None) -> Experiment:
+    """Return the experiment of a recipe with some options changed; where its data are need not be said."""
+    name, content = read_recipe(recipe)
+    content = override(content, changes or {})
+    anywhere = dict.fromkeys(_lacking(content), ".")  # where data are is not looked at before they are loaded
+    return build(name, {**content, "data": {**section_of(content, "data"), **anywhere}})
+
+
+def _lacking(content: Section) -> list[str]:
+    """Options of the data that must be given."""
+    return list(discovery.lacking("data", "data", section_of(content, "data")))

@@ -27,6 +27,7 @@ from fedgraft.contracts import (
 from fedgraft.contracts.data import Data, FittedData, StayingData
 from fedgraft.contracts.task_abilities import FittedTask, PartsTask, derived_shards
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.policy import Policy
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import SIZES, Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
@@ -294,6 +295,7 @@ def build(recipe: str, content: Section) -> Experiment:
         device=runtime.device,
         keep_best=settings["evaluation"].keep == "best",
         local_steps=settings["evaluation"].local_steps,
+        policy=settings["policy"],
     )
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
@@ -380,7 +382,7 @@ def _resolve(
         "patience": stopping.patience,
         "yardsticks": list(yardsticks),
         **methods,
-        **{name: asdict(value) for name, value in settings.items()},
+        **{name: plain(asdict(value)) for name, value in settings.items() if value != Policy()},
         "runtime": as_section(names["runtime"], chosen["runtime"]),
         "budget": {"bytes": stopping.bytes, "seconds": stopping.seconds},
     }

@@ -3,24 +3,29 @@
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.policy import Policy
 from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.policies import own_policy, read_policy, require_allowed
 from fedgraft.experiment.predicting.site_run import write_site_run
+from fedgraft.experiment.recipes import server_choices
 from fedgraft.experiment.recipes.agreeing import is_unsaid
-from fedgraft.experiment.recipes.recipe import contents, outside_names
+from fedgraft.experiment.recipes.recipe import contents, outside_names, section_of
 from fedgraft.experiment.running import portable
 from fedgraft.experiment.storage import disk
-from fedgraft.experiment.storage.sites import AGREED, Site
+from fedgraft.experiment.storage.sites import AGREED, Site, reading_as
 from fedgraft.runtimes.flower_federation.child import last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.node import Node
+from fedgraft.runtimes.flower_federation.site_limits import SiteLimits
 from fedgraft.runtimes.flower_federation.supernode import SuperNode
 from fedgraft.wire.tokens import SECRET_BYTES
 
@@ -33,16 +38,23 @@ MEMORIES, RUNS, HOME, LOGFILE = "memories", "runs", "flwr", "supernode.log"
 """What a node keeps beside its configuration: what its client remembers, the models that runs left, Flower's things."""
 
 
-def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop: Callable[[], bool]) -> None:
+def serve_node(
+    path: Path, data: Sequence[str], say: Callable[[str], None], stop: Callable[[], bool], policy: Path | None = None
+) -> None:
     """Check the data against the recipe, join the federation, and answer until told to stop.
 
     `path` is the node's folder, as 'fedgraft federation init' made it; `data` a file of 'fedgraft shard', a table, or
-    NAME=FILE for each of several tables. Raises `InputError` for what is wrong with folder or data, and `MachineError`
-    where Flower's SuperNode ends.
+    NAME=FILE for each of several tables; `policy` a file that says what may leave, None for what the folder's recipe
+    asks for. Raises `InputError` for what is wrong with folder, data or policy, and `MachineError` where Flower's
+    SuperNode ends.
     """
     folder = NodeFolder.read(path)
+    server_choices.check_allowed(folder.limits.allow)
     own = load(str(folder.recipe))
     portable.begin_again(own.runtime)
+    allowed = own_policy(own, read_policy(policy)) if policy else None
+    if allowed:
+        require_allowed(own, allowed, str(policy))
     if not folder.own.exists():
         content = secrets.token_hex(SECRET_BYTES).encode()
         disk.replace(folder.path, {folder.own.name: content}, disk.PRIVATE)
@@ -53,10 +65,11 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
         folder.client,
         None,
         folder.path / MEMORIES,
-        lambda recipe: plan_of(recipe, own),
+        lambda recipe: plan_of(recipe, own, folder.limits, allowed),
         take_model=lambda run, *left: _keep(folder, run, left, site, say),
         read_data=site.read,
         seal=site.seal,
+        in_time=folder.limits.in_time,
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
     _answer(node, folder, stop)
@@ -69,23 +82,44 @@ def _keep(node: NodeFolder, run: str, left: Sequence[bytes], site: Site, say: Ca
     say(f"A run has ended; what it leaves is in {folder}. Use it: fedgraft predict {folder} -o answers.csv ...")
 
 
-def plan_of(recipe: bytes, own: Experiment) -> Plan:
-    """Return the plan of what a server runs. Raises `InputError` where it is not what this site has data for.
+def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None, allowed: Policy | None = None) -> Plan:
+    """Return the plan of what a server runs.
+
+    Raises `InputError` where it is not what this site has data for, differs from the node's `own` recipe in what the
+    server may not choose, is beyond the site's `limits`, None = the usual ones, or where not all that it asks for is
+    `allowed` to leave, None = what the node's own recipe asks for, and what comes of options that it allows.
 
     Classes that are not fedgraft's are found only where the node's own recipe names them.
     """
-    text = recipe.decode(errors="replace")
+    text, limits = recipe.decode(errors="replace"), limits or SiteLimits()
     theirs, known = contents(text, "The server's recipe"), contents(own.to_toml(), "This node's recipe")
+    limits.check(theirs)
     for name, agreed in AGREED.items():
         open_ones = [key for key in agreed if is_unsaid(known[name].get(key))]
-        if _plain(theirs.get(name), open_ones) != _plain(known[name], open_ones):
-            raise InputError(f"its [{name}] is not that of this node's recipe")
+        _check_same(name, _plain(section_of(theirs, name), open_ones), _plain(known[name], open_ones))
     if strange := sorted({*outside_names(theirs)} - {*outside_names(known)}):
         raise InputError(f"it names the class {strange[0]!r}, which this node's recipe does not")
     experiment = Experiment.from_toml(text, "The server's recipe")
+    server_choices.check(_said(experiment), _said(reading_as(own, experiment)), limits.allow)
+    server_choices.check_told(experiment.selector, own.selector, limits.allow)
     portable.check(experiment.runtime)
     torch.set_num_threads(experiment.runtime.threads)
-    return experiment.plan
+    policy = allowed or own_policy(experiment if limits.allow else own)
+    require_allowed(experiment, policy, "this node's policy")
+    return replace(experiment.plan, policy=policy)
+
+
+def _said(experiment: Experiment) -> dict[str, Any]:
+    """Return all that a recipe says, as TOML has it."""
+    return contents(experiment.to_toml(), "The recipe")
+
+
+def _check_same(section: str, theirs: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Raise `InputError` where the server's section is not the node's own."""
+    for option in sorted({**known, **theirs}):
+        if theirs.get(option) != known.get(option):
+            told = server_choices.told_difference(f"{section}.{option}", theirs.get(option), known.get(option))
+            raise InputError(f"its [{section}] is not that of this node's recipe: {told}")
 
 
 def _answer(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> None:
@@ -116,7 +150,7 @@ def _is_taken(log: Path) -> bool:
     return TAKEN in log.read_text(errors="replace")
 
 
-def _plain(section: Any, but: Collection[str]) -> Any:
+def _plain(section: Any, but: Collection[str]) -> dict[str, Any]:
     """Return a section as TOML has it, but for some keys, and where its data are, which differs by machine."""
     every = {key: value for key, value in (section or {}).items() if key not in but}
     known = {key: value for key, value in every.items() if not str(value).startswith("/")}

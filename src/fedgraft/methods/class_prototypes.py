@@ -67,8 +67,8 @@ class ClassPrototypes(ExtendedSharing[State], HiddenSharing[State]):
         return Layout(
             (
                 *model,
-                Spec(PROTOTYPES, "float32", (self.classes, self.width)),
-                Spec(COUNTS, "int32", (self.classes,)),
+                Spec(PROTOTYPES, "float32", (self.classes, self.width), "prototypes"),
+                Spec(COUNTS, "int32", (self.classes,), "class_counts"),
             )
         )
 

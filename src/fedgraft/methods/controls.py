@@ -38,7 +38,7 @@ class Controlled(ExtendedSharing[ControlState], MovableSharing[ControlState]):
 
     def downloads(self, model: Layout) -> Layout:
         """Each array, and its control."""
-        return Layout((*model, *(Spec(PREFIX + spec.name, spec.dtype, spec.shape) for spec in model)))
+        return Layout((*model, *(Spec(PREFIX + spec.name, spec.dtype, spec.shape, "update") for spec in model)))
 
     def uploads(self, model: Layout) -> Layout:
         """Each array's difference, and its control's."""

@@ -23,6 +23,14 @@ def voting(updates: Sequence[Update]) -> list[Update]:
     return [replace(update, weight=vote / sum(votes)) for update, vote in zip(updates, votes, strict=True)]
 
 
+def expected_liars(share: float, count: int) -> int:
+    """Return how many of so many updates are expected to lie: floor(share count), or one where that is 0.
+
+    None where `share` is 0, and of one or two updates, which nothing tells apart.
+    """
+    return max(int(share * count), 1) if share and count > 2 else 0
+
+
 def by_coordinate(updates: Sequence[Update], rule: Callable[[Floats], Floats]) -> list[Update]:
     """Return updates that all hold what a rule makes of each number.
 

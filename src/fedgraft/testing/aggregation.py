@@ -117,6 +117,32 @@ def the_result_lies_between_the_updates(case: Case) -> None:
 
 
 @LAWS.every
+def as_many_liars_are_survived_as_the_rule_says(case: Case) -> None:
+    """Stay about as far from honest updates as these are from each other, wherever so many liars are."""
+    for count in COUNTS:
+        liars = case.rule.survives(count)
+        expect(0 <= liars < max(count / 2, 1), f"of {count} clients fewer than half can be survived", liars)
+        honest = updates_of(count, count)
+        middle = {name: np.mean([each.arrays[name] for each in honest[liars:]], axis=0) for name in SHAPES}
+        spread = max(_apart(update.arrays, middle) for update in honest[liars:])
+        for far in (0.0, -3.0, 1e4) if liars else ():
+            lies = [replace(each, arrays=_times(each.arrays, far)) for each in honest[:liars]]
+            away = _apart(case.mean([*lies, *honest[liars:]]), middle)
+            # Lopuhaa and Rousseeuw 1991 for the geometric median, of whose bound the others are within.
+            most = 2 * (count - liars) / (count - 2 * liars) * spread
+            expect(away <= most, f"{liars} of {count} clients whose updates are {far:g} times as long", away, most)
+
+
+def _times(arrays: Arrays, factor: float) -> Arrays:
+    return {name: (array * factor).astype(array.dtype) for name, array in arrays.items()}
+
+
+def _apart(one: Arrays, other: Arrays) -> float:
+    """The Euclidean distance."""
+    return float(np.sqrt(sum(np.square(one[name].astype(np.float64) - other[name]).sum() for name in SHAPES)))
+
+
+@LAWS.every
 def the_order_of_names_and_whose_update_is_whose_do_not_matter(case: Case) -> None:
     """Depend on updates, not on who sent them, where all weigh the same."""
     updates = [replace(update, weight=1 / 7) for update in updates_of(9, 7)]

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import MetapathEncoder
+from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder, Paths
 from fedgraft.nn.propagate import Sparse, States
 from fedgraft.testing.laws import Laws, expect
 
@@ -21,10 +21,12 @@ ONE_WAY = (7, 0)
 LONE = 6
 ROUNDING = 1e-5
 """What an embedding may move by where it should not."""
+CARRIED = 2
+"""Numbers that edges carry."""
 STEP = 1e-3
 """Length of the steps that gradients are held against."""
 
-LAWS: Laws[MetapathEncoder] = Laws()
+LAWS: Laws[Any] = Laws()
 
 
 @LAWS.having(MetapathEncoder)
@@ -114,9 +116,12 @@ def sparse_features_give_what_dense_ones_give(encoder: MetapathEncoder) -> None:
 @LAWS.having(MetapathEncoder)
 def gradients_reach_every_parameter_and_are_those_of_finite_differences(encoder: MetapathEncoder) -> None:
     """Let every parameter learn; have the gradients that small steps show."""
-    module, graphs, features = _drawn(encoder), _graphs(encoder), _features()
-    g = torch.Generator().manual_seed(2)
-    weights = torch.randn(NODES, encoder.width, generator=g)
+    _check_gradients(_drawn(encoder), _graphs(encoder), encoder.width)
+
+
+def _check_gradients(module: nn.Module, graphs: Sequence[Any], width: int) -> None:
+    features, g = _features(), torch.Generator().manual_seed(2)
+    weights = torch.randn(NODES, width, generator=g)
     (module(features, graphs) * weights).sum().backward()
     for name, parameter in module.named_parameters():
         reached = parameter.grad is not None and bool(parameter.grad.abs().max() > 0)
@@ -148,6 +153,58 @@ def equal_generators_draw_equal_modules_and_touch_no_global_one(encoder: Metapat
     expect(list(one) == list(same) == list(third), "names must not depend on the seed", list(third))
     expect(all(torch.equal(one[name], same[name]) for name in one), "equal seeds must draw equal modules", same)
     expect(any(not torch.equal(one[name], third[name]) for name in one), "other seeds must draw others", third)
+
+
+@LAWS.having(CarriedMetapathEncoder)
+def what_edges_carry_matters_to_those_whose_paths_have_it(encoder: CarriedMetapathEncoder) -> None:
+    """Read the values of a node's own paths, and of nobody else's."""
+    module = encoder.carried_build(INPUTS, [CARRIED], torch.Generator().manual_seed(0))
+    embeddings = module(_features(), [encoder.carried_graph(_paths())])
+    expect(torch.isfinite(embeddings).all(), "embeddings must be finite", embeddings)
+    for node in (0, 1):
+        changed = _paths()
+        changed.values[changed.matrix.indptr[node] : changed.matrix.indptr[node + 1]] += 1
+        _expect_moved(module(_features(), [encoder.carried_graph(changed)]) - embeddings, node)
+
+
+@LAWS.having(CarriedMetapathEncoder)
+def weights_of_paths_count_against_each_other(encoder: CarriedMetapathEncoder) -> None:
+    """Weigh what is joined to a node: nothing moves where all weights are twice as large, with values or without."""
+    for width in (CARRIED, 0):
+        module = encoder.carried_build(INPUTS, [width], torch.Generator().manual_seed(0))
+        embeddings = module(_features(), [encoder.carried_graph(_paths(width))])
+        twice, changed = _paths(width), _paths(width)
+        twice.matrix.data *= 2
+        torch.testing.assert_close(module(_features(), [encoder.carried_graph(twice)]), embeddings)
+        changed.matrix.data[changed.matrix.indptr[1]] *= 9
+        _expect_moved(module(_features(), [encoder.carried_graph(changed)]) - embeddings, 1)
+
+
+@LAWS.having(CarriedMetapathEncoder)
+def gradients_of_what_edges_carry_are_those_of_finite_differences(encoder: CarriedMetapathEncoder) -> None:
+    """Let every parameter learn, also with one metapath that carries nothing beside one that does; on any device."""
+    module = encoder.carried_build(INPUTS, [CARRIED, 0], torch.Generator().manual_seed(0))
+    graphs = [encoder.carried_graph(_paths()), encoder.carried_graph(_paths(0))]
+    there = [graph.to("cpu") for graph in graphs]
+    torch.testing.assert_close(module(_features(), there), module(_features(), graphs), rtol=0, atol=0)
+    _check_gradients(module, graphs, encoder.width)
+
+
+def _expect_moved(change: Tensor, node: int) -> None:
+    moved = change.abs().amax(1)
+    others = torch.arange(NODES) != node
+    expect(moved[node] > ROUNDING, f"it must matter to node {node}", moved)
+    expect((moved[others] <= ROUNDING).all(), f"it must not matter to others than node {node}", moved)
+
+
+def _paths(width: int = CARRIED) -> Paths:
+    """Return what is carried along the first metapath, whose entries count differently."""
+    matrix = _matrix(JOINED[0])
+    matrix.setdiag(0)
+    matrix.eliminate_zeros()
+    g = np.random.default_rng(3)
+    matrix.data[:] = g.uniform(0.5, 2, matrix.nnz)
+    return Paths(matrix, g.normal(size=(matrix.nnz, width)).astype(np.float32))
 
 
 def _matrix(joined: Sequence[tuple[int, int]]) -> scipy.sparse.csr_matrix:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft import contracts, wire
+from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.refining import Network
 from fedgraft.engine.server.run_state import RunState
@@ -112,6 +113,18 @@ def arrays_that_travel_are_those_of_the_layouts(case: Case) -> None:
     for layouts in (_downloads(method, layout), _uploads(method, layout)):
         open_ended = [spec for spec in layouts if VARIABLE in spec.shape]
         expect(not open_ended, "all dimensions must be known: a budget must know how long a message can be", open_ended)
+
+
+@LAWS.every
+def every_array_beside_the_model_says_what_it_tells(case: Case) -> None:
+    """Say in the layout, by a word of `contracts.capabilities`, what each array that is no parameter tells."""
+    layout = Layout.of(_shared(case.method))
+    unsaid = [
+        spec.name
+        for spec in _uploads(case.method, layout)
+        if spec.name not in layout.names and spec.tells not in CAPABILITIES
+    ]
+    expect(not unsaid, "a Spec must say what its array tells of a client", unsaid)
 
 
 @LAWS.every

@@ -10,6 +10,7 @@ import torch
 from fedgraft import wire
 from fedgraft.contracts import Draw
 from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.linear import LinearTask
@@ -197,6 +198,8 @@ def statistics_have_the_layout_that_was_agreed_on(case: TaskCase) -> None:
     task = case.task
     assert isinstance(task, abilities.PublishingTask)
     agreed = {spec.name: spec for spec in task.statistics_layout}
+    unsaid = [spec.name for spec in agreed.values() if spec.tells not in CAPABILITIES]
+    expect(not unsaid, "a Spec must say what its array tells of a client", unsaid)
     published = {client: task.statistics(shard) for client, shard in enumerate(case.shards)}
     for statistics in published.values():
         expect(statistics.keys() == agreed.keys(), f"statistics must be {sorted(agreed)}", sorted(statistics))

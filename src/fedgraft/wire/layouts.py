@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -25,12 +25,14 @@ VARIABLE = -1
 class Spec:
     """One array of a layout: its key, NumPy's name of its type, such as "float32", and its dimensions.
 
-    A dimension is `VARIABLE` where only the sender knows it.
+    A dimension is `VARIABLE` where only the sender knows it. Where a client sends the array, `tells` says what it tells
+    of the client's data, by a word of `contracts.capabilities`; it is not part of what both ends must know.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
+    tells: str = field(default="", compare=False)
 
     @cached_property
     def variable(self) -> tuple[int, ...]:

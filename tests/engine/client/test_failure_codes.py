@@ -8,7 +8,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.engine.client.client import Client
 from fedgraft.engine.client.failure_codes import CLASSES, CODES, code_of
-from fedgraft.errors import ClientError, DivergedError, UnknownRequestError, WireError
+from fedgraft.errors import BeyondLimitError, ClientError, DivergedError, UnknownRequestError, WireError
 from fedgraft.testing.runs import Around, here, play
 from fedgraft.wire import Message
 from helpers.toy_runs import run, toy
@@ -30,6 +30,7 @@ Named.__name__ = SECRET
         (WireError(SECRET), "refused request"),
         (UnknownRequestError(SECRET), "unknown request"),
         (ClientError(SECRET), "cannot serve request"),
+        (BeyondLimitError(SECRET), "beyond a limit of its site"),
         (KeyError(SECRET), "internal error: KeyError"),
         (Named(SECRET), "internal error: KeyError"),
         (np.linalg.LinAlgError(SECRET), "internal error: ValueError"),

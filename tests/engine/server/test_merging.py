@@ -166,6 +166,28 @@ def test_rules_work_with_every_codec_and_hold_against_a_sign_flip(rule, codec):
     assert abs(rows[-1].validation - honest) < abs(plain[-1].validation - honest)
 
 
+@pytest.mark.parametrize("rule", ["krum", "trimmed_mean"])
+def test_one_liar_of_four_is_survived_though_a_fifth_of_four_is_less_than_one(rule):
+    four = {"rounds": 4, "data": {"name": "fedgraft.testing.toy:Lines", "clients": 4}}
+    honest = run(toy(**four))[1][-1].validation
+    _, rows = attacked(toy(**four, aggregation=rule), attack=scaled(-20.0))
+    _, plain = attacked(toy(**four), attack=scaled(-20.0))
+    assert abs(rows[-1].validation - honest) < 0.5 * abs(plain[-1].validation - honest)
+
+
+def test_the_fewest_that_were_merged_at_a_time_are_noted_and_a_warning_says_where_no_liar_is_survived(caplog):
+    cohorts = scripted((0, 1, 2), (0, 1), (0, 1), (0, 1, 2))
+    said = "Round 2: Krum survives no liar among 2 updates to one model."
+    state, _, _ = run(toy(rounds=4, selector=cohorts, aggregation="krum"))
+    assert state.fewest == 2
+    assert [record.getMessage() for record in caplog.records].count(said) == 1
+    assert "survives" not in caplog.text.replace(said, "")
+    caplog.clear()
+    for rule in ({"name": "mean"}, {"name": "krum", "share": 0.0}):
+        assert run(toy(rounds=2, selector=scripted((0, 1), (0,)), aggregation=rule))[0].fewest == 1
+    assert "survives" not in caplog.text, "nobody asked for a rule that does"
+
+
 def test_groups_are_counted_by_themselves():
     """With GCFL split in two, a rule sees the updates of one cluster at a time, and weights stay what they were."""
     options = {"name": "gcfl", "mean_norm": 1e9, "max_norm": 0.0, "after": 1}

@@ -9,9 +9,24 @@ import pytest
 from fedgraft.domains.labels.judged import METRICS
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.baselines import constant
-from fedgraft.experiment.running.remarks import remarks
+from fedgraft.experiment.running.remarks import remarks, survival
 
 NAMES = ("ok", "fraud", "odd")
+
+
+@pytest.mark.parametrize(
+    ("rule", "survives", "said"),
+    [
+        ("mean", {"clients": 4, "liars": 0}, ""),
+        ("krum", None, ""),
+        ("krum", {"clients": 4, "liars": 1}, "survives 1 liar among 4 clients, the fewest whose updates were merged"),
+        ("median", {"clients": 9, "liars": 4}, "aggregation median survives 4 liars among 9 clients, the fewest"),
+        ("median", {"clients": 1, "liars": 0}, "survives no liar among 1 client, the fewest"),
+    ],
+)
+def test_a_robust_rule_says_how_many_liars_it_survives(rule, survives, said):
+    assert said in survival(rule, survives)
+    assert bool(said) == bool(survival(rule, survives))
 
 
 def remarks_of(task, sums, round=3, constants=None, start=None, test=None):

@@ -40,8 +40,33 @@ def test_the_median_of_three_and_of_four_by_hand():
 
 def test_the_trimmed_mean_leaves_one_of_five_out_at_each_end():
     assert mean(TrimmedMean(0.2).apply(of([1, 9], [2, 8], [3, 7], [4, 6], [-900, 900]))) == pytest.approx([2, 8])
-    plain = mean(TrimmedMean(0.2).apply(of([1, 9], [2, 8], [3, 7], [4, 6])))
-    assert plain == [2.5, 7.5], "of four, floor(0.8) = 0 are left out, and each has one vote"
+
+
+def test_a_share_that_rounds_to_nobody_is_one():
+    four = of([1, 9], [2, 8], [4, 6], [-900, 900])
+    assert mean(TrimmedMean(0.2).apply(four)) == [1.5, 8.5], "floor(0.8) = 0"
+    assert [update.client for update in Krum(0.2).apply(four)] == [0, 1, 2]
+    for rule in (TrimmedMean(0.0), Krum(0.0)):
+        assert mean(rule.apply(four)) == pytest.approx(np.mean([update.arrays["w"] for update in four], axis=0)), "none"
+    for rule in (TrimmedMean(0.2), Krum(0.2)):
+        assert mean(rule.apply(of([0], [900]))) == [450], "of two nothing tells which lies"
+
+
+@pytest.mark.parametrize(
+    ("rule", "liars"),
+    [
+        (Mean(), [0, 0, 0, 0, 0, 0, 0]),
+        (Median(), [0, 0, 1, 1, 2, 4, 9]),
+        (GeometricMedian(), [0, 0, 1, 1, 2, 4, 9]),
+        (TrimmedMean(0.2), [0, 0, 1, 1, 1, 2, 4]),
+        (Krum(0.2), [0, 0, 1, 1, 1, 2, 4]),
+        (Krum(0.45), [0, 0, 1, 1, 1, 4, 9]),  # of five two are expected, and a score is of one neighbour
+        (Krum(0.0), [0, 0, 0, 0, 0, 0, 0]),
+    ],
+    ids=str,
+)
+def test_how_many_liars_of_how_many_are_survived(rule, liars):
+    assert [rule.survives(clients) for clients in (1, 2, 3, 4, 5, 10, 20)] == liars
 
 
 def test_krum_s_scores_by_hand():

@@ -243,4 +243,4 @@ def test_an_object_without_a_name_is_a_typed_graph(caplog) -> None:
         TypedGraph.options_from(data)
     data["paper", "by", "author"].edge_attr = torch.ones(20, 1)
     TypedGraph(data, "paper").load(1)
-    assert "TypedGraph.nodes.edge_attr is not read." in caplog.text
+    assert "TypedGraph.nodes.edge_attr is not read; data.edge_features = 'all' would." in caplog.text

@@ -19,7 +19,7 @@ ALL = ("selector.name=all", "rounds=7", "evaluation.every=7")
 
 @pytest.fixture(scope="module")
 def shops(tmp_path_factory):
-    with federation(tmp_path_factory.mktemp("shops") / "federation", *SHOPS) as made:
+    with federation(tmp_path_factory.mktemp("shops") / "federation", *SHOPS, allow=["codec"]) as made:
         yield made
 
 

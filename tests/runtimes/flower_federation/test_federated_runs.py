@@ -43,7 +43,7 @@ RECIPES = {
 
 @pytest.fixture(scope="module")
 def shops(tmp_path_factory):
-    with federation(tmp_path_factory.mktemp("shops") / "federation", *SHOPS) as made:
+    with federation(tmp_path_factory.mktemp("shops") / "federation", *SHOPS, allow=["codec"]) as made:
         yield made
 
 

@@ -230,6 +230,24 @@ def test_only_the_servers_machine_starts_runs_and_registers_nodes(served):
             assert client.post("/v1/fleet/pull-messages").status_code == 415, "nodes' own part is there for all"
 
 
+def test_a_long_body_of_a_stranger_is_not_read(served):
+    head = "POST /v1/fleet/push-object HTTP/1.1\r\nHost: localhost\r\nContent-Length: 800000000\r\n\r\n"
+    with (
+        socket.create_connection(("127.0.0.1", served.port), timeout=60) as plain,
+        context_of(served).wrap_socket(plain, server_hostname="localhost") as connection,
+    ):
+        connection.sendall(head.encode())
+        assert connection.recv(1 << 12).startswith(b"HTTP/1.1 401")
+        until, ended = time.monotonic() + 60, False
+        while not ended and time.monotonic() < until:
+            try:
+                connection.sendall(bytes(1 << 16))
+                time.sleep(0.05)
+            except OSError:
+                ended = True
+        assert ended
+
+
 def context_of(folder):
     return ssl.create_default_context(cafile=str(folder.authority))
 

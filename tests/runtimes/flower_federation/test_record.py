@@ -1,5 +1,7 @@
 """Messages of Flower's: bytes of any length come out as they went in, and anything else as none."""
 
+import pickle
+
 import pytest
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
@@ -26,6 +28,10 @@ def test_bytes_come_out_as_they_went_in(size):
         RecordDict({KEY: ConfigRecord({KEY: [b"a"]})}),
         RecordDict({KEY: MetricRecord({KEY: 1})}),
         RecordDict({KEY: ArrayRecord({KEY: Array(np.zeros(3))})}),
+        *(
+            RecordDict({KEY: ArrayRecord({KEY: Array(dtype="uint8", shape=(3,), stype="numpy.ndarray", data=data)})})
+            for data in (b"", b"PK\x03\x04", b"\x93NUMPY\x01\x00v\x00{", pickle.dumps([1]))
+        ),
     ],
 )
 def test_anything_else_is_none(record):

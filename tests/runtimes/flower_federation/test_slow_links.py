@@ -17,6 +17,7 @@ with importable():
 pytestmark = pytest.mark.federation
 
 MBITS = (20.0, 5.0)
+ALLOWED = ["model.hidden", "evaluation.at"]
 TENTH_OF_A_MEGABYTE = (
     "model.hidden=120",
     "selector.name=all",
@@ -36,7 +37,7 @@ def made(tmp_path_factory):
         except Refused as error:
             pytest.skip(f"no network namespaces here: {error}")
         root = tmp_path_factory.mktemp("shops") / "federation"
-        yield stack.enter_context(federation(root, *SHOPS, host=SERVER, spaces=spaces)), spaces
+        yield stack.enter_context(federation(root, *SHOPS, host=SERVER, spaces=spaces, allow=ALLOWED)), spaces
 
 
 @pytest.mark.slow

@@ -171,7 +171,7 @@ class EdgeReader:
 
     def read(self, rows: Rows, owner: str) -> CarriedRows:
         """Return what each row of a table carries. Raises `InputError`; `owner` as of `reader.read`."""
-        names, time = _names(rows, owner), rows.read("time")
+        names, time = names_carried(rows, owner), rows.read("time")
         hint = f" Columns that are none of edges' data are left out by naming the others in {owner}.edge_features."
         columns = read_columns(rows, names, hint, None if self.texts is None else tuple(self.texts))
         if time is not None and self.labels is None:
@@ -209,8 +209,8 @@ class EdgeReader:
         return rows[last[kept]], lasts, notes
 
 
-def _names(rows: Rows, owner: str) -> tuple[str, ...]:
-    """The columns that edges carry, but for their time."""
+def names_carried(rows: Rows, owner: str) -> tuple[str, ...]:
+    """Return the columns that edges carry, but for their time. Raises `InputError`; `owner` as of `reader.read`."""
     names = rows.names["edge_features"]
     if names is not ALL_OTHERS:
         return tuple(names)
@@ -343,12 +343,33 @@ def asked_carried(table: pd.DataFrame, names: Names, reader: EdgeReader, by_grap
     ends = _end_numbers(rows) if len(rows) else np.zeros((2, 0), np.int64)
     if by_graph and len(rows):
         ends = rows["graph"].codes()[0] * (int(ends.max()) + 1) + ends
-    kept, carried, notes = (replace(reader, directed=True) if by_graph else reader).chosen(ends, carried)
-    tell(notes, f"{where}: ")
+    return asked_columns(rows, ends, carried, reader, (*of, *ENDS, *sides), both_listed=by_graph)
+
+
+def asked_columns(
+    rows: Rows,
+    ends: Indices,
+    carried: CarriedRows,
+    reader: EdgeReader,
+    roles: Sequence[str],
+    both_listed: bool = False,
+) -> pd.DataFrame:
+    """Return rows of questions with the columns of `roles`, and what a model reads of them in columns "0" ...
+
+    Args:
+        rows: edges of new nodes.
+        ends: int64 [2, rows], numbers of the two nodes.
+        carried: what they carry.
+        reader: how they were read.
+        roles: of columns that say what an edge is.
+        both_listed: whether an edge may be listed each way.
+    """
+    kept, carried, notes = (replace(reader, directed=True) if both_listed else reader).chosen(ends, carried)
+    tell(notes, f"{OWNER}.edges: ")
     values = reader.make(carried)
     left_out, made = np.ones(len(rows), bool), np.zeros((len(rows), values.shape[1]), np.float32)
     left_out[kept], made[kept] = False, values
-    columns: dict[str, Any] = {role: rows.frame[role] for role in (*of, *ENDS, *sides) if role in rows}
+    columns: dict[str, Any] = {role: rows.frame[role] for role in roles if role in rows}
     columns |= {LEFT_OUT: left_out, DIRECTED: np.full(len(rows), reader.directed)}
     if carried.weight is not None:
         columns["weight"] = np.zeros(len(rows), np.float32)

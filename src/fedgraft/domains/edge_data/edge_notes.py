@@ -1,11 +1,12 @@
 """What a task must know of a graph's edges, and what people are told of what its model does not read of them."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 
-_READING: Final = {
+READING: Final = {
     "columns": "model.name = 'gine', 'gat' and 'multigraph' do.",
     "weights": "all others but some of 'pyg' and 'network' do.",
 }
@@ -20,10 +21,10 @@ def carried_by(rows: EdgeRows | None) -> dict[str, Any]:
     return {name: value for name, value in carried.items() if value}
 
 
-def unread(encoder: Encoder, inputs: int, rows: EdgeRows | None) -> list[str]:
+def unread(encoder: Encoder, inputs: int, rows: EdgeRows | None, reading: Mapping[str, str] = READING) -> list[str]:
     """Return a note on columns of edges, and one on weights, that are there and that an encoder does not read.
 
-    `inputs` is the width of nodes' states before its first layer.
+    `inputs` is the width of nodes' states before its first layer; `reading` says who reads each.
     """
     if not (carried := carried_by(rows)):
         return []
@@ -31,7 +32,7 @@ def unread(encoder: Encoder, inputs: int, rows: EdgeRows | None) -> list[str]:
     read, notes = encoder.reads(inputs, width), []
     if width and "columns" not in read:
         columns = f"{width} column{'s' * (width > 1)}"
-        notes.append(f"task: edges carry {columns}, which model {model} does not read; {_READING['columns']}")
+        notes.append(f"task: edges carry {columns}, which model {model} does not read; {reading['columns']}")
     if "edge_weights" in carried and "weights" not in read:
-        notes.append(f"task: edges have weights, which model {model} does not read; {_READING['weights']}")
+        notes.append(f"task: edges have weights, which model {model} does not read; {reading['weights']}")
     return notes

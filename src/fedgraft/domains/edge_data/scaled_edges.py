@@ -95,13 +95,16 @@ class ScaledEdges(ScaledTables[Shard]):
         trees, collection = super()._of_columns(seed), self.collection
         if collection.edges is None:
             return trees
-        owner, _ = self.owners(collection, seed)
-        receiving = np.repeat(owner, collection.whole.degree)
-        where = collection.whole.name
+        of_clients, where = self.edges_of_clients(collection, seed), collection.whole.name
         return [
-            {**tree, PUBLISHED: self._of_edges(collection.edges.of_client(client, receiving), where)}
-            for client, tree in enumerate(trees)
+            {**tree, PUBLISHED: self._of_edges(carried, where)} for tree, carried in zip(trees, of_clients, strict=True)
         ]
+
+    def edges_of_clients(self, collection: Collection[Any], seed: int) -> Sequence[CarriedRows]:
+        """Return the rows of the edges that have an end of each client's."""
+        owner, clients = self.owners(collection, seed)
+        receiving = np.repeat(owner, collection.whole.degree)
+        return [collection.edges.of_client(client, receiving) for client in range(clients)]
 
     def _of_own(self, collection: Collection[Any]) -> dict[str, Tree]:
         tree = super()._of_own(collection)

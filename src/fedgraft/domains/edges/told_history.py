@@ -39,8 +39,8 @@ class ToldHistory:
     @property
     def statistics_layout(self) -> Layout:
         """Layout of what a client publishes."""
-        counts = (Spec(name, "uint32", (VARIABLE,)) for name in (CLIENTS, COUNTS))
-        return Layout((*counts, Spec(ROWS, "float32", (VARIABLE, self.width))))
+        counts = (Spec(name, "uint32", (VARIABLE,), "rows") for name in (CLIENTS, COUNTS))
+        return Layout((*counts, Spec(ROWS, "float32", (VARIABLE, self.width), "features")))
 
     @property
     def combined_layout(self) -> Layout:

@@ -78,7 +78,8 @@ class BalancedClasses(PublishingTask[Shard, Prepared]):
         if self.class_weights != BALANCED:
             return layout
         labels = len(getattr(self, "label_names", ()))
-        return Layout((*layout.specs, Spec(name, "float64", (*([labels] if labels else []), self.classes))))
+        shape = (*([labels] if labels else []), self.classes)
+        return Layout((*layout.specs, Spec(name, "float64", shape, "class_counts")))
 
 
 def check_counts(counts: Floats) -> None:

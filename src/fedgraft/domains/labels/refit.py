@@ -42,10 +42,10 @@ class Refit:
         columns, classes = self.columns + 1, self.classes
         return Layout(
             (
-                Spec(CROSS, "float32", (columns, classes)),
-                Spec(DIAGONAL, "float32", (columns,)),
-                Spec(GRAM, "int16", (columns * (columns - 1) // 2,)),
-                Spec(SQUARES, "float32", (classes,)),
+                Spec(CROSS, "float32", (columns, classes), "sums"),
+                Spec(DIAGONAL, "float32", (columns,), "sums"),
+                Spec(GRAM, "int16", (columns * (columns - 1) // 2,), "sums"),
+                Spec(SQUARES, "float32", (classes,), "sums"),
             )
         )
 

@@ -67,7 +67,7 @@ class SharedUnit(LabelledTask[Shard, Prepared], PublishingTask[Shard, Prepared])
 
     def _with(self, layout: Layout, name: str, width: int) -> Layout:
         shape = self.labels.numbers
-        return layout if shape is None else Layout((*layout.specs, Spec(name, "float64", (*shape, width))))
+        return layout if shape is None else Layout((*layout.specs, Spec(name, "float64", (*shape, width), "sums")))
 
 
 def moments_of(numbers: Array) -> Arrays:

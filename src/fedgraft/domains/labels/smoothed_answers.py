@@ -63,6 +63,12 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
         return self._smoothing.row_width
 
     @property
+    def row_tells(self) -> frozenset[str]:
+        """Answers; with `share_labels` errors, which tell labels; of a layer fitted to hidden states these."""
+        more = {"labels"} if self.share_labels else set()
+        return super().row_tells | (more | ({"states"} if self.refit == HIDDEN else set()) if self.row_width else set())
+
+    @property
     def choices(self) -> int:
         """How many ways to answer there are to choose from."""
         return len(self._smoothing.choices)

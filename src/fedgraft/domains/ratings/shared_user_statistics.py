@@ -29,7 +29,7 @@ RANGE = 0.5
 FRIEND_SHRINKAGE = 5.0
 """Friends without any bias that everybody is given beside the own."""
 
-PUBLISHED = Layout((Spec("users", "uint8", (VARIABLE,)), Spec("codes", "uint8", (VARIABLE,))))
+PUBLISHED = Layout((Spec("users", "uint8", (VARIABLE,), "users"), Spec("codes", "uint8", (VARIABLE,), "users")))
 ANSWERED = Layout((Spec("codes", "uint8", (VARIABLE,)),))
 
 

@@ -19,8 +19,6 @@ from fedgraft.wire.layouts import Array
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 """PyG's names of the splits, in the order of `SPLITS`."""
-UNREAD = ("edge_attr", "edge_weight")
-"""What no encoder looks at."""
 MOST = 2**53
 """Highest number of a class: what every float holds."""
 SUFFIX = ".pt"

@@ -2,13 +2,16 @@
 
 import itertools
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgraft.contracts.encoder import Paths
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.typed.shards import TypedGraph, metapath_types
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.typed.shards import JOIN, TypedGraph, metapath_types
 
 ROWS = 1024
 """Rows of a metapath's matrix that are multiplied at once: what is dropped of them is never all in memory."""
@@ -32,6 +35,69 @@ def metapath_matrix(graph: TypedGraph, metapath: str, most: int = 0) -> sparse.c
         paths = sparse.csr_matrix(left[start : start + ROWS] @ right)
         matrices.append(_strongest(paths, most, g, start) if most else paths)
     return _with_itself(sparse.csr_matrix(sparse.vstack(matrices, format="csr")))
+
+
+def carried_paths(graph: TypedGraph, metapath: str, joined: sparse.csr_matrix) -> Paths:
+    """Return what the paths carry between target nodes that a metapath joins; `joined` is its `metapath_matrix`.
+
+    A path counts by the product of its edges' weights, and a node to another by the mean of this over the paths between
+    the two. Values are means over these paths, each as it counts, of what the first edge carries, the second ...
+    """
+    steps = list(itertools.pairwise(metapath_types(metapath, graph)))
+    rows = [_rows_of_step(graph, one, other) for one, other in steps]
+    weights = [np.ones(len(each)) if each.weight is None else each.weight.astype(np.float64) for each in rows]
+    counting = [graph.matrix(*step, np.ones(len(each))) for step, each in zip(steps, rows, strict=True)]
+    weighing = [graph.matrix(*step, weight) for step, weight in zip(steps, weights, strict=True)]
+    entries = joined.tocoo()
+    places = entries.row, entries.col
+    counts = _sums(counting, places)
+    back = counts > 0  # of nodes joined to themselves alone no path leads back
+    places, counts = (entries.row[back], entries.col[back]), counts[back]
+    totals = _sums(weighing, places)
+    values = np.empty((len(counts), sum(each.width for each in rows)), np.float32)
+    column = 0
+    for place, (step, each, weight) in enumerate(zip(steps, rows, weights, strict=True)):
+        for number in each.values.T:
+            of_step = graph.matrix(*step, weight * number)
+            values[:, column] = _sums([*weighing[:place], of_step, *weighing[place + 1 :]], places) / totals
+            column += 1
+    matrix = sparse.csr_matrix(((totals / counts).astype(np.float32), places), shape=joined.shape)
+    return Paths(matrix, values)
+
+
+def unpassed(graph: TypedGraph, metapaths: Sequence[str]) -> list[str]:
+    """Return a note on edges that no metapath passes, of which some carry something else than others; none without."""
+    steps = {frozenset(step) for metapath in metapaths for step in itertools.pairwise(metapath.split(JOIN))}
+    lost = [pair for pair, rows in (graph.edge_rows or {}).items() if frozenset(pair) not in steps and _differ(rows)]
+    edges = ", ".join(JOIN.join(pair) for pair in lost)
+    return [f"task: no metapath passes edges {edges}; what they carry is not read."] if lost else []
+
+
+def _differ(rows: EdgeRows) -> bool:
+    """Whether edges carry different things."""
+    weights = () if rows.weight is None else np.unique(rows.weight)
+    return len(weights) > 1 or bool((rows.values != rows.values[:1]).any())
+
+
+def _rows_of_step(graph: TypedGraph, one: str, other: str) -> EdgeRows:
+    """What the edges of a step carry."""
+    assert graph.edge_rows is not None, "whoever asks knows that edges carry something"
+    return graph.edge_rows[graph.pair_of(one, other)]
+
+
+def _sums(steps: list[sparse.csr_matrix], places: tuple[Indices, Indices]) -> NDArray[np.float64]:
+    """Sums over paths of the products of their edges' numbers, at entries (rows, columns), rows ascending."""
+    rows, columns = places
+    half, targets = len(steps) // 2, steps[0].shape[0]
+    left, right = _product(steps[:half], targets), _product(steps[half:], targets)
+    found = np.zeros(len(rows))
+    for start in range(0, targets, ROWS):
+        part = slice(*np.searchsorted(rows, [start, start + ROWS]))
+        if part.start < part.stop:
+            sums = sparse.csr_matrix(left[start : start + ROWS] @ right)
+            sums.sort_indices()  # an entry is then found by halves
+            found[part] = np.asarray(sums[rows[part] - start, columns[part]]).ravel()
+    return found
 
 
 def joined_targets(graph: TypedGraph, metapaths: Iterable[str], most: int = 0) -> Indices:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import MetapathEncoder
+from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder
 from fedgraft.nn.layers import linear
 from fedgraft.nn.propagate import States
 
@@ -14,14 +14,24 @@ from fedgraft.nn.propagate import States
 class TypedModel(nn.Module):
     """A network from so many features of target nodes to logits of so many classes; its weights are drawn from `g`.
 
-    The encoder makes embeddings of so many metapaths; `dropout` is the share of them dropped in training.
+    The encoder makes embeddings of metapaths whose edges carry so many numbers each; `dropout` is the share of them
+    dropped in training.
     """
 
     def __init__(
-        self, encoder: MetapathEncoder, features: int, metapaths: int, classes: int, dropout: float, g: torch.Generator
+        self,
+        encoder: MetapathEncoder,
+        features: int,
+        path_widths: Sequence[int],
+        classes: int,
+        dropout: float,
+        g: torch.Generator,
     ) -> None:
         super().__init__()
-        self.encoder = encoder.build(features, metapaths, g)
+        if isinstance(encoder, CarriedMetapathEncoder):
+            self.encoder = encoder.carried_build(features, path_widths, g)
+        else:
+            self.encoder = encoder.build(features, len(path_widths), g)
         self.head = nn.ModuleDict({"outer": linear(encoder.width, classes, g)})
         self.dropout = dropout
 

@@ -71,6 +71,19 @@ def parts_of(
     the longest metapath has, at least two, by nodes of other types than the target's. So no metapath between two of its
     target nodes is broken, but where it passes another client's.
 
+    Arguments, and errors, as of `induced_parts`.
+    """
+    parts = induced_parts(graph, owner, names, others, seed)
+    if idle := sum(len(part.rows("train")) == 0 for part in parts):
+        LOG.warning(f"{graph.name}: {idle:,} of {len(names):,} clients have no training nodes; they do not train.")
+    return parts
+
+
+def induced_parts(
+    graph: TypedGraph, owner: NDArray[np.integer], names: Sequence[str], others: str, seed: int
+) -> list[TypedGraph]:
+    """Return what `parts_of` does, of a graph that may not be split yet.
+
     `owner`, whole numbers [targets], is the number of the client whose target node each is; `others` are "shared" or
     "divided", by a seed. Raises `InputError` for a client without target nodes.
     """
@@ -93,8 +106,6 @@ def parts_of(
         own = np.flatnonzero(owner == client)
         held = {kind: np.flatnonzero(of == client) for kind, of in dealt.items()} or reached(graph, around, own)
         parts.append(graph.induced(name, {graph.target: own, **held}))
-    if idle := sum(len(part.rows("train")) == 0 for part in parts):
-        LOG.warning(f"{graph.name}: {idle:,} of {len(names):,} clients have no training nodes; they do not train.")
     return parts
 
 

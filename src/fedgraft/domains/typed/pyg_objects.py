@@ -12,6 +12,9 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, stacked_rows
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.edge_data.pyg_edges import columns_of_edges, unread
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables import pyg_objects as pyg
@@ -19,20 +22,24 @@ from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
 from fedgraft.domains.tables.rows import Coded
 from fedgraft.domains.tables.schema import Names
+from fedgraft.domains.typed.carried_edges import Listed, alike, chosen_edges, listed, numbered
 from fedgraft.domains.typed.shards import (
     JOIN,
     EdgeType,
+    Ends,
     TypedGraph,
     merge_graphs,
     metapath_types,
     once,
     shortest_metapaths,
 )
-from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE, in_order
+from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE, edges_between, in_order, listed_edges
 from fedgraft.errors import InputError, require_one_of
 
 IDS = ("node_id", "n_id")
 """What objects may call the ids of a type's nodes."""
+OF_EACH = ("weight", "time")
+"""What edges of some relations may have, and of others not."""
 
 
 def is_object(source: object) -> bool:
@@ -48,24 +55,27 @@ def collection_of(
     target: str,
     metapaths: Sequence[str],
     where: str,
+    names: Names,
     unknown: Sequence[str] = (),
     by_ids: bool = True,
+    reader: EdgeReader | None = None,
 ) -> Collection[TypedGraph]:
     """Return an object, or that of a file, as one graph; of a folder each file is a client, named after it.
 
     Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
     `where` is what errors call it. Labels `unknown` are as -1. Nodes are in the order of ids, or as they come
-    unless `by_ids`.
+    unless `by_ids`. The `reader` reads what edges carry, of which `names` says what it is; None = nothing.
     """
+    carrying = names, reader
     if isinstance(source, str | Path) and Path(source).is_dir():
-        return _of_folder(Path(source), target, metapaths, where, unknown)
+        return _of_folder(Path(source), target, metapaths, where, unknown, carrying)
     if isinstance(source, str | Path):
         source, where = pyg.read_object(Path(source), where, "HeteroData"), str(source)
-    graph, (client, names), split, notes = _graph(source, target, metapaths, where, unknown)
+    graph, edges, (client, clients), split, notes = _graph(source, target, metapaths, where, unknown, carrying)
     columns = of_matrix(graph.features, f"{where}[{target!r}]")
     notes = (*notes, *class_notes(graph.label, graph.classes, where, unknown))
-    named = tuple(names.tolist())
-    collection = Collection(graph, client, named, split, notes, columns.names, columns=columns)
+    named = tuple(clients.tolist())
+    collection = Collection(graph, client, named, split, notes, columns.names, columns=columns, edges=edges)
     return in_order(collection, metapaths) if by_ids else collection
 
 
@@ -92,26 +102,34 @@ def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, p
     for pair, ends in whole.edges.items():
         sides = zip(ENDS, BOTH, pair, ends, strict=True)
         columns_of_end = [{of: kind, columns[end]: list(map(str, whole.ids[kind][at]))} for of, end, kind, at in sides]
-        edges.append(pd.DataFrame(columns_of_end[0] | columns_of_end[1]))
+        frame = pd.DataFrame(columns_of_end[0] | columns_of_end[1])
+        if whole.edge_rows is not None:
+            frame = listed(frame, collection.edges.take(whole.edge_rows[pair].number), columns)
+        edges.append(frame)
     return {"nodes": pd.concat([first, rest], ignore_index=True), "edges": pd.concat(edges, ignore_index=True)}
 
 
 # --- several clients --------------------------------------------------------------------------------------------------
 
 
+_Carrying = tuple[Names, EdgeReader | None]
+"""What edges carry is called, and how it is read; None = not at all."""
+
+
 def _of_folder(
-    folder: Path, target: str, metapaths: Sequence[str], where: str, unknown: Sequence[str]
+    folder: Path, target: str, metapaths: Sequence[str], where: str, unknown: Sequence[str], carrying: _Carrying
 ) -> Collection[TypedGraph]:
     """Return all clients' graphs, each as its file has it, with the same types, classes and features."""
     paths = sorted(path for path in folder.iterdir() if path.suffix == pyg.SUFFIX)
     if not paths:
         raise InputError(f"{where}: folder {folder} holds no file that ends in {pyg.SUFFIX}.")
-    parts, splits = [], []
+    parts, splits, rows_of_files = [], [], []
     notes: list[str] = []
     for path in paths:
         read = pyg.read_object(path, where, "HeteroData")
-        graph, _, split, of_file = _graph(read, target, (), str(path), unknown, path.stem)
+        graph, carried, _, split, of_file = _graph(read, target, (), str(path), unknown, carrying, path.stem)
         parts.append(replace(graph, name=path.stem))
+        rows_of_files.append(carried)
         splits.append(split)
         notes += of_file
     if len(set(splits)) > 1:
@@ -125,13 +143,29 @@ def _of_folder(
         for name in part.ids[target]:
             if (other := seen.setdefault(name, path)) != path:
                 raise InputError(f"{path}: node {name!r} of type {target!r} is in {other} too; each must be at one.")
+    parts, edges = _renumbered(parts, rows_of_files, carrying[0])
     parts = _alike(parts, metapaths)
     client = np.repeat(np.arange(len(parts)), [part.targets for part in parts])
     names = tuple(path.stem for path in paths)
     whole = replace(merge_graphs(parts), name=str(folder))
     notes += class_notes(whole.label, whole.classes, str(folder), unknown)
     columns = of_matrix(whole.features, f"{folder}[{target!r}]")
-    return Collection(whole, client, names, splits[0], tuple(notes), columns.names, tuple(parts), columns)
+    return Collection(whole, client, names, splits[0], tuple(notes), columns.names, tuple(parts), columns, edges)
+
+
+def _renumbered(
+    parts: Sequence[TypedGraph], carried: Sequence[CarriedRows | None], names: Names
+) -> tuple[list[TypedGraph], CarriedRows | None]:
+    """(parts whose edges have numbers of rows among those of all, the rows of all); None where they carry nothing."""
+    there = [rows for rows in carried if rows is not None]
+    if not there:
+        return list(parts), None
+    every, found, begin = stacked_rows(alike(there, names)), [], 0
+    for part, own in zip(parts, there, strict=True):
+        edge_rows = {pair: replace(rows, number=rows.number + begin) for pair, rows in (part.edge_rows or {}).items()}
+        found.append(replace(part, edge_rows=edge_rows))
+        begin += len(own)
+    return found, replace(every, number=np.arange(begin))
 
 
 def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedGraph]:
@@ -141,6 +175,8 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
     pairs = list(dict.fromkeys(pair for part in parts for pair in part.edges))
     suggested = tuple(metapaths) or shortest_metapaths(parts[0].target, pairs)
     is_sparse = any(not isinstance(part.features, np.ndarray) for part in parts)
+    carried = [{} if part.edge_rows is None else dict(part.edge_rows) for part in parts]
+    nothing = [rows.take(np.zeros(0, np.int64)) for own in carried for rows in own.values()][:1]
     parts_alike = [
         replace(
             part,
@@ -150,9 +186,10 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
             label=np.array([*map(classes.index, part.classes), -1])[part.label],
             classes=classes,
             edges={pair: part.edges.get(pair, np.zeros((2, 0), np.int32)) for pair in pairs},
+            edge_rows={pair: own.get(pair, nothing[0]) for pair in pairs} if nothing else None,
             metapaths=suggested,
         )
-        for part in parts
+        for part, own in zip(parts, carried, strict=True)
     ]
     for metapath in suggested:
         metapath_types(metapath, parts_alike[0], "TypedGraph.metapaths")
@@ -163,9 +200,15 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
 
 
 def _graph(
-    data: Any, target: str, metapaths: Sequence[str], where: str, unknown: Sequence[str], client: str = ""
-) -> tuple[TypedGraph, Coded, bool, tuple[str, ...]]:
-    """(graph, client of each target node and names of clients, whether a split was given, notes).
+    data: Any,
+    target: str,
+    metapaths: Sequence[str],
+    where: str,
+    unknown: Sequence[str],
+    carrying: _Carrying,
+    client: str = "",
+) -> tuple[TypedGraph, CarriedRows | None, Coded, bool, tuple[str, ...]]:
+    """(graph, what its edges carry, client of each target node and names of clients, whether a split was given, notes).
 
     `where` is what errors call the object, and the name of the graph; `client` goes before ids that are numbers
     within a file.
@@ -173,7 +216,7 @@ def _graph(
     if not hasattr(data, "edge_types"):
         raise InputError(f"{where} must be a torch_geometric.data.HeteroData; got {type(data).__name__}.")
     stores = {kind: data[kind] for kind in data.node_types}
-    ends, notes = _edges(data, where)
+    ends, notes = _edges(data, where, carrying[0])
     for kind in dict.fromkeys(kind for pair in ends for kind in pair):
         stores.setdefault(kind, {})
     require_one_of("TypedGraph.target", target, stores)
@@ -189,6 +232,7 @@ def _graph(
     split, is_split = pyg.split_of(own, count, what, counted=False)
     if len(lost := np.flatnonzero((label < 0) & (split >= 0))):
         raise InputError(f"{what}: node {lost[0]} is in a mask, but has no label ({len(lost)} such nodes).")
+    edges, edge_rows, carried, told = _carried(data, ends, where, carrying)
     graph = TypedGraph(
         name=where,
         target=target,
@@ -197,30 +241,77 @@ def _graph(
         label=label,
         classes=classes,
         split=split,
-        edges={pair: once(places, pair[0] == pair[1]) for pair, places in ends.items()},
+        edges=edges,
         metapaths=tuple(metapaths) or shortest_metapaths(target, list(ends)),
+        edge_rows=edge_rows,
     )
     if not client:
         for metapath in graph.metapaths:
             metapath_types(metapath, graph, "TypedGraph.metapaths")
-    return graph, pyg.clients_of(own.get("client"), count, what), is_split, notes
+    return graph, carried, pyg.clients_of(own.get("client"), count, what), is_split, (*notes, *told)
 
 
-def _edges(data: Any, where: str) -> tuple[dict[EdgeType, Indices], tuple[str, ...]]:
+def _edges(data: Any, where: str, names: Names) -> tuple[dict[EdgeType, Indices], tuple[str, ...]]:
     """({types, in the order of their names: int64 [2, listed]}, notes); all relations between two types are one."""
     by_types: dict[EdgeType, list[Indices]] = {}
     for one, relation, other in data.edge_types:
         edge_index = data[one, relation, other]["edge_index"]
-        ends = pyg.ends_of(edge_index, f"{where}[{one!r}, {relation!r}, {other!r}].edge_index")
-        pair = (one, other) if one <= other else (other, one)
+        ends = pyg.ends_of(edge_index, f"{_named(where, (one, relation, other))}.edge_index")
+        pair = _in_turn(one, other)
         by_types.setdefault(pair, []).append(ends if one <= other else ends[::-1])
     if not by_types:
         raise InputError(f"{where} has no edges.")
     joined = {pair: np.concatenate(some, axis=1).astype(np.int64) for pair, some in by_types.items()}
     several = [JOIN.join(pair) for pair, some in by_types.items() if len(some) > 2]
     notes = [f"{where}: {name}: several relations are taken as one." for name in several]
-    held = {key for kind in data.edge_types for key in pyg.UNREAD if key in data[kind]}
-    return joined, (*notes, *(f"{where}.{key} is not read." for key in sorted(held)))
+    notes += dict.fromkeys(note for kind in data.edge_types for note in unread(data[kind], where, names))
+    return joined, tuple(notes)
+
+
+def _in_turn(one: str, other: str) -> EdgeType:
+    """Two types in the order of their names."""
+    return (one, other) if one <= other else (other, one)
+
+
+def _named(where: str, relation: tuple[str, str, str]) -> str:
+    """What errors call a relation."""
+    return f"{where}[{', '.join(map(repr, relation))}]"
+
+
+def _carried(
+    data: Any, ends: Mapping[EdgeType, Indices], where: str, carrying: _Carrying
+) -> tuple[dict[EdgeType, Ends], dict[EdgeType, EdgeRows] | None, CarriedRows | None, list[str]]:
+    """(each edge of `_edges` once, {types: its row}, all rows, notes); column k of edge_attr is "TYPE-TYPE.k"."""
+    names, reader = carrying
+    if reader is None:
+        return {pair: once(places, pair[0] == pair[1]) for pair, places in ends.items()}, None, None, []
+    pairs, tables = [], []
+    for one, relation, other in data.edge_types:
+        store, what = data[one, relation, other], _named(where, (one, relation, other))
+        there = {role: names[role] if getattr(store, names[role] or "", None) is not None else "" for role in OF_EACH}
+        of_ends = dict(zip(("source", "target"), (names[end] for end in BOTH), strict=True))
+        columns = columns_of_edges(store, what, {**names, **there, **of_ends}, "TypedGraph")
+        pairs.append(pair := _in_turn(one, other))
+        frame = pd.DataFrame({_of_pair(name, pair): values for name, values in columns.items()})
+        tables.append(edges_between(frame, names, "TypedGraph", what, reader, may_be_empty=True))
+    parts: dict[EdgeType, list[Listed]] = {pair: [] for pair in ends}
+    for (one, _, other), listing in zip(
+        data.edge_types, listed_edges(pairs, tables, names, "TypedGraph", reader), strict=True
+    ):
+        pair, rows, texts, carried = listing
+        assert carried is not None, "it was read"
+        places = np.stack(texts if one <= other else texts[::-1]).astype(np.int64)
+        parts[pair].append((places, carried, len(rows.frame.columns)))
+    found, kept, notes = {}, {}, []
+    for pair, of_relations in parts.items():
+        found[pair], kept[pair], told = chosen_edges(of_relations, pair[0] == pair[1], reader)
+        notes += [f"{where}: {JOIN.join(pair)}: {note}" for note in told]
+    return found, *numbered(kept), notes
+
+
+def _of_pair(name: str, pair: EdgeType) -> str:
+    """The name of a column of edge_attr, which has a number, among those of all relations."""
+    return f"{JOIN.join(pair)}.{name}" if name.isdecimal() else name
 
 
 def _ids(store: Any, kind: str, ends: Mapping[EdgeType, Indices], where: str, client: str) -> NDArray[np.object_]:

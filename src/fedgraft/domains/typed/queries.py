@@ -8,15 +8,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
+from fedgraft.domains.edge_data.edge_columns import LEFT_OUT
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges
 from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.notes import LOG
 from fedgraft.domains.tables import asked
 from fedgraft.domains.tables.asked import Places, feature_columns, ids_near, places_known
-from fedgraft.domains.tables.features import new_features
+from fedgraft.domains.tables.features import check_present, new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.typed.features import structural_features
-from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, once
+from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, distinct
 from fedgraft.domains.typed.tables import ASKED_EDGES, ASKED_ENDS, ASKED_NODES, ENDS
 from fedgraft.errors import InputError, nearest, unknown
 
@@ -31,9 +33,12 @@ Link = tuple[Node, Node]
 def read_links(tables: Mapping[str, pd.DataFrame], graph: TypedGraph) -> tuple[list[Link], Rows]:
     """Return the edges of the table "edges", none without one, and the rows that list them.
 
-    Raises `InputError` for a type that is none of the graph of a client, and for types that have no edges.
+    Rows that a data set has left out are none. Raises `InputError` for a type that is none of the graph of a client,
+    and for types that have no edges.
     """
-    rows = read_asked(tables, ASKED_EDGES)
+    rows = read_asked(tables, replace(ASKED_EDGES, rest=graph.edge_rows is not None))
+    if LEFT_OUT in rows.frame:
+        rows = rows.take(np.flatnonzero(~rows.frame[LEFT_OUT].to_numpy(bool)))
     kinds, ids = ([rows[role].texts().tolist() for role in roles] for roles in (ENDS, ASKED_ENDS))
     joined = {*graph.edges, *(pair[::-1] for pair in graph.edges)}
     for row, pair in enumerate(zip(*kinds, strict=True)):
@@ -45,6 +50,26 @@ def read_links(tables: Mapping[str, pd.DataFrame], graph: TypedGraph) -> tuple[l
             raise InputError(f"{rows.row(row)}: there are no edges {JOIN.join(pair)}; there are {there}.")
     ends = [list(zip(kinds[end], ids[end], strict=True)) for end in (0, 1)]
     return list(zip(*ends, strict=True)), rows
+
+
+def rows_asked(rows: Rows, graph: TypedGraph) -> EdgeRows | None:
+    """Return what edges carry, in columns "0" ... and "weight", as a client's graph has it; None where it is nothing.
+
+    Raises `InputError` for a column that is not there.
+    """
+    if (known := graph.carried) is None:
+        return None
+    names, weighted = [str(place) for place in range(known.width)], known.weight is not None
+    if not len(rows):
+        return known.take(np.zeros(0, np.int64))
+    check_present(rows, [*names, *["weight"] * weighted], "which edges of the run's data carry", ASKED_EDGES.roles)
+    values = [rows.column(name).numbers().astype(np.float32) for name in names]
+    return EdgeRows(
+        np.stack(values, axis=1) if names else np.zeros((len(rows), 0), np.float32),
+        np.ones(len(rows), bool),
+        np.arange(len(rows)),
+        rows.column("weight").numbers().astype(np.float32) if weighted else None,
+    )
 
 
 def owners_of(shards: Sequence[TypedGraph], wanted: Iterable[Node]) -> Owners:
@@ -153,23 +178,27 @@ class Newcomers:
             "'client' (or --client) must say."
         )
 
-    def edges_of(self, client: int) -> list[Link]:
-        """Return the edges of the new nodes that a client answers for."""
-        return [pair for pair in self._pairs if self.client(next(end for end in pair if end in self._group)) == client]
+    def edges_of(self, client: int) -> list[int]:
+        """Return which edges are of the new nodes that a client answers for."""
+        whose = (self.client(next(end for end in pair if end in self._group)) for pair in self._pairs)
+        return [row for row, each in enumerate(whose) if each == client]
 
 
 def placed(
     graph: TypedGraph, owners: Owners, client: int, first: Sequence[str], pairs: Sequence[Link]
-) -> tuple[dict[str, NDArray[np.object_]], dict[tuple[str, str], Indices]]:
+) -> tuple[dict[str, NDArray[np.object_]], dict[EdgeType, Indices], dict[EdgeType, list[int]]]:
     """Return a client's new nodes, {type: object [new], ids}, and their edges, {types: int64 [2, edges], places}.
+
+    And {types: which of the pairs each of these edges is}.
 
     Places count the client's own nodes first, then the new ones, of which `first` are the target nodes. A node that
     others have and this client has not is new to it.
     """
     new: dict[str, dict[str, int]] = {kind: {} for kind in graph.ids}
     new[graph.target] = {name: number for number, name in enumerate(first)}
-    ends: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for pair in pairs:
+    ends: dict[EdgeType, list[tuple[int, int]]] = {}
+    rows: dict[EdgeType, list[int]] = {}
+    for row, pair in enumerate(pairs):
         places = []
         for kind, name in pair:
             place = owners.get((kind, name), {}).get(client)
@@ -178,11 +207,11 @@ def placed(
             places.append(place)
         kinds = pair[0][0], pair[1][0]
         known = kinds in graph.edges
-        ends.setdefault(kinds if known else kinds[::-1], []).append(
-            (places[0], places[1]) if known else (places[1], places[0])
-        )
+        kinds = kinds if known else kinds[::-1]
+        ends.setdefault(kinds, []).append((places[0], places[1]) if known else (places[1], places[0]))
+        rows.setdefault(kinds, []).append(row)
     ids = {kind: np.array(list(names), dtype=object) for kind, names in new.items() if names}
-    return ids, {kinds: np.array(some, np.int64).T for kinds, some in ends.items()}
+    return ids, {kinds: np.array(some, np.int64).T for kinds, some in ends.items()}, rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +224,7 @@ class Asked:
         new: {type: object [new], ids} of nodes that the client has not.
         features: float32 [new target nodes, f]; None where features are made of what a client holds.
         edges: {types: int64 [2, edges]}, edges of new nodes, by places, the client's nodes first.
+        edge_rows: {types: what they carry}; None for nothing.
     """
 
     ids: NDArray[np.object_]
@@ -202,6 +232,7 @@ class Asked:
     new: Mapping[str, NDArray[np.object_]]
     features: "Features | None"
     edges: Mapping[EdgeType, Indices]
+    edge_rows: Mapping[EdgeType, EdgeRows] | None = None
 
 
 def split_typed_nodes_asked(
@@ -219,6 +250,7 @@ def split_typed_nodes_asked(
     ids = rows["node"].texts().astype(object)
     target, names = shards[0].target, [shard.name for shard in shards]
     pairs, edges = read_links(tables, shards[0])
+    carried = rows_asked(edges, shards[0])
     ends = [node for pair in pairs for node in pair]
     owners = owners_of(shards, [*((target, name) for name in ids), *ends])
     client, place = places_known(rows, ids, lambda name: owners.get((target, name), {}), names)
@@ -239,8 +271,11 @@ def split_typed_nodes_asked(
         here, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
         place[new[mine]] = shards[number].targets + np.arange(len(mine))
         first, own = ids[new[mine]].tolist(), newcomers.edges_of(number)
-        added, joined = placed(shards[number], owners, number, first, own)
-        of_client = Asked(ids[here], place[here], added, None if values is None else values[mine], joined)
+        added, joined, rows_of = placed(shards[number], owners, number, first, [pairs[row] for row in own])
+        told = None if carried is None else carried.take(np.array(own, np.int64))
+        carrying = None if told is None else {kinds: told.take(np.array(rows)) for kinds, rows in rows_of.items()}
+        features = None if values is None else values[mine]
+        of_client = Asked(ids[here], place[here], added, features, joined, carrying)
         questions[number] = Questions(here, of_client)
     return questions
 
@@ -253,9 +288,11 @@ def with_new_nodes(graph: TypedGraph, questions: Asked) -> tuple[TypedGraph, Ind
     if not questions.new:
         return graph, questions.nodes
     new = len(questions.new.get(graph.target, ()))
-    edges = dict(graph.edges)
+    edges, edge_rows = dict(graph.edges), None if graph.edge_rows is None else dict(graph.edge_rows)
     for pair, ends in questions.edges.items():
-        edges[pair] = once(np.concatenate([edges[pair], ends], axis=1), pair[0] == pair[1])
+        edges[pair], first = distinct(np.concatenate([edges[pair], ends], axis=1), pair[0] == pair[1])
+        if edge_rows is not None and questions.edge_rows is not None:
+            edge_rows[pair] = behind(edge_rows[pair], questions.edge_rows[pair]).take(first)
     features = np.zeros((new, graph.width), np.float32) if questions.features is None else questions.features
     extended = replace(
         graph,
@@ -264,10 +301,18 @@ def with_new_nodes(graph: TypedGraph, questions: Asked) -> tuple[TypedGraph, Ind
         label=np.concatenate([graph.label, np.full(new, -1)]),
         split=np.concatenate([graph.split, np.full(new, -1, np.int8)]),
         edges=edges,
+        edge_rows=edge_rows,
     )
     if questions.features is None:
         extended = replace(extended, features=structural_features(extended))
     return extended, questions.nodes
+
+
+def behind(known: EdgeRows, new: EdgeRows) -> EdgeRows:
+    """Return what a client's edges carry, and behind it what new ones do."""
+    rows = stacked_edges([known, new])
+    assert rows is not None, "both carry something"
+    return rows
 
 
 def _features(

@@ -2,7 +2,8 @@
 
 Rules, the same for every source:
     Types     a name without "-", which joins the types of an edge and of a metapath ("paper-author-paper").
-    Edges     undirected, between two types or within one. All relations between the same two types are one.
+    Edges     undirected, between two types or within one. All relations between the same two types are one. If they
+              carry something, all do, as many numbers each.
     Target    the type whose nodes have features, a class or none, and a place in a split. Others have ids and edges.
     Ids       unique within a type over all clients: the same id at two clients is the same node.
     Clients   a part is an induced subgraph. A target node is one client's own; another node may be at several.
@@ -11,13 +12,14 @@ Rules, the same for every source:
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges
 from fedgraft.domains.examples import LATER, Examples, Features, check_alike, check_below, check_features, stacked
 from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.errors import InputError, literal, nearest, require, require_one_of, unknown
@@ -46,6 +48,7 @@ class TypedGraph(Examples):
         edges: {(type, other type): int32 [2, edges]}, each edge once, in any order; of two types one order is there.
         metapaths: names of the metapaths that the data suggest, such as "paper-author-paper".
         scale_rows: whether a row of features may be brought to one length; not where columns were brought to one size.
+        edge_rows: {(type, other type): what each of these edges carries, which goes along}; None = nothing.
     """
 
     name: str
@@ -58,6 +61,7 @@ class TypedGraph(Examples):
     edges: Mapping[EdgeType, Ends]
     metapaths: tuple[str, ...]
     scale_rows: bool = field(default=True, metadata=LATER)
+    edge_rows: Mapping[EdgeType, EdgeRows] | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         what = f"TypedGraph.{{}} of {literal(self.name)}"
@@ -76,6 +80,11 @@ class TypedGraph(Examples):
             _check_edges(what.format("edges"), pair, ends, {kind: len(ids) for kind, ids in self.ids.items()})
             if pair[0] != pair[1] and pair[::-1] in self.edges:
                 raise InputError(f"{what.format('edges')}: {pair} and {pair[::-1]} are the same edges.")
+        if self.edge_rows is not None:
+            counts = {pair: ends.shape[1] for pair, ends in self.edges.items()}
+            carried = {pair: len(rows) for pair, rows in self.edge_rows.items()}
+            require(carried == counts, what.format("edge_rows"), f"a row for each edge, {counts}", carried)
+            stacked_edges(list(self.edge_rows.values()))  # raises where they carry different things
 
     @property
     def targets(self) -> int:
@@ -92,25 +101,36 @@ class TypedGraph(Examples):
         """int, the number of features."""
         return int(self.features.shape[1])
 
+    @property
+    def carried(self) -> EdgeRows | None:
+        """What all edges carry, one pair of types after another; None for nothing."""
+        return None if self.edge_rows is None else stacked_edges(list(self.edge_rows.values()))
+
     def adjacency(self, one: str, other: str) -> sparse.csr_matrix:
         """Return which nodes of a type have an edge to which of another, 1 or 0, float32 [one, other].
 
         Raises `InputError`, with the types that there are edges between, where there are none between these.
         """
-        shape = len(self.ids[one]), len(self.ids[other])
-        if (one, other) in self.edges:
-            ends = self.edges[one, other]
-        elif (other, one) in self.edges:
-            ends = self.edges[other, one][::-1]
-        else:
-            joined = ", ".join(JOIN.join(pair) for pair in self.edges)
-            raise InputError(f"{self.name} has no edges {one}{JOIN}{other}; it has {joined}.")
-        if one == other:
-            ends = np.concatenate([ends, ends[::-1]], axis=1)
-        matrix = sparse.csr_matrix((np.ones(ends.shape[1], np.float32), (ends[0], ends[1])), shape=shape)
+        pair = self.pair_of(one, other)
+        matrix = self.matrix(one, other, np.ones(self.edges[pair].shape[1], np.float32))
         matrix.sum_duplicates()
         matrix.data[:] = 1.0
         return matrix
+
+    def matrix(self, one: str, other: str, data: NDArray[Any]) -> sparse.csr_matrix:
+        """Return a matrix [one, other] with a number for each edge of the pair of types, [edges]; both ways in one."""
+        pair = self.pair_of(one, other)
+        ends = self.edges[pair] if pair == (one, other) else self.edges[pair][::-1]
+        if one == other:
+            ends, data = np.concatenate([ends, ends[::-1]], axis=1), np.concatenate([data, data])
+        return sparse.csr_matrix((data, (ends[0], ends[1])), shape=(len(self.ids[one]), len(self.ids[other])))
+
+    def pair_of(self, one: str, other: str) -> EdgeType:
+        """Return two types in the order in which `edges` has them. Raises as `adjacency`."""
+        if (pair := (one, other)) not in self.edges and (pair := (other, one)) not in self.edges:
+            joined = ", ".join(JOIN.join(pair) for pair in self.edges)
+            raise InputError(f"{self.name} has no edges {one}{JOIN}{other}; it has {joined}.")
+        return pair
 
     def hashes(self) -> Hashes:
         """Return a hash of each target node's id, uint64 [targets]."""
@@ -118,11 +138,14 @@ class TypedGraph(Examples):
 
     def induced(self, name: str, kept: Mapping[str, Indices]) -> "TypedGraph":
         """Return the subgraph over some nodes of each type, {type: int64 [kept], places}; all edges between them."""
-        edges = {}
+        edges, edge_rows = {}, {}
         for (one, other), ends in self.edges.items():
             place = {kind: _places(len(self.ids[kind]), kept[kind]) for kind in (one, other)}
             moved = np.stack([place[one][ends[0]], place[other][ends[1]]])
-            edges[one, other] = moved[:, (moved >= 0).all(axis=0)]
+            there = np.flatnonzero((moved >= 0).all(axis=0))
+            edges[one, other] = moved[:, there]
+            if self.edge_rows is not None:
+                edge_rows[one, other] = self.edge_rows[one, other].take(there)
         rows = kept[self.target]
         return replace(
             self,
@@ -132,7 +155,24 @@ class TypedGraph(Examples):
             label=self.label[rows],
             split=self.split[rows],
             edges=edges,
+            edge_rows=None if self.edge_rows is None else edge_rows,
         )
+
+    def tidy(self) -> "TypedGraph":
+        """Return the graph with each edge once, the first that is listed, in the order of its ends."""
+        found = {pair: distinct(ends, pair[0] == pair[1]) for pair, ends in self.edges.items()}
+        carried = self.edge_rows
+        return replace(
+            self,
+            edges={pair: ends for pair, (ends, _) in found.items()},
+            edge_rows=carried and {pair: carried[pair].take(rows) for pair, (_, rows) in found.items()},
+        )
+
+    def carrying(self, values: NDArray[np.float32]) -> "TypedGraph":
+        """Return the graph with what was made of rows of the table of edges, float32 [rows, width]."""
+        assert self.edge_rows is not None, "it was read with the numbers of rows"
+        rows = {pair: replace(rows, values=values[rows.number]) for pair, rows in self.edge_rows.items()}
+        return replace(self, edge_rows=rows)
 
 
 def metapath_types(metapath: str, graph: TypedGraph, option: str = "metapaths") -> tuple[str, ...]:
@@ -185,7 +225,9 @@ def merge_graphs(parts: Sequence[TypedGraph]) -> TypedGraph:
         {kind: np.array([place[kind][one] for one in known], np.int32) for kind, known in part.ids.items()}
         for part in parts
     ]
-    edges = {pair: _united(pair, parts, at) for pair in dict.fromkeys(pair for part in parts for pair in part.edges)}
+    pairs = dict.fromkeys(pair for part in parts for pair in part.edges)
+    found = {pair: distinct(_moved(pair, parts, at), within=False) for pair in pairs}
+    carried = None if first.edge_rows is None else {pair: _rows_of(pair, parts).take(found[pair][1]) for pair in pairs}
     order = np.concatenate([where[first.target] for where in at])
     if len(np.unique(order)) != len(order):
         raise InputError(f"A node of type {first.target!r} is at two clients; each must be at one.")
@@ -197,21 +239,29 @@ def merge_graphs(parts: Sequence[TypedGraph]) -> TypedGraph:
         label=np.concatenate([part.label for part in parts]),
         classes=first.classes,
         split=np.concatenate([part.split for part in parts]),
-        edges=edges,
+        edges={pair: ends for pair, (ends, _) in found.items()},
         metapaths=first.metapaths,
         scale_rows=first.scale_rows,
+        edge_rows=carried,
     )
 
 
-def _united(pair: EdgeType, parts: Sequence[TypedGraph], at: Sequence[Mapping[str, NDArray[np.int32]]]) -> Ends:
-    """The edges of a pair of types in any part, each once; `at` says where the parts' nodes are in the whole."""
+def _moved(pair: EdgeType, parts: Sequence[TypedGraph], at: Sequence[Mapping[str, NDArray[np.int32]]]) -> Ends:
+    """The edges of a pair of types, part after part; `at` says where the parts' nodes are in the whole."""
     one, other = pair
     ends = [
         np.stack([where[one][part.edges[pair][0]], where[other][part.edges[pair][1]]])
         for part, where in zip(parts, at, strict=True)
         if pair in part.edges
     ]
-    return np.unique(np.concatenate(ends, axis=1), axis=1).astype(np.int32)
+    return np.concatenate(ends, axis=1)
+
+
+def _rows_of(pair: EdgeType, parts: Sequence[TypedGraph]) -> EdgeRows:
+    """What these edges carry, likewise."""
+    rows = stacked_edges([part.edge_rows[pair] if part.edge_rows else None for part in parts if pair in part.edges])
+    assert rows is not None, "what one part's edges carry, all do"
+    return rows
 
 
 def _places(count: int, kept: Indices) -> NDArray[np.int32]:
@@ -240,9 +290,17 @@ Adjacencies = Mapping[str, Mapping[str, sparse.csr_matrix]]
 
 def once(ends: NDArray[np.integer], within: bool) -> Ends:
     """Return each edge once, int32 [2, edges]; `within` a type, where it may be listed either way, without loops."""
+    return distinct(ends, within)[0]
+
+
+def distinct(ends: NDArray[np.integer], within: bool) -> tuple[Ends, Indices]:
+    """(`once`, the place where each edge is listed first, int64 [edges])."""
+    places = np.arange(ends.shape[1])
     if within:
-        ends = np.sort(ends[:, ends[0] != ends[1]], axis=0)
-    return np.unique(ends, axis=1).astype(np.int32)
+        places = np.flatnonzero(ends[0] != ends[1])
+        ends = np.sort(ends[:, places], axis=0)
+    edges, first = np.unique(ends, axis=1, return_index=True)
+    return edges.astype(np.int32), places[first]
 
 
 def adjacencies(graph: TypedGraph) -> Adjacencies:

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.edge_data.edge_columns import EDGE_COLUMNS, CarriedRows, EdgeReader
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
 from fedgraft.domains.tables.reader import check_there, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, ascending, places_of, repeated
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
+from fedgraft.domains.typed.carried_edges import CARRYING, Listed, chosen_edges, numbered, read_carried
 from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, metapath_types, once, shortest_metapaths
 from fedgraft.errors import InputError, require_one_of, unknown
 
@@ -44,13 +46,20 @@ NODES = Table(
 """One row per node; all but its id and its type is said of target nodes."""
 EDGES = Table(
     "edges",
-    (Column("ends[0]", usual="source"), Column("ends[1]", usual="target"), *(Column(end, option=end) for end in ENDS)),
+    (
+        Column("ends[0]", usual="source"),
+        Column("ends[1]", usual="target"),
+        *(Column(end, option=end) for end in ENDS),
+        *EDGE_COLUMNS,
+    ),
 )
 """One row per edge, listed one way or both, by the ids of its ends, in the order of the types."""
 ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)), rest=True)
 ASKED_ENDS = ("source", "target")
 ASKED_EDGES = Table("edges", tuple(map(Column, ("source_type", "source", "target_type", "target"))), may_be_empty=True)
 """Of questions: the type and the id of each end."""
+ASKED_CARRIED = replace(ASKED_EDGES, columns=(*ASKED_EDGES.columns, *EDGE_COLUMNS))
+"""Likewise, with what edges carry."""
 
 BOTH = ("ends[0]", "ends[1]")
 """Roles of the ids of both ends."""
@@ -71,6 +80,7 @@ def read_typed_graph(
     columns_of: ColumnReader = read_columns,
     unknown: Sequence[str] = (),
     by_ids: bool = True,
+    reader: EdgeReader | None = None,
 ) -> Collection[TypedGraph]:
     """Read a graph of a row per node and a row per edge, listed one way or both.
 
@@ -78,13 +88,15 @@ def read_typed_graph(
     `metapaths` are those that the graph suggests; none = the shortest. `owner` is what errors call the parameters:
     "TypedGraph" for TypedGraph.nodes ... The table may lack some of `known_classes`; () = those
     that it has, if any; None = likewise, but there must be one.
-    `columns_of` reads columns of features; labels `unknown` are as empty.
+    `columns_of` reads columns of features, and the `reader` what edges carry, None = nothing; labels `unknown` are as
+    empty.
     """
     kinds, ids = _node_tables(nodes, target, names, owner)
     require_one_of(f"{owner}.target", target, kinds)
     for kind, rows in kinds.items():
         _check_once(kind, ids[kind], rows)
-    links, notes = _edges(_edge_tables(edges, list(kinds), names, owner), ids, kinds)
+    links, carried, notes = _edges(_edge_tables(edges, list(kinds), names, owner, reader), ids, kinds, reader)
+    edge_rows, every_row = numbered(carried) if reader else (None, None)
     _check_joined(list(kinds), links, target, owner)
     own = kinds[target]
     cells = own["label"]
@@ -109,12 +121,13 @@ def read_typed_graph(
         split=split,
         edges=links,
         metapaths=tuple(metapaths) or shortest_metapaths(target, list(links)),
+        edge_rows=edge_rows,
     )
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
     named = tuple(clients.tolist())
     told = (*_not_read(kinds, target, columns.names), *notes, *class_notes(label, classes, own.where, unknown))
-    collection = Collection(whole, client, named, "split" in own, told, columns.names, columns=columns)
+    collection = Collection(whole, client, named, "split" in own, told, columns.names, columns=columns, edges=every_row)
     return in_order(collection, metapaths) if by_ids else collection
 
 
@@ -139,16 +152,22 @@ def in_order(collection: Collection[TypedGraph], metapaths: Sequence[str]) -> Co
     ids = {kind: whole.ids[kind] for kind in orders}
     suggested = tuple(metapaths) or shortest_metapaths(whole.target, sorted(whole.edges))
     by_name = {pair: whole.edges[pair] for pair in sorted(whole.edges)}
-    arranged = replace(whole, ids=ids, edges=by_name, metapaths=suggested)
+    carried = whole.edge_rows and {pair: whole.edge_rows[pair] for pair in by_name}
+    arranged = replace(whole, ids=ids, edges=by_name, metapaths=suggested, edge_rows=carried)
     if any((order[1:] < order[:-1]).any() for order in orders.values()):
         arranged = arranged.induced(whole.name, orders)
-    edges = {pair: once(ends, pair[0] == pair[1]) for pair, ends in arranged.edges.items()}
+    arranged, every_row = arranged.tidy(), collection.edges
+    if arranged.edge_rows:
+        in_turn = {pair: every_row.take(rows.number) for pair, rows in arranged.edge_rows.items()}
+        carried, every_row = numbered(in_turn)
+        arranged = replace(arranged, edge_rows=carried)
     own, columns = orders[whole.target], collection.columns
     return replace(
         collection,
-        whole=replace(arranged, edges=edges),
+        whole=arranged,
         client=collection.client[own],
         columns=None if columns is None else columns.take(own),
+        edges=every_row,
     )
 
 
@@ -217,14 +236,18 @@ def _features(own: Rows) -> tuple[str, ...]:
 # --- edges ------------------------------------------------------------------------------------------------------------
 
 
-_Edges = tuple[EdgeType, Rows, tuple[Texts, Texts]]
-"""The types that edges join, the rows that list them, and the ids of both ends as text."""
+_Edges = tuple[EdgeType, Rows, tuple[Texts, Texts], CarriedRows | None]
+"""The types that edges join, the rows that list them, the ids of both ends as text, and what they carry, if it is read.
+"""
 
 
-def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) -> list[_Edges]:
+def _edge_tables(
+    edges: Tables, kinds: Sequence[str], names: Names, owner: str, reader: EdgeReader | None
+) -> list[_Edges]:
     """Edges between each two types, in the order in which they are named."""
+    pairs: list[EdgeType] = []
     if isinstance(edges, Mapping):
-        tables: list[_Edges] = []
+        tables: list[Rows] = []
         for name, table in edges.items():
             pair = tuple(name.split(JOIN))
             if len(pair) != 2:
@@ -233,43 +256,74 @@ def _edge_tables(edges: Tables, kinds: Sequence[str], names: Names, owner: str) 
             for kind in pair:
                 if kind not in kinds:
                     raise InputError(f"{owner}.edges, {name!r}: {unknown('node type', kind, kinds)}")
-            rows = read(table, EDGES, names, owner, f"{owner}.edges.{name}", only=BOTH)
-            tables.append(((pair[0], pair[1]), rows, (rows[BOTH[0]].texts(), rows[BOTH[1]].texts())))
-        return tables
+            pairs.append((pair[0], pair[1]))
+            tables.append(edges_between(table, names, owner, f"{owner}.edges.{name}", reader))
+        return listed_edges(pairs, tables, names, owner, reader)
     every = read(edges, EDGES, names, owner)
     types = [every[role].texts() for role in ENDS]
     for role, named in zip(ENDS, types, strict=True):
         if len(lost := np.flatnonzero(~np.isin(named, list(kinds)))):
             raise InputError(f"{every.row(lost[0])}: {role!r}: {unknown('node type', named[lost[0]], kinds)}")
     one, other = (every[role].texts() for role in BOTH)
-    pairs = dict.fromkeys(zip(types[0].tolist(), types[1].tolist(), strict=True))
+    pairs = list(dict.fromkeys(zip(types[0].tolist(), types[1].tolist(), strict=True)))
     which = {pair: np.flatnonzero((types[0] == pair[0]) & (types[1] == pair[1])) for pair in pairs}
-    return [(pair, every.take(rows), (one[rows], other[rows])) for pair, rows in which.items()]
+    if reader:
+        return listed_edges(pairs, [every.take(rows) for rows in which.values()], names, owner, reader)
+    return [(pair, every.take(rows), (one[rows], other[rows]), None) for pair, rows in which.items()]
+
+
+def edges_between(
+    table: Given, names: Names, owner: str, where: str, reader: EdgeReader | None, may_be_empty: bool = False
+) -> Rows:
+    """Return the rows of a table of edges between two types, with all its columns where a reader looks for some."""
+    if not reader:
+        return read(table, EDGES, names, owner, where, only=BOTH)
+    every = {**names, "edge_features": ALL_OTHERS}
+    schema = replace(EDGES, may_be_empty=may_be_empty)
+    return read(table, schema, every, owner, where, needed=BOTH, only=(*BOTH, *CARRYING))
+
+
+def listed_edges(
+    pairs: Sequence[EdgeType], tables: Sequence[Rows], names: Names, owner: str, reader: EdgeReader | None
+) -> list[_Edges]:
+    """Return the edges of tables of `edges_between`, one for each pair of types."""
+    carried: Sequence[CarriedRows | None] = [None] * len(tables)
+    if reader and tables:
+        tables, carried = read_carried(tables, names, reader, owner)
+    named = [(rows[BOTH[0]].texts(), rows[BOTH[1]].texts()) for rows in tables]
+    return list(zip(pairs, tables, named, carried, strict=True))
 
 
 def _edges(
-    tables: Sequence[_Edges], ids: Mapping[str, Texts], kinds: Mapping[str, Rows]
-) -> tuple[dict[EdgeType, NDArray[np.int32]], tuple[str, ...]]:
-    """({types: int32 [2, edges]}, notes): each edge once; what is named in both orders is one."""
+    tables: Sequence[_Edges], ids: Mapping[str, Texts], kinds: Mapping[str, Rows], reader: EdgeReader | None
+) -> tuple[dict[EdgeType, NDArray[np.int32]], dict[EdgeType, CarriedRows], tuple[str, ...]]:
+    """({types: int32 [2, edges]}, {types: what they carry}, notes): each edge once; named in both orders it is one."""
     ends: dict[EdgeType, list[Indices]] = {}
+    carried: dict[EdgeType, list[Listed]] = {}
     origins: dict[EdgeType, list[str]] = {}
-    orders = {pair for pair, _, _ in tables}
-    for pair, rows, named in tables:
+    orders = {pair for pair, *_ in tables}
+    for pair, rows, named, carrying in tables:
         both = _places(pair, rows, named, ids, kinds)
         if pair[::-1] in orders and pair > pair[::-1]:
             pair, both = pair[::-1], both[::-1]
         ends.setdefault(pair, []).append(both)
         origins.setdefault(pair, []).append(rows.where)
-    links, notes = {}, [note for _, rows, _ in tables for note in rows.notes]
+        carried.setdefault(pair, []).extend([] if carrying is None else [(both, carrying, len(rows.frame.columns))])
+    links, notes = {}, [note for _, rows, *_ in tables for note in rows.notes]
+    kept: dict[EdgeType, CarriedRows] = {}
     for pair, some_ends in ends.items():
+        where = f"{' and '.join(dict.fromkeys(origins[pair]))}: {JOIN.join(pair)}"
+        if reader:
+            links[pair], kept[pair], told = chosen_edges(carried[pair], pair[0] == pair[1], reader)
+            notes += [f"{where}: {note}" for note in told]
+            continue
         listed = np.concatenate(some_ends, axis=1)
         links[pair] = once(listed, pair[0] == pair[1])
         loops = int((listed[0] == listed[1]).sum()) if pair[0] == pair[1] else 0
         repeated = listed.shape[1] - loops - links[pair].shape[1]
         counts = {"edges from a node to itself": loops, "repeated edges": repeated}
-        where = f"{' and '.join(dict.fromkeys(origins[pair]))}: {JOIN.join(pair)}"
         notes += [f"{where}: {count:,} {what} left out." for what, count in counts.items() if count]
-    return links, tuple(dict.fromkeys(notes))
+    return links, kept, tuple(dict.fromkeys(notes))
 
 
 def _places(

@@ -27,10 +27,12 @@ from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.engine.client.latest import Latest
 from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
 from fedgraft.engine.client.smoothing import served
+from fedgraft.engine.gate import Gate
 from fedgraft.engine.halo_codec import part_of
-from fedgraft.engine.plan import PROGRESS_STEPS, SMOOTHING_KINDS, Plan
+from fedgraft.engine.plan import PROGRESS_STEPS, Plan
+from fedgraft.engine.purposes import OUTSIDE, SMOOTHING_KINDS
 from fedgraft.engine.training import Optimizer
-from fedgraft.errors import ClientError, UnknownRequestError, memory_shortage, printable
+from fedgraft.errors import BeyondLimitError, ClientError, UnknownRequestError, memory_shortage, printable
 from fedgraft.nn import flops
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
@@ -38,10 +40,10 @@ from fedgraft.wire.sealed_rows import RowSeal
 
 Buffer: TypeAlias = bytes | memoryview
 LOG = logging.getLogger("fedgraft.client")
-FREE = ("measure", "relay")
-"""Kinds of the experimenter's requests: remembered halo states play no part, and the work is not counted."""
 Given: TypeAlias = Mapping[int, Any] | Shards[Any]
 """Shards by client: all of them, or what makes each when it is asked for."""
+MOST_TRIED = 10
+"""Epochs that a client tries at most before it is chosen, or as many as a round has."""
 PREPARED = 256
 """Clients whose prepared data a process keeps where shards can be made again: some cohorts, and a sample to score."""
 
@@ -80,7 +82,7 @@ class Client:
     """
 
     def __init__(self, plan: Plan, shards: Given, prepared: dict[int, Any] | None = None, seal: RowSeal = OPEN) -> None:
-        self._plan, self._shards = plan, shards
+        self._plan, self._shards, self._gate = plan, shards, Gate(plan)
         self._most = most_prepared(shards) if prepared is None else None
         self._prepared: dict[int, Any] = Recent(self._most) if prepared is None else prepared
         self._models: dict[Hashable, ClientModel] = {}
@@ -108,8 +110,8 @@ class Client:
         """Answer one request, an encoded message, of the server or of the experimenter.
 
         `memory` is what the client remembered after its last request, or its bytes; b"" at first. `scored` is an
-        encoded message with the model that a request in `FREE` is about; b"" for any other. `set_up` is the request of
-        this client that had to be kept, b"" for none; needed once, after its first.
+        encoded message with the model that a request in `OUTSIDE` is about; b"" for any other. `set_up` is the request
+        of this client that had to be kept, b"" for none; needed once, after its first.
 
         Whatever goes wrong at the client comes back as a message of kind "error" with a code (`failure_codes`), and the
         memory as it was. Only what `memory_shortage` recognises is raised: whose failure it is, the runtime knows.
@@ -122,21 +124,21 @@ class Client:
                 request, lambda: wire.decode(request, self._plan.request_layouts, self._plan.request_names)
             )
             kind, round = message.kind, message.round
-            if kind not in FREE:
+            if kind not in OUTSIDE:
                 self._relayed.pop(client, None)
             if kind != "rows":
                 self._rounds.pop(client, None)
             remembered = unpacked(memory)
             before = dict(remembered)
             with flops.Meter() as meter, self._seeded(message, client):
-                if kind in FREE:
+                if kind in OUTSIDE:
                     reply = self._measure(client, message, scored, remembered)
                 elif kind in self._handlers:
                     reply = self._handlers[kind](client, message, remembered)
                 else:
                     raise UnknownRequestError(f"no client answers a message of kind {kind!r}")
-            encoded = wire.encode(reply, self._plan.reply_layouts.get(reply.kind), self._plan.names(reply.kind))
-            spent = 0 if kind in FREE else meter.flops
+            encoded = self._gate.passed(reply)
+            spent = 0 if kind in OUTSIDE else meter.flops
             if reply.kind == "wait":
                 return Served(encoded, memory, flops=spent, waits=True)
             if kind == "statistics" and self._most is not None:  # to prepare the client's data with it, once or more
@@ -150,7 +152,7 @@ class Client:
             text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
             LOG.info("Client %s, round %s: %s", client, round, printable(text))
             LOG.debug("Client %s, round %s", client, round, exc_info=True)
-            return Served(wire.encode(Message("error", round, text=code_of(error))), memory, reason=text)
+            return Served(self._gate.passed(Message("error", round, text=code_of(error))), memory, reason=text)
 
     def _seeded(self, message: Message, client: int) -> AbstractContextManager[None]:
         """Torch's own generators seeded for one request, where the task has any use for them."""
@@ -218,10 +220,12 @@ class Client:
         """Train from the current model and keep nothing of it but the model as it was."""
         memory["probed"] = self._model_received(message, memory)
         data, model = self._load(client, memory["probed"], memory)
-        rate = self._plan.training.rate(message.progress / PROGRESS_STEPS)
+        rate, epochs = self._plan.training.rate(message.progress / PROGRESS_STEPS), round(message.report["epochs"])
+        if not 0 <= epochs <= (most := max(self._plan.training.epochs, MOST_TRIED)):
+            raise BeyondLimitError(f"asked to try {epochs} epochs, of which {most} are the most")
         order = Order(message.round, client, False, memory["probed"], {}, rate, False)
         local = LocalRound(self._plan, self.rows, order, data, model, memory)
-        return Message("trial", message.round, local.tried(round(message.report["epochs"])))
+        return Message("trial", message.round, local.tried(epochs))
 
     def _train(self, client: int, message: Message, memory: Memory) -> Message:
         received = self._model_received(message, memory)
@@ -284,7 +288,7 @@ class Client:
         plan = self._plan
         reply = own_scores.kept(plan, part_of(received, plan.model_layout), data, model, memory)
         if plan.local_steps:
-            free, own = message.kind in FREE, dict(memory)
+            free, own = message.kind in OUTSIDE, dict(memory)
             order = own_scores.order_ahead(plan, client, message, received)
             opened = self._seen(client, message, memory)
             model = self._loaded(received, memory, data)
@@ -299,7 +303,7 @@ class Client:
         if plan.halo is None:
             return data
         data = plan.halo.opened(data, memory.get("states"))
-        if message.kind in FREE:
+        if message.kind in OUTSIDE:
             plan.halo.receive(data, self.rows.read(client, message.arrays or {}))
         return data
 

@@ -7,14 +7,15 @@ where client and server are on one machine, with whoever runs them (`Served.reas
 import builtins
 from typing import Final
 
-from fedgraft.errors import ClientError, DivergedError, UnknownRequestError, WireError
+from fedgraft.errors import BeyondLimitError, ClientError, DivergedError, UnknownRequestError, WireError
 
 DIVERGED: Final = "diverged"
 REFUSED: Final = "refused request"
 UNKNOWN: Final = "unknown request"
 UNABLE: Final = "cannot serve request"
+BEYOND: Final = "beyond a limit of its site"
 INTERNAL: Final = "internal error"
-CODES: Final = (DIVERGED, REFUSED, UNKNOWN, UNABLE, INTERNAL)
+CODES: Final = (DIVERGED, REFUSED, UNKNOWN, UNABLE, BEYOND, INTERNAL)
 """Every code; the last may be followed by ": " and one of `CLASSES`."""
 CLASSES: Final = tuple(
     sorted(name for name, each in vars(builtins).items() if isinstance(each, type) and issubclass(each, Exception))
@@ -26,6 +27,8 @@ def code_of(error: Exception) -> str:
     """Return the code of what went wrong at a client, at most 64 ASCII characters."""
     if isinstance(error, DivergedError):
         return DIVERGED
+    if isinstance(error, BeyondLimitError):
+        return BEYOND
     if isinstance(error, UnknownRequestError):
         return UNKNOWN
     if isinstance(error, WireError):

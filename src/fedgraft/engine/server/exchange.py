@@ -14,26 +14,12 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
-from fedgraft.engine.plan import AFTER, HALO, SCORE, SMOOTHING_KINDS, Plan
+from fedgraft.engine.plan import AFTER, HALO, SCORE, Plan
+from fedgraft.engine.purposes import PURPOSE_OF_KIND
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Array, Arrays, Layout, finite
-
-PURPOSE_OF_KIND = {
-    "hello": "statistics",
-    "statistics": "statistics",
-    "stage": "statistics",
-    "probe": "probe",
-    "trial": "probe",
-    "train": "model",
-    "alone": "model",
-    "rows": "halo",
-    "wait": "halo",
-    "evaluate": "evaluation",
-    **dict.fromkeys(SMOOTHING_KINDS, "smoothing"),
-}
-"""{kind of message: purpose that the ledger charges it to}."""
 
 PAUSES = {"train": ("train", "wait"), "rows": ("train", "wait")}
 """{kind of request: kinds of replies} where clients may pause in a round; other replies are of the request's kind."""

@@ -1,8 +1,9 @@
 """Make the next model of a round's updates: leave out, clip, weigh, and merge."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards, norm
 from fedgraft.engine.server.server_step import ServerStep
 from fedgraft.wire.layouts import finite
+
+LOG = logging.getLogger("fedgraft.engine.server.merging")
+MANY: Final = 1000
+"""Clients of whom any robust rule survives some liars; ours."""
 
 
 class Merging:
@@ -71,6 +76,7 @@ class Merging:
                     after, steps = self._step.taken(state.sharing, after, clients, steps)
             if self._is_finite(after, kept):
                 state.sharing, state.server_optimizer = after, steps
+                self._note(state, groups.values() if moves else ())
                 state.sampler_shared = arrived.without(refused).sampler_shared(state.sampler_shared)
                 break
             worst = max(kept, key=lambda update: update.weight * norms[update.client]).client
@@ -89,6 +95,21 @@ class Merging:
         if counted is normalised:  # nothing was changed, and no bit may be
             return clipped
         return [replace(update, weight=update.weight * total) for update in counted]
+
+    def _note(self, state: RunState, groups: Iterable[Sequence[Update]]) -> None:
+        """Note the fewest updates to a model that were merged at a time; warn where a robust rule survives no liar."""
+        fewest = min(map(len, groups), default=0)
+        if not fewest or 0 < state.fewest <= fewest:
+            return
+        state.fewest, rule = fewest, self._aggregation
+        if rule is not None and not rule.survives(fewest) and rule.survives(MANY):
+            LOG.warning(
+                "Round %d: %s survives no liar among %d update%s to one model.",
+                state.round + 1,
+                type(rule).__name__,
+                fewest,
+                "s" * (fewest > 1),
+            )
 
     def _groups(self, state: RunState, updates: Sequence[Update]) -> dict[int, list[Update]]:
         """Return {group: its updates}: clients of a group share a model."""

@@ -50,6 +50,8 @@ class RunState:
         failing: {client: reason} of those that failed when last asked to do anything but to score.
         failures: {one of `FAILURES`: how often clients failed at that}; those whose connection was down do not count.
         answered: how often clients have trained and answered.
+        fewest: the fewest updates to one model that were merged at a time; 0 before any were, and in states of earlier
+            versions.
         scores: {client: {split: score}} of the last scoring.
         in_flight: late answers on their way, see `Arrivals`, which alone writes it.
         curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops",
@@ -88,6 +90,7 @@ class RunState:
     failing: dict[str, str] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FAILURES, 0))
     answered: int = 0
+    fewest: int = 0
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
     in_flight: list[dict[str, Any]] = field(default_factory=list)
     curve: list[dict[str, Any]] = field(default_factory=list)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from fedgraft.contracts.table_files import absolute, is_address
+from fedgraft.engine.policy import Policy
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
@@ -113,6 +114,7 @@ SETTINGS = {
     "dropout": Dropout,
     "clock": Clock,
     "safeguards": Safeguards,
+    "policy": Policy,
     "budget": BudgetOptions,
     "checkpoint": CheckpointOptions,
 }

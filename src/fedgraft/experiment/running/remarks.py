@@ -7,6 +7,7 @@ from fedgraft.contracts import Sums
 from fedgraft.contracts.detailed_scores import Chance, DetailedScores
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.run_state import RunState
+from fedgraft.experiment.recipes.recipe import DEFAULT_NAMES
 
 NO_BETTER = 0.02
 """By how much at least a model that has learnt is above chance, as a share of what is between chance and 1, of an error
@@ -30,6 +31,17 @@ def remarks(plan: Plan, state: RunState, constants: Mapping[str, Mapping[str, fl
     if count := _of_one_class(sums.get("test", {})):
         said.append(f"All {count} test examples are of one class: the score on test means nothing.")
     return [each for each in said if each]
+
+
+def survival(rule: str, survives: Mapping[str, int] | None) -> str:
+    """Return a sentence about how many "liars" among "clients" a rule survives; "" for the mean, which is none."""
+    if survives is None or rule == DEFAULT_NAMES["aggregation"]:
+        return ""
+    liars, clients = survives["liars"], survives["clients"]
+    return (
+        f"aggregation {rule} survives {liars or 'no'} liar{'s' * (liars > 1)} among {clients} client"
+        f"{'s' * (clients > 1)}, the fewest whose updates were merged at a time."
+    )
 
 
 def _kept(plan: Plan, state: RunState, sums: Sums, constants: Mapping[str, Mapping[str, float]]) -> str:

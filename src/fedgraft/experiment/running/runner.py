@@ -23,6 +23,7 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError, InputError, Interrupted, MachineError, memory_shortage, require
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.own_parameters import joined
+from fedgraft.experiment.policies import require_allowed
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.running import baselines, portable
 from fedgraft.experiment.running.baselines import STAGE
@@ -229,7 +230,10 @@ def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
             f"Each scoring makes the data of all {len(shards):,} clients, and yardsticks need all at once; "
             "evaluation.sample=100 scores a hundred clients, the same ones in every round."
         )
-    return experiment.fitted(shards), shards
+    experiment = experiment.fitted(shards)
+    if experiment.plan.policy.limits:
+        require_allowed(experiment, experiment.plan.policy, "Section [policy]")
+    return experiment, shards
 
 
 def environment() -> dict[str, Any]:

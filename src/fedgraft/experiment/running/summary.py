@@ -19,7 +19,7 @@ from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.data_table import described
-from fedgraft.experiment.running.remarks import remarks
+from fedgraft.experiment.running.remarks import remarks, survival
 from fedgraft.wire.layouts import Arrays, digest
 
 LOG = logging.getLogger("fedgraft.experiment.running.summary")
@@ -50,9 +50,8 @@ def summarise(
     }
     known = [score for score in by_client.values() if score is not None] if state.best["sums"] else []
     yardsticks = baselines.scores(experiment, [shards[client] for client in scored] if sampled else shards)
-    raw_data, alone = None, None
-    if here:
-        raw_data, alone = baselines.raw_data(shards), baselines.client_alone(experiment, state, shards)
+    raw_data = baselines.raw_data(shards) if here else None
+    alone = baselines.client_alone(experiment, state, shards) if here else None
     return {
         "recipe": experiment.recipe,
         "dataset": experiment.sections["data"]["name"],
@@ -79,6 +78,7 @@ def summarise(
         **_after_steps(experiment.plan, state, names),
         "selections": sum(state.chosen),
         "failures": state.failures,
+        "survives": _survives(experiment, state),
         "digest": _digest(experiment.plan, state, fingerprints),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
         "yardsticks": _numbers({name: values["test"] for name, values in yardsticks.items()}),
@@ -95,7 +95,17 @@ def _remarks(
     """Sentences about what is kept, and what it is not held against."""
     said = remarks(experiment.plan, state, baselines.constant(yardsticks))
     missing = baselines.not_tried(experiment, state) if here else ""
-    return [*said, missing] if missing else said
+    survived = survival(experiment.sections["aggregation"]["name"], _survives(experiment, state))
+    return [*said, *(each for each in (survived, missing) if each)]
+
+
+def _survives(experiment: Experiment, state: RunState) -> dict[str, int] | None:
+    """{"liars": how many the aggregation rule survives among "clients", the fewest that were merged at a time}.
+
+    None where no updates were merged.
+    """
+    fewest = state.fewest
+    return {"clients": fewest, "liars": experiment.aggregation.survives(fewest)} if fewest else None
 
 
 def _kept_scores(plan: Plan, state: RunState) -> Mapping[str, Mapping[str, float]]:

@@ -36,6 +36,11 @@ from fedgraft.wire.layouts import Array, Tree
 from fedgraft.wire.masking import Masks
 
 LOG = logging.getLogger("fedgraft.data")
+LACKS_SECRET: Final = (
+    "this node's folder lacks it. Copy matching.secret from another site's folder, not by way of the server; the first "
+    "site makes it with 'fedgraft federation keygen DIR --new-secret'."
+)
+"""What is said of a site without the secret of all."""
 SUFFIX: Final = ".data"
 """Of a client's file."""
 FORMAT: Final = 1
@@ -169,6 +174,12 @@ def published_at(
         return wire.pack(site.published_by(experiment.plan.task, tables, purpose))
 
 
+def matches_at(experiment: Experiment, data: Sequence[str]) -> bool:
+    """Whether ids of a client at its site are matched with others'; of a file of `fedgraft shard` they were before."""
+    site = experiment.data
+    return isinstance(site, MatchedData) and site.matches and Path(data[0]).suffix != SUFFIX
+
+
 def claimed_at(
     experiment: Experiment,
     data: Sequence[str],
@@ -184,13 +195,10 @@ def claimed_at(
     arguments as `client_at`.
     """
     site = experiment.data
-    if not isinstance(site, MatchedData) or not site.matches or Path(data[0]).suffix == SUFFIX:
+    if not isinstance(site, MatchedData) or not matches_at(experiment, data):
         return None
     if not secret:
-        raise InputError(
-            "Sites that match ids need the secret that all sites have in common: this node's folder lacks it; make the "
-            "federation again with 'fedgraft federation init'."
-        )
+        raise InputError(f"Sites that match ids need the secret that all sites have in common: {LACKS_SECRET}")
     purpose = Purpose(name, number, experiment.seed, trains=True, neighbours=neighbours)
     with without_notes():  # they are told where data are read for training
         claims = site.claims_at(experiment.plan.task, _site_tables(site, data, name), purpose, secret)

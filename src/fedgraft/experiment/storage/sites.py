@@ -10,7 +10,14 @@ from fedgraft.contracts.matching import MatchedData
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.agreeing import is_unsaid
-from fedgraft.experiment.storage.client_files import claimed_at, client_at, common_tables, published_at
+from fedgraft.experiment.storage.client_files import (
+    LACKS_SECRET,
+    claimed_at,
+    client_at,
+    common_tables,
+    matches_at,
+    published_at,
+)
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.matching import CLAIMED, neighbours_of, order_in
 from fedgraft.experiment.storage.provenance import versions
@@ -88,10 +95,9 @@ class Site:
         data that do not fit.
         """
         theirs, own = Experiment.from_toml(recipe.decode(errors="replace"), "The server's recipe"), self.own
-        if theirs.agreement_known and not own.agreement_known:
-            own = _reading(own, theirs)
+        own = reading_as(own, theirs)
         about: dict[str, Tree] = {"name": self.name, "tables": dict(common_tables(own, self.data)), **versions()}
-        about |= {MARK: self.seal(run).mark} if self._seals(own) else {}
+        about |= {MARK: self.seal(run).mark} if self._seals(own) or self._hashes(own) else {}
         order = order_in(told)
         self.neighbours = neighbours_of(self.clients, told if order is None else b"")
         masks = Masks(self.own_secret, run) if _is_private(own) else None
@@ -111,11 +117,12 @@ class Site:
         if own.plan.sealed is None:
             return False
         if not self.secret:
-            raise InputError(
-                "task.sealed = true needs the secret that all sites have in common: this node's folder lacks it; make "
-                "the federation again with 'fedgraft federation init'."
-            )
+            raise InputError(f"task.sealed = true needs the secret that all sites have in common: {LACKS_SECRET}")
         return True
+
+    def _hashes(self, own: Experiment) -> bool:
+        """Whether ids are matched by the secret: with another one than the others have, nothing would be."""
+        return matches_at(own, self.data) and not _is_private(own)
 
     def _published(self, own: Experiment) -> bytes | None:
         return published_at(own, self.data, self.number, self.name, self.neighbours)
@@ -137,8 +144,10 @@ def _is_private(experiment: Experiment) -> bool:
     return isinstance(experiment.data, MatchedData) and experiment.data.is_private
 
 
-def _reading(own: Experiment, theirs: Experiment) -> Experiment:
+def reading_as(own: Experiment, theirs: Experiment) -> Experiment:
     """Return a site's experiment with what clients agreed on, as the server's says, where its own recipe does not."""
+    if own.agreement_known or not theirs.agreement_known:
+        return own
     data, task = _knowing(own.data, theirs.data, "data"), _knowing(own.plan.task, theirs.plan.task, "task")
     return own.with_data(data).with_task(task)
 

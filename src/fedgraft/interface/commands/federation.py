@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedgraft.errors import Interrupted, printable
+from fedgraft.errors import InputError, Interrupted, missing_extra, printable
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import portable
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
 from fedgraft.runtimes.flower_federation import control, making
-from fedgraft.runtimes.flower_federation.folders import FederationFolder
-from fedgraft.runtimes.flower_federation.superlink import SuperLink, register_all
+from fedgraft.runtimes.flower_federation.folders import NODE_KEY, SECRET, FederationFolder
+from fedgraft.runtimes.flower_federation.superlink import SuperLink, listens, register_all
 from fedgraft.runtimes.workers import signals
 
 LOOK_SECONDS = 0.2
@@ -33,6 +33,11 @@ app = typer.Typer(
     **SETTINGS,
 )
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The federation's folder, on the server.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The site's name.")]
+Key = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The public key that the site has made, with 'keygen'. Default: one made here."),
+]
 
 
 @app.command()
@@ -48,19 +53,103 @@ def init(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Neither TLS nor keys of nodes: for trials on one machine.")
     ] = False,
+    no_keys: Annotated[
+        bool, typer.Option("--no-keys", help="Each site makes its key itself ('keygen'), and is added with it ('add').")
+    ] = False,
 ) -> None:
     """Make a federation: an authority, a certificate for the server, a folder with a key for each site.
 
     Names of sites and the recipe are those that 'fedgraft shard' left in DIR, unless they are given here. The server's
     certificate is valid for two years, that of the authority for ten.
     """
+    if no_keys and insecure:
+        raise InputError("--no-keys and --insecure cannot be given together: there are no keys at all with --insecure.")
     text = None if recipe is None else load(recipe).to_toml()
-    made = making.make(folder, making.names_of(folder, clients, names), text, host, port, insecure)
+    listed = making.names_of(folder, clients, names, needed=not no_keys)
+    made = making.make(folder, listed, text, host, port, insecure, keys=not no_keys)
     say(f"1. Start the server: fedgraft federation start {folder}")
-    say(f"2. Hand each site its folder, over a safe way: {folder}/nodes/NAME. There: fedgraft node NAME --data FILE")
+    if no_keys:
+        add_it = f"fedgraft federation add {folder} NAME --key node.pub"
+        say(f"2. Each site: fedgraft federation keygen NAME. With its public key, here: {add_it}")
+    else:
+        say(
+            f"2. Hand each site its folder, over a safe way: {folder}/nodes/NAME. There: fedgraft node NAME --data FILE"
+        )
     say(f"3. Look who is there: fedgraft federation status {folder}. Then: fedgraft run RECIPE --on {folder}")
+    if not (no_keys or insecure):
+        say("This machine has seen these keys, and the secret of all sites; with --no-keys sites make their own.")
     if insecure:
         say(f"Whoever reaches {made.address} can take part and read along: --insecure is for trials.")
+
+
+@app.command()
+def keygen(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The site's own folder, new or there.")],
+    secret: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="matching.secret of the site that made it, to be kept here.")
+    ] = None,
+    new_secret: Annotated[
+        bool, typer.Option("--new-secret", help="Make matching.secret, too: one site does, for all others.")
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Make another key where there is one; it is lost.")
+    ] = False,
+) -> None:
+    """At a site: make its key. The private half stays there; the server's operator gets the public one."""
+    with missing_extra("flower", by="fedgraft federation"):
+        from fedgraft.runtimes.flower_federation import site_keys
+    public = site_keys.make_keys(folder, secret, new_secret, replace)
+    say(f"{folder / NODE_KEY} stays here. Send {public} to the server: fedgraft federation add DIR NAME --key FILE")
+    if new_secret:
+        say(f"Hand {folder / SECRET} to the other sites over a safe way, not by way of the server.")
+
+
+@app.command()
+def add(folder: Folder, name: Name, key: Key = None) -> None:
+    """Add a site, or one again that was removed; it takes part in the next run."""
+    with missing_extra("flower", by="fedgraft federation"):
+        from fedgraft.runtimes.flower_federation import membership
+    before = FederationFolder.read(folder)
+    federation = membership.add(before, name, key)
+    _tell_server(federation)
+    own = federation.node(name)
+    say(f"{name} is client {list(federation.clients).index(name)}, and takes part in the next run.")
+    if key is None:
+        say(f"Hand the site its folder, over a safe way: {own}. This machine has seen its key.")
+    else:
+        say(f"Hand the site {own}; it puts {NODE_KEY} there, and {SECRET} of another site where ids are matched.")
+    if 0 < len(before.clients) < len(federation.clients):
+        say(f"Sites whose edges to others are matched need its name in node.toml: clients = {list(federation.clients)}")
+
+
+@app.command()
+def remove(folder: Folder, name: Name) -> None:
+    """Remove a site: its key is refused from now on. All others keep their numbers, so that runs can be resumed."""
+    with missing_extra("flower", by="fedgraft federation"):
+        from fedgraft.runtimes.flower_federation import membership
+    federation = FederationFolder.read(folder)
+    membership.remove(federation, name)
+    _tell_server(federation)
+    say(f"{name} is refused from now on. Client {list(federation.clients).index(name)} stays free for it alone.")
+
+
+@app.command()
+def rotate(folder: Folder, name: Name, key: Key = None) -> None:
+    """Give a site a new key: its old one is refused from now on."""
+    with missing_extra("flower", by="fedgraft federation"):
+        from fedgraft.runtimes.flower_federation import membership
+    federation = FederationFolder.read(folder)
+    membership.rotate(federation, name, key)
+    _tell_server(federation)
+    own = federation.node(name) / NODE_KEY
+    hint = f"Hand the site {own}, over a safe way. This machine has seen it." if key is None else "It has the new one."
+    say(f"The old key of {name} is refused from now on. {hint}")
+
+
+def _tell_server(folder: FederationFolder) -> None:
+    """Have a server that runs know the keys at once."""
+    if not folder.insecure and listens(folder):
+        register_all(folder, lambda: False)
 
 
 @app.command()

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from fedgraft.contracts import Aggregation, Update
 from fedgraft.errors import require_options
 from fedgraft.methods.votes import Floats, by_coordinate, squared_distances, voting
+
+LEFT: Final = 1e-4
+"""What is left of the weight of updates that are very far away once they are survived; ours."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,8 @@ class GeometricMedian(Aggregation):
     Cost: no bytes; at the server the distances of all pairs of updates.
 
     Args:
-        steps: of the algorithm, >= 1; 50 (ours; the paper takes 3 to 5). It ends earlier where weights stand still.
+        steps: of the algorithm, >= 1; 50 (ours; the paper takes 3 to 5). It ends earlier where weights stand still. 50
+            hold against 45 % of very many clients, 5 against 13 %.
         smoothing: least distance, as a share of the median distance of pairs, > 0; 1e-6 (paper's, absolute there).
     """
 
@@ -40,6 +45,11 @@ class GeometricMedian(Aggregation):
         votes = np.array([update.weight for update in voting(updates)])
         weights = self._weights(votes, squared_distances(updates))
         return by_coordinate(updates, lambda columns: weights @ columns)
+
+    def survives(self, clients: int) -> int:
+        """Return the most whose weight the steps bring down to `LEFT`: of that of l each leaves l / (n - l)."""
+        ratio = LEFT ** (1 / self.steps)
+        return int(clients * ratio / (1 + ratio))
 
     def _weights(self, votes: Floats, apart: Floats) -> Floats:
         """The weights that the algorithm ends with, float64 [n], from votes and squared distances of pairs."""

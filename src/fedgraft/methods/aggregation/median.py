@@ -24,3 +24,7 @@ class Median(Aggregation):
     def apply(self, updates: Sequence[Update]) -> Sequence[Update]:
         """Return updates that all hold the median."""
         return by_coordinate(updates, lambda columns: np.median(columns, axis=0, overwrite_input=True))
+
+    def survives(self, clients: int) -> int:
+        """Return the most that are fewer than half."""
+        return (clients - 1) // 2

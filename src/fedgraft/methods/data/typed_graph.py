@@ -12,18 +12,20 @@ from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, Repeats
+from fedgraft.domains.edge_data.scaled_edges import ScaledEdges
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
-from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
+from fedgraft.domains.typed.carried_edges import asked_links
 from fedgraft.domains.typed.features import structural_width, with_features
-from fedgraft.domains.typed.partitions import TypedDealing
+from fedgraft.domains.typed.partitions import TypedDealing, induced_parts
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
-from fedgraft.domains.typed.tables import BOTH, EDGES, NODES, read_typed_graph
-from fedgraft.errors import InputError, require
+from fedgraft.domains.typed.tables import ASKED_CARRIED, BOTH, EDGES, NODES, read_typed_graph
+from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.wire.layouts import Array, Tree
 
 SHARES = 10
@@ -32,16 +34,17 @@ SHARES = 10
 
 @dataclass(frozen=True)
 class TypedGraph(
-    LabelOptions, SplitOptions[shards.TypedGraph], ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]
+    LabelOptions, SplitOptions[shards.TypedGraph], ScaledEdges[shards.TypedGraph], OwnTables[shards.TypedGraph]
 ):
     """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: target nodes are split by the hash of their ids, so that each keeps its split as the graph
         grows; not by class, as published sets are. A node of a PyG object without ids has its position for one.
     Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order. Edges
-    are undirected, listed one way or both. Only the nodes that are classified have features; where there are none, they
-    are made of what each client holds. A file is .csv or .parquet. At a site: `nodes` and `edges` of its own, each a
-    table of all types.
+    are undirected, listed one way or both, and carry nothing unless `edge_features`, `weight` or `time` say so; a table
+    without such a column lacks its values, or has weights of 1. Only the nodes that are classified have features; where
+    there are none, they are made of what each client holds. A file is .csv or .parquet. At a site: `nodes` and `edges`
+    of its own, each a table of all types.
 
     Args:
         nodes: {type: file or DataFrame}, one row per node; or one file or DataFrame of all nodes, whose column "type"
@@ -64,6 +67,8 @@ class TypedGraph(
         others: who holds nodes of other types: "shared" or "divided", as of the data set `typed_sets`.
         fold: which of five folds is the test set where the data name no split, 0..4.
         shares: of training, validation and test nodes there: "60:20:20" or "64:16:20".
+        repeats: what becomes of several edges of the same two nodes where they carry something: "last" (default) keeps
+            the last one by time, else by row; "sum" adds their numbers and weights (one each where there are none).
     """
 
     task: ClassVar[str] = "typed_node"
@@ -87,15 +92,20 @@ class TypedGraph(
     others: Literal["shared", "divided"] = "shared"
     fold: int = 0
     shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
+    repeats: Literal["last", "sum"] = "last"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_one_of("TypedGraph.repeats", self.repeats, ("last", "sum"))
         require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
         self.check_scaling()
         self._dealing()
         self.check_split()
         NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))
-        check_roles("TypedGraph", [("ends", column) for column in self.ends])
+        read = [("ends", column) for column in self.ends]
+        read += [("edge_features", column) for column in self.edge_names or ()]
+        read += [(option, column) for option in ("weight", "time") if (column := getattr(self, option))]
+        check_roles("TypedGraph", read)
         self._check_given("nodes", self.nodes)
         if is_object(self.nodes):
             if self.edges is not None:
@@ -131,7 +141,22 @@ class TypedGraph(
 
     def names(self, **renamed: Any) -> Names:
         """Return {role: name} of the columns; the option `ends` names two of them."""
-        return super().names(**dict(zip(BOTH, self.ends, strict=True)), **renamed)
+        return super().names(**{**dict(zip(BOTH, self.ends, strict=True)), "edge_features": self.edge_names, **renamed})
+
+    @property
+    def carries(self) -> bool:
+        """Whether edges carry something."""
+        return bool(self.edge_features or self.weight or self.time or self.repeats == "sum")
+
+    @property
+    def one_way(self) -> bool:
+        """Edges are undirected."""
+        return False
+
+    @property
+    def repeating(self) -> Repeats:
+        """What becomes of several edges of the same two nodes."""
+        return self.repeats
 
     def owners(self, collection: Collection[shards.TypedGraph], seed: int) -> tuple[Array, int]:
         """Return the number of each node's client, [nodes], and how many clients there are."""
@@ -153,9 +178,10 @@ class TypedGraph(
 
     def read(self) -> Collection[shards.TypedGraph]:
         """Read the graph, before it is dealt to clients."""
-        form = self.unknowns, self.by_ids
+        form = self.unknowns, self.by_ids, self.edge_reader()
         if is_object(self.nodes) or self.edges is None:
-            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes", *form)
+            given = self.nodes, self.target, self.metapaths
+            collection = collection_of(*given, "TypedGraph.nodes", self.names(), *form)
             dealt = "masks leave"
         else:
             columns = partial(self.read_columns, owner="TypedGraph")
@@ -188,9 +214,28 @@ class TypedGraph(
             "edges": dict(zip(self.ends, ("source", "target"), strict=True)),
         }
         asked, names = renamed(tables, usual), self.feature_names
+        if "edges" in asked and (reader := self.edge_reader()):
+            asked["edges"] = asked_links(asked["edges"], ASKED_CARRIED, self.names(), reader)
         if "nodes" in asked:
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
         return {**asked, "features": pd.DataFrame({"name": list(self.made.names(names))}, dtype=object)}
+
+    def edges_of_clients(self, collection: Collection[shards.TypedGraph], seed: int) -> list[CarriedRows]:
+        """Return the rows of the edges that each client holds."""
+        parts, edges = collection.parts, collection.edges
+        if not parts:
+            owner, clients = self.owners(collection, seed)
+            names = [str(client) for client in range(clients)]
+            parts = tuple(induced_parts(collection.whole, owner, names, self.others, seed))
+        return [edges.take(part.carried.number) for part in parts if part.carried is not None]
+
+    def with_edges(self, collection: Collection[shards.TypedGraph]) -> Collection[shards.TypedGraph]:
+        """Return the collection with what its edges carry."""
+        if collection.edges is None:
+            return collection
+        values = self.values_of(collection.edges)
+        parts = tuple(part.carrying(values) for part in collection.parts)
+        return replace(collection, whole=collection.whole.carrying(values), parts=parts, edges=None)
 
     def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
         """Return the columns of target nodes that features are made of, in order."""
@@ -232,7 +277,8 @@ class TypedGraph(
             )
         columns = partial(self.read_columns, owner="data")
         known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
-        collection = read_typed_graph(tables["nodes"], tables["edges"], *known, columns, self.unknowns, self.by_ids)
+        form = columns, self.unknowns, self.by_ids, self.edge_reader()
+        collection = read_typed_graph(tables["nodes"], tables["edges"], *known, *form)
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
         return collection
 

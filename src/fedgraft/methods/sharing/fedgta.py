@@ -123,7 +123,13 @@ class FedGTA(
     def uploads(self, model: Layout) -> Layout:
         """Return the model, H and moments."""
         count = sum(map(len, self._orders)) * self.classes
-        return Layout((*model.specs, Spec(CONFIDENCE, "float32", (1,)), Spec(MOMENTS, "float32", (count,))))
+        return Layout(
+            (
+                *model.specs,
+                Spec(CONFIDENCE, "float32", (1,), "sums"),
+                Spec(MOMENTS, "float32", (count,), "class_counts"),
+            )
+        )
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Train, and look at the labels around each node."""

@@ -134,7 +134,7 @@ class FedPUB(
 
     def uploads(self, model: Layout) -> Layout:
         """The update, and the response."""
-        return Layout((*model, Spec(RESPONSE, "float32", (self.width,))))
+        return Layout((*model, Spec(RESPONSE, "float32", (self.width,), "update")))
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Train weights and masks; send the difference of the weights, and what the model makes of the random graph."""

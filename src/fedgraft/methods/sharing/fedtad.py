@@ -162,7 +162,7 @@ class FedTAD(ExtendedSharing[State], GraphSharing[State], MovableSharing[State],
 
     def uploads(self, model: Layout) -> Layout:
         """Return the model and a number for each class."""
-        return Layout((*model.specs, Spec(RELIABILITY, "float32", (self.classes,))))
+        return Layout((*model.specs, Spec(RELIABILITY, "float32", (self.classes,), "class_counts")))
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Train as in FedAvg; in the first round, find out in which classes the client is reliable."""

@@ -98,7 +98,7 @@ class Prototypes(ExtendedSharing[State], HiddenSharing[State], MovableSharing[St
 
     def uploads(self, model: Layout) -> Layout:
         """The update, and one prototype."""
-        return Layout((*model, Spec(OWN, "float32", (self.width,))))
+        return Layout((*model, Spec(OWN, "float32", (self.width,), "prototypes")))
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Steps with the penalty; the difference, and what the prototype is now."""

@@ -144,14 +144,14 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         """Sums, and no update."""
         outputs, columns = self._model.outputs, self._columns + 1
         if self._form == "class_sums":
-            return Layout((Spec(CLASSES, "float32", (outputs, columns)),))
+            return Layout((Spec(CLASSES, "float32", (outputs, columns), "sums"),))
         shapes = {
             CROSS: (columns, outputs),
             DIAGONAL: (columns,),
             GRAM: (columns * (columns - 1) // 2,),
             TARGETS: (outputs,),
         }
-        return Layout(tuple(Spec(name, "float32", shape) for name, shape in shapes.items()))
+        return Layout(tuple(Spec(name, "float32", shape, "sums") for name, shape in shapes.items()))
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Sums over training examples; nothing is trained."""

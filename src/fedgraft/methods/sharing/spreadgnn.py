@@ -133,7 +133,7 @@ class SpreadGNN(
 
     def uploads(self, model: Layout) -> Layout:
         """The model's difference, and the head as it is."""
-        return Layout((*model, Spec(_OWN, "float32", (self.head_rows, self.head_width))))
+        return Layout((*model, Spec(_OWN, "float32", (self.head_rows, self.head_width), "update")))
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """The common round with the term that relates heads."""

@@ -146,6 +146,11 @@ class Rating(
             require(sound, f"task.{name}", f">= {needed}, as these data have ids up to {needed - 1}", rows)
 
     @property
+    def update_tells(self) -> frozenset[str]:
+        """Of tables also which users it has: their rows are not zero."""
+        return frozenset({"update", "users"} if self.embeddings else {"update"})
+
+    @property
     def statistics_layout(self) -> Layout:
         """Users' bits and codes if they are shared."""
         return users_elsewhere.PUBLISHED if self.share in CODES else Layout(())

@@ -7,15 +7,17 @@ from typing import Any, ClassVar, Self
 
 import pandas as pd
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, LocalGraph, Observations, Questions, Sums
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
-from fedgraft.contracts.encoder import MetapathEncoder
+from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder
 from fedgraft.contracts.graph_abilities import LocalGraphTask
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
+from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.class_weights import BalancedClasses, weighted
@@ -23,9 +25,10 @@ from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
+from fedgraft.domains.notes import tell
 from fedgraft.domains.typed.client_data import TypedData, feature_states
 from fedgraft.domains.typed.joined_answers import JoinedTargets
-from fedgraft.domains.typed.metapath_graphs import joined_targets, metapath_matrix
+from fedgraft.domains.typed.metapath_graphs import carried_paths, joined_targets, metapath_matrix, unpassed
 from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import Asked, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import JOIN, TypedGraph, merge_graphs, metapath_types, shortest_metapaths
@@ -33,6 +36,9 @@ from fedgraft.domains.typed.smoothed_features import blocks, smoothed
 from fedgraft.errors import InputError, require_options
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
+
+READING = dict.fromkeys(("columns", "weights"), "model.name = 'metapath_means' does.")
+"""Who reads what edges of typed graphs carry."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,8 @@ class TypedNode(
             none. Nothing leaves a client for that.
         class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
             gains by it.
+        edge_features: numbers that an edge carries; 0 = as the data have. `propagate` and `smoothing` read none.
+        edge_weights: whether edges have weights; taken from the data. Likewise.
     """
 
     offers: ClassVar[frozenset[str]] = frozenset({"head"})
@@ -108,11 +116,13 @@ class TypedNode(
     propagate: int = 0
     smoothing: int = 0
     class_prior: bool = False
+    edge_features: int = 0
+    edge_weights: bool = False
 
     def __post_init__(self) -> None:
         require_options(self, "TypedNode", neighbours=">= 0", dropout="in [0, 1)", scale=">= 0", features=">= 0")
         require_options(self, "TypedNode", classes=">= 0", propagate=">= 0")
-        require_options(self, "TypedNode", smoothing=">= 0")
+        require_options(self, "TypedNode", smoothing=">= 0", edge_features=">= 0")
         class_weights.check_options("TypedNode", self.class_weights, self.focal)
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
             raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
@@ -147,18 +157,22 @@ class TypedNode(
         """With the width of features, the classes and the metapaths; raises for a metapath that there is not."""
         first = shards[0]
         known: dict[str, Any] = {"features": first.width, "classes": len(first.classes), "class_names": first.classes}
+        known |= carried_by(first.carried)
         for name, value in known.items():
             if (setting := getattr(self, name)) not in (0, (), value):
                 raise InputError(f"task.{name} = {setting}, but the data have {value}.")
         metapaths = self.metapaths or first.metapaths or shortest_metapaths(first.target, list(first.edges))
         for metapath in metapaths:
             metapath_types(metapath, first, "TypedNode.metapaths")
+        if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
+            tell(unread(self.encoder, first.width, first.carried, READING))
+            tell([*self._alike(first), *unpassed(first, metapaths)])
         return replace(self, **known, metapaths=metapaths)
 
     def prepare(self, shard: TypedGraph, shared: Arrays) -> TypedData:
         """Features, and one graph for each metapath."""
         joins = {metapath: metapath_matrix(shard, metapath, self.neighbours) for metapath in self.metapaths}
-        graphs = [self.encoder.graph(matrix) for matrix in joins.values()]
+        graphs = [self._graph(shard, *each) for each in joins.items()]
         rows = {split: shard.rows(split) for split in SPLITS}
         scale = self.scale if shard.scale_rows else 0.0
         if self.propagate:
@@ -186,9 +200,9 @@ class TypedNode(
 
     def model(self, g: torch.Generator, variant: object = None) -> nn.Module:
         """Return a model, the same for all clients."""
-        count = max(1, len(self.metapaths))
+        path_widths = [metapath.count(JOIN) * self.edge_features for metapath in self.metapaths] or [0]
         width = (self.features or 1) * blocks(len(self._joining), self.propagate)
-        return TypedModel(self.encoder, width, count, self.labels.width, self.dropout, g)
+        return TypedModel(self.encoder, width, path_widths, self.labels.width, self.dropout, g)
 
     def loss(self, model: nn.Module, data: TypedData, draw: Draw, encoded: Tensor | None) -> Losses:
         """Return the cross-entropy of each node of the draw, [n], and their embeddings, [n, width]."""
@@ -280,6 +294,21 @@ class TypedNode(
     def _joining(self) -> list[str]:
         """The metapaths that join two nodes, not each to itself alone."""
         return [metapath for metapath in self.metapaths if JOIN in metapath]
+
+    def _alike(self, shard: TypedGraph) -> list[str]:
+        """A note on options that count neighbours alike though edges have weights."""
+        weighs = "edge_weights" in carried_by(shard.carried)
+        alike = [f"task.{name}" for name in ("propagate", "smoothing") if getattr(self, name)] if weighs else []
+        return [f"{' and '.join(alike)}: each node that a metapath joins counts alike, whatever edges weigh."] * bool(
+            alike
+        )
+
+    def _graph(self, shard: TypedGraph, metapath: str, matrix: csr_matrix) -> Any:
+        """The graph of a metapath, as the encoder reads it."""
+        encoder, carries = self.encoder, shard.edge_rows is not None and JOIN in metapath
+        if carries and isinstance(encoder, CarriedMetapathEncoder) and encoder.reads(shard.width, self.edge_features):
+            return encoder.carried_graph(carried_paths(shard, metapath, matrix))
+        return encoder.graph(matrix)
 
     def _logits(self, model: nn.Module, data: TypedData) -> Tensor:
         """Logits of all target nodes, float32 [targets, classes], on the CPU."""

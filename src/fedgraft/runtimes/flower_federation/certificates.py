@@ -2,14 +2,18 @@
 
 import ipaddress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ec import (
     SECP256R1,
     SECP384R1,
+    SECP521R1,
     EllipticCurvePrivateKey,
+    EllipticCurvePublicKey,
     generate_private_key,
 )
 from cryptography.hazmat.primitives.serialization import (
@@ -18,11 +22,16 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
     load_pem_private_key,
+    load_ssh_public_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedgraft.errors import InputError
 from fedgraft.runtimes.flower_federation.child import HERE
+from fedgraft.runtimes.flower_federation.folders import PUBLIC_KEY
 
+CURVES: Final = (SECP256R1, SECP384R1, SECP521R1)
+"""Of keys that Flower takes for a node."""
 AUTHORITY_DAYS: Final = 3653
 """How long the authority's certificate is valid: ten years."""
 SERVER_DAYS: Final = 731
@@ -108,6 +117,26 @@ def node_key(name: str) -> Pair:
     key = generate_private_key(SECP384R1())
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     return Pair(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()), public + f" {name}\n".encode())
+
+
+def public_key_in(path: Path, name: str) -> bytes:
+    """Return a node's public key that a site has made, with its name as a comment.
+
+    Raises `InputError` for a file that is none: of OpenSSH, on one of NIST's curves, as Flower wants it.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if b"PRIVATE KEY" in content:
+        raise InputError(f"{path} is a private key, which stays at its site; the server takes {PUBLIC_KEY} beside it.")
+    try:
+        key = load_ssh_public_key(content)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise InputError(f"{path} is no public key of OpenSSH: {str(error).rstrip('.')}.") from error
+    if not (isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, CURVES)):
+        raise InputError(f"{path} must be a key on a curve P-256, P-384 or P-521, as 'fedgraft federation keygen' has.")
+    return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + f" {name}\n".encode()
 
 
 def _begun(name: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:

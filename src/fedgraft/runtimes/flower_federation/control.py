@@ -21,18 +21,31 @@ KNOWN_KEY: Final = "Public key already in use"
 class Standing(NamedTuple):
     """What the SuperLink knows of a node or of a run: its id at Flower and its status, since a time in UTC.
 
-    A status is such as "online", or "finished:failed".
+    A status is such as "online", or "finished:failed". A node has a public key, as `key_of` has it.
     """
 
     id: str
     status: str
     since: str | None
+    key: bytes = b""
 
 
 def register(folder: FederationFolder, name: str) -> int:
     """Make a node's public key known to the SuperLink; return the node's id."""
     with _asking(folder) as api:
         return int(api.registered(folder, name))
+
+
+def unregister(folder: FederationFolder, node: int) -> None:
+    """Have the SuperLink refuse a node and its key, for ever."""
+    with _asking(folder) as api:
+        api.unregister(folder, node)
+
+
+def key_of(folder: FederationFolder, name: str) -> bytes:
+    """Return a node's public key as the SuperLink has it. Raises `InputError` for a file that is no key."""
+    with _asking(folder) as api:
+        return bytes(api.key_of(folder, name))
 
 
 def nodes(folder: FederationFolder) -> dict[int, Standing]:

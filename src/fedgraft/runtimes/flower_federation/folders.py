@@ -5,7 +5,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -13,6 +13,7 @@ from typing import Any, Final
 import tomli_w
 
 from fedgraft.errors import InputError
+from fedgraft.runtimes.flower_federation.site_limits import SiteLimits
 from fedgraft.wire.tokens import SECRET_BYTES
 
 _LONGEST: Final = 80
@@ -22,6 +23,9 @@ SUPERLINK: Final = "fedgraft"
 RECIPE: Final = "recipe.toml"
 FEDERATION: Final = "federation.toml"
 NODE: Final = "node.toml"
+NODE_KEY: Final = "node.key"
+PUBLIC_KEY: Final = "node.pub"
+SECRET: Final = "matching.secret"
 
 
 class _Below:
@@ -36,9 +40,10 @@ class _Below:
 
 @dataclass(frozen=True)
 class FederationFolder:
-    """The server's folder; `clients` are names, in the order of their numbers.
+    """The server's folder; `clients` are names, in the order of their numbers, which they keep.
 
-    An insecure federation has neither TLS nor authentication of nodes. Sites reach the server at host and port.
+    A site that was removed, or not added yet, has its name there, and no public key. An insecure federation has neither
+    TLS nor authentication of nodes. Sites reach the server at host and port.
     """
 
     path: Path
@@ -63,6 +68,8 @@ class FederationFolder:
     """File of the server's certificate."""
     key = _Below("server/server.key")
     """File of the server's private key."""
+    refused = _Below("server/refused.keys")
+    """File of public keys that were removed, or replaced by others: a line each."""
     state = _Below("server/state.db")
     """File of what Flower remembers: nodes and runs."""
     log = _Below("server/superlink.log")
@@ -110,6 +117,11 @@ class FederationFolder:
         """Return the file of a node's public key."""
         return self.server / "keys" / f"{file_name(name)}.pub"
 
+    def keyless(self) -> frozenset[int]:
+        """Return the clients whose nodes have no key that is known, and cannot take part; {} where none has any."""
+        lacking = [] if self.insecure else [name for name in self.clients if not self.public_key(name).is_file()]
+        return frozenset(map(tuple(self.clients).index, lacking))
+
     def node_ids(self) -> dict[str, int]:
         """Return {name: id of its node at Flower}, of those that are registered."""
         try:
@@ -120,16 +132,14 @@ class FederationFolder:
 
     def note_node_ids(self, ids: Mapping[str, int]) -> None:
         """Store the ids of nodes."""
-        beside = self.server / "nodes.json.new"
-        beside.write_text(json.dumps(dict(ids), indent=1))
-        beside.replace(self.server / "nodes.json")
+        write_whole(self.server / "nodes.json", json.dumps(dict(ids), indent=1))
 
 
 @dataclass(frozen=True)
 class NodeFolder:
     """A site's folder, which may be moved and copied: the client's number and name, and where the server is.
 
-    `clients` are the names of all; none in a folder of an earlier version.
+    `clients` are the names of all; none in a folder of an earlier version. `limits` are the site's own to set.
     """
 
     path: Path
@@ -139,16 +149,17 @@ class NodeFolder:
     port: int
     insecure: bool = False
     clients: tuple[str, ...] = ()
+    limits: SiteLimits = field(default_factory=SiteLimits)
 
     recipe = _Below(RECIPE)
     """File of the recipe with the federation's data and task."""
-    common = _Below("matching.secret")
+    common = _Below(SECRET)
     """File of the secret that all sites have in common, by which they match ids; the server has no part in it."""
     own = _Below("masks.secret")
     """File of the secret that this site makes and nobody else has, of its masks in private set intersection."""
     certificate = _Below("ca.crt")
     """File of the certificate by which the server is known."""
-    key = _Below("node.key")
+    key = _Below(NODE_KEY)
     """File of the private key by which the server knows this node."""
 
     @classmethod
@@ -156,11 +167,17 @@ class NodeFolder:
         """Return what is in a folder. Raises `InputError` where it is none of a site."""
         hint = "it is one of the folders nodes/NAME that 'fedgraft federation init' makes"
         fields = {"client": int, "name": str, "host": str, "port": int, "insecure": bool}
-        table = _table(path / NODE, fields, hint, {"clients": list})
-        folder = cls(path.resolve(), **{**table, "clients": tuple(map(str, table.get("clients", ())))})
-        for needed in [] if folder.insecure else [folder.certificate, folder.key]:
+        table = _table(path / NODE, fields, hint, {"clients": list, "limits": dict})
+        try:
+            limits = SiteLimits.of(table.get("limits", {}))
+        except InputError as error:
+            raise InputError(f"{path / NODE}: {error}") from error
+        known = {"clients": tuple(map(str, table.get("clients", ()))), "limits": limits}
+        folder = cls(path.resolve(), **{**table, **known})
+        made = {folder.certificate: "", folder.key: ": it is what 'fedgraft federation keygen' made at this site"}
+        for needed, how in {} if folder.insecure else made.items():
             if not needed.is_file():
-                raise InputError(f"{needed} is missing; without it this node cannot join the federation.")
+                raise InputError(f"{needed} is missing; without it this node cannot join the federation{how}.")
         return folder
 
     @property
@@ -171,11 +188,11 @@ class NodeFolder:
     def write(self) -> None:
         """Write the folder's own file."""
         names = ("client", "name", "host", "port", "insecure", "clients")
-        _write(self.path / NODE, {name: getattr(self, name) for name in names})
+        _write(self.path / NODE, {**{name: getattr(self, name) for name in names}, "limits": vars(self.limits)})
 
     def secret(self) -> bytes:
         """Return the secret of all sites; b"" where there is none. Raises `InputError` for a file that is none."""
-        return _secret(self.common, "as another site's does") if self.common.is_file() else b""
+        return read_secret(self.common) if self.common.is_file() else b""
 
     def own_secret(self) -> bytes:
         """Return the secret of this site alone; b"" where there is none yet. Raises `InputError` as `secret`."""
@@ -188,10 +205,22 @@ class NodeFolder:
         return ["--root-certificates", str(self.certificate), "--auth-supernode-private-key", str(self.key)]
 
 
+def read_secret(path: Path) -> bytes:
+    """Return the secret of all sites that is in a file. Raises `InputError` for a file that is none."""
+    return _secret(path, "as another site's does")
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner reads, from its first byte on."""
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+
+
 def _secret(path: Path, hint: str) -> bytes:
     try:
         secret = bytes.fromhex(path.read_text())
-    except ValueError:
+    except (ValueError, OSError):
         secret = b""
     if len(secret) != SECRET_BYTES:
         raise InputError(f"{path} must hold {2 * SECRET_BYTES} hexadecimal digits, {hint}.")
@@ -217,7 +246,14 @@ def _is_loopback(host: str) -> bool:
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(tomli_w.dumps(content))
+    write_whole(path, tomli_w.dumps(content))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that is there as a whole or not at all: a run that is under way reads it, too."""
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(text)
+    beside.replace(path)
 
 
 def _table(

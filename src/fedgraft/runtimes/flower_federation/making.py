@@ -16,11 +16,14 @@ import tomli_w
 from fedgraft.errors import InputError, missing_extra, require
 from fedgraft.runtimes.flower_federation.folders import (
     FEDERATION,
+    NODE_KEY,
+    PUBLIC_KEY,
     RECIPE,
     SUPERLINK,
     FederationFolder,
     NodeFolder,
     file_name,
+    write_private,
 )
 from fedgraft.wire.tokens import SECRET_BYTES
 
@@ -68,6 +71,7 @@ def make(
     host: str = "localhost",
     port: int = 8000,
     insecure: bool = False,
+    keys: bool = True,
 ) -> FederationFolder:
     """Make a federation in a folder that has none.
 
@@ -78,12 +82,15 @@ def make(
         host: name or address by which sites reach the server.
         port: of the server, 1 to 65535.
         insecure: whether there is neither TLS nor authentication of nodes, for trials.
+        keys: whether each site's folder is made here, with its key and the secret of all; else sites have keys of their
+            own, and `membership.add` makes their folders. There may be no clients then.
 
     Raises `InputError` for what is wrong, before anything is written.
     """
     if (path / FEDERATION).exists():
         raise InputError(f"{path} has a federation already; delete {path / FEDERATION} to make another one there.")
-    check_names(clients)
+    if keys or clients:
+        check_names(clients)
     require(HOST.fullmatch(host) is not None, "--host", "a name or an address without a port", host)
     require(1 <= port <= 65535, "--port", "1 to 65535", port)
     folder = FederationFolder(path.resolve(), host, port, tuple(clients), insecure)
@@ -99,12 +106,12 @@ def make(
         folder.recipe.write_text(recipe, encoding="utf-8")
     if not insecure:
         own, signer = authority()
-        _private(folder.authority_key, own.private)
+        write_private(folder.authority_key, own.private)
         folder.authority.write_bytes(own.public)
         _write_pair(folder, signer.server(host))
     secret = secrets.token_bytes(SECRET_BYTES)
-    for number, name in enumerate(folder.clients):
-        _make_node(folder, number, name, None if insecure else node_key(name), secret)
+    for name in folder.clients if keys else ():
+        make_node(folder, name, None if insecure else node_key(name), secret)
     _make_app(folder.app)
     _make_server(folder)
     folder.write()
@@ -131,12 +138,15 @@ def renew_certificate(folder: FederationFolder) -> str:
 
 
 def _write_pair(folder: FederationFolder, pair: "Pair") -> None:
-    _private(folder.key, pair.private)
+    write_private(folder.key, pair.private)
     folder.certificate.write_bytes(pair.public)
 
 
-def names_of(path: Path, count: int | None, names: str | None) -> Sequence[str]:
-    """Return names of clients: site0, site1, ... by a count, those given with commas, or those of 'fedgraft shard'."""
+def names_of(path: Path, count: int | None, names: str | None, needed: bool = True) -> Sequence[str]:
+    """Return names of clients: site0, site1, ... by a count, those given with commas, or those of 'fedgraft shard'.
+
+    Where none are needed and none are there, there are none.
+    """
     if count is not None and names is not None:
         raise InputError("--clients and --names cannot be given together; --names says how many there are.")
     if count is not None:
@@ -145,6 +155,8 @@ def names_of(path: Path, count: int | None, names: str | None) -> Sequence[str]:
         return [name.strip() for name in names.split(",")]
     file = path / CLIENTS
     if not file.is_file():
+        if not needed:
+            return []
         raise InputError(
             f"{path} has no {CLIENTS}: make it with 'fedgraft shard RECIPE -o {path}', or give --clients N or --names."
         )
@@ -168,24 +180,26 @@ def check_names(names: Sequence[str]) -> None:
         raise InputError(f"Names of clients must differ as names of folders, also in lower case; got {twice!r} twice.")
 
 
-def _make_node(
-    federation: FederationFolder, number: int, name: str, key: tuple[bytes, bytes] | None, secret: bytes
-) -> None:
-    """Make the folder that is handed to a site; it knows nothing of where it lies. `secret` is that of all sites."""
+def make_node(federation: FederationFolder, name: str, key: "Pair | None", secret: bytes) -> None:
+    """Make the folder that is handed to a site; it knows nothing of where it lies.
+
+    Args:
+        federation: the server's folder, which has the name already.
+        name: of the client.
+        key: of the node, which the server then knows; without its private half where the site has that; None = none.
+        secret: that of all sites; b"" where the site has it from another one.
+    """
     path = federation.node(name)
     path.mkdir(parents=True, exist_ok=True)
-    at_server = federation.host, federation.port, federation.insecure
-    node = NodeFolder(path, number, name, *at_server, tuple(federation.clients))
+    at_server, names = (federation.host, federation.port, federation.insecure), tuple(federation.clients)
+    node = NodeFolder(path, names.index(name), name, *at_server, names)
     node.write()
-    _private(node.common, secret.hex().encode())
+    if secret:
+        write_private(node.common, secret.hex().encode())
     shutil.copyfile(federation.recipe, node.recipe)
     if key is not None:
-        private, public = key
-        _private(node.key, private)
-        (path / "node.pub").write_bytes(public)
         shutil.copyfile(federation.authority, node.certificate)
-        federation.public_key(name).parent.mkdir(exist_ok=True)
-        federation.public_key(name).write_bytes(public)
+        give_key(federation, name, key)
     _script(
         path / "start.sh",
         "# Joins the federation with this folder's key. FEDGRAFT names the program where it is not on the path.",
@@ -200,6 +214,17 @@ def _make_node(
         script="start.sh",
     )
     (path / "fedgraft-node.service").write_text(unit)
+
+
+def give_key(federation: FederationFolder, name: str, key: "Pair") -> None:
+    """Have the server know a node by a key, which a folder of its gets."""
+    path = federation.node(name)
+    path.mkdir(parents=True, exist_ok=True)
+    if key.private:
+        write_private(path / NODE_KEY, key.private)
+    (path / PUBLIC_KEY).write_bytes(key.public)
+    federation.public_key(name).parent.mkdir(exist_ok=True)
+    federation.public_key(name).write_bytes(key.public)
 
 
 def _make_app(path: Path) -> None:
@@ -247,10 +272,3 @@ def write_connection(folder: FederationFolder) -> None:
 def _script(path: Path, *lines: str) -> None:
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     path.chmod(0o755)
-
-
-def _private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner reads, from its first byte on."""
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_bytes(content)

@@ -1,5 +1,6 @@
 """Keep a node's client on disk: memories by their fingerprint, the set-up message, the round that waits."""
 
+import logging
 import os
 import shutil
 from collections.abc import Iterable
@@ -7,9 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from fedgraft.contracts.runtime import fingerprint
+from fedgraft.contracts.runtime import FINGERPRINT_BYTES, fingerprint
 from fedgraft.errors import MachineError
 
+LOG = logging.getLogger("fedgraft.node")
 RUNS: Final = 3
 """Of how many runs a node keeps what its client remembers; the oldest goes first."""
 _PRIVATE: Final = 0o600
@@ -43,9 +45,8 @@ class MemoryStore:
     def keep(self, content: bytes) -> bytes:
         """Store bytes and return their fingerprint. Raises `MachineError` where the disk does not take them."""
         name = fingerprint(content)
-        path = self._path(name)
-        if not path.exists():
-            self._write(path, content)
+        if self.load(name) is None:  # it is not there, or damaged
+            self._write(self._path(name), content)
         return name
 
     def drop_others(self, kept: Iterable[bytes]) -> None:
@@ -66,13 +67,18 @@ class MemoryStore:
     def note(self, request: bytes) -> None:
         """Add a request of a round that waits for rows, so that the round can be made again."""
         requests = [*self.round_requests(), request]
-        self._write(self._journal, b"".join(b"%08x" % len(each) + each for each in requests))
+        content = b"".join(b"%08x" % len(each) + each for each in requests)
+        self._write(self._journal, fingerprint(content) + content)
 
     def round_requests(self) -> list[bytes]:
-        """Return the requests of the round that waits, in order."""
+        """Return the requests of the round that waits, in order; none of a file that is damaged: its round is lost."""
         try:
-            content = self._journal.read_bytes()
+            stored = self._journal.read_bytes()
         except OSError:
+            return []
+        content = stored[FINGERPRINT_BYTES:]
+        if fingerprint(content) != stored[:FINGERPRINT_BYTES]:
+            LOG.warning("%s is damaged; the round that waited is lost.", self._journal)
             return []
         requests = []
         while content:

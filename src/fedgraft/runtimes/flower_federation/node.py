@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -12,9 +13,9 @@ from fedgraft.contracts.runtime import FINGERPRINT_BYTES
 from fedgraft.engine.client.client import Client, Served
 from fedgraft.engine.client.client_memory import packed as packed_memory
 from fedgraft.engine.client.client_rows import OPEN
-from fedgraft.engine.client.failure_codes import UNABLE
+from fedgraft.engine.client.failure_codes import UNABLE, code_of
 from fedgraft.engine.plan import Plan
-from fedgraft.errors import FedgraftError, WireError, memory_shortage, printable
+from fedgraft.errors import ClientError, FedgraftError, WireError, memory_shortage, printable
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.memory_store import MemoryStore, store_of
 from fedgraft.wire.layouts import Tree
@@ -50,6 +51,19 @@ class _Joined:
     told: bytes = b""
 
 
+def _cause(error: Exception, kind: str) -> tuple[str, str]:
+    """Return why an order could not be served: for this node's log, and for the server.
+
+    The server is told in words what of its own recipe does not fit; of the site's data, disk and memory a code.
+    """
+    if lacked := memory_shortage(error):
+        return lacked, UNABLE
+    if isinstance(error, FedgraftError | OSError):
+        code = code_of(error) if isinstance(error, ClientError) else UNABLE
+        return str(error), str(error) if kind == "join" else code
+    return f"{type(error).__name__}: {error}", code_of(error)
+
+
 def _client_of(joined: _Joined) -> Client:
     assert joined.client is not None, "nobody is asked to serve before that"
     return joined.client
@@ -74,6 +88,7 @@ class Node:
             says of itself; no shard until clients have agreed on how data are read. None = `shard` and `about`,
             whatever is run.
         seal: what rows are sealed with in a run, by its name, where it has them sealed; None = they are open.
+        in_time: makes the block in which an order is answered; it raises where that takes too long.
     """
 
     number: int
@@ -84,6 +99,7 @@ class Node:
     take_model: Callable[[str, bytes, bytes, bytes, bytes], None] | None = None
     read_data: Callable[[bytes, bytes, str], tuple[Any, Mapping[str, Tree]]] | None = None
     seal: Callable[[str], RowSeal] | None = None
+    in_time: Callable[[], AbstractContextManager[None]] = nullcontext
     _runs: dict[str, _Joined] = field(default_factory=dict, init=False)
 
     def answer(self, data: bytes) -> bytes:
@@ -92,16 +108,13 @@ class Node:
         if not _RUN.fullmatch(order.run):
             raise WireError("an order names no run")
         try:
-            return envelope.packed(self._answered(order))
-        except (FedgraftError, OSError) as error:
-            LOG.warning("Order %r could not be served: %s", order.kind, printable(str(error)))
-            reason = str(error) if order.kind == "join" else UNABLE  # of its data and its disk nobody else is told
+            with self.in_time():
+                return envelope.packed(self._answered(order))
+        except Exception as error:  # whatever a server sends, and whatever lies in the folder: the node goes on
+            told, reason = _cause(error, order.kind)
+            LOG.warning("Order %r could not be served: %s", order.kind, printable(told))
+            LOG.debug("Order %r", order.kind, exc_info=True)
             return envelope.packed(self._response(order, envelope.REFUSED, reason.encode()[:_REASON_BYTES]))
-        except Exception as error:
-            if not (lacked := memory_shortage(error)):
-                raise
-            LOG.warning("Order %r could not be served: %s", order.kind, lacked)
-            return envelope.packed(self._response(order, envelope.REFUSED, UNABLE.encode()))
 
     def _answered(self, order: envelope.Order) -> envelope.Answer:
         if order.kind == "join":

@@ -3,7 +3,7 @@
 import socket
 import sys
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -79,34 +79,34 @@ def listens(folder: FederationFolder) -> bool:
 
 
 def register_all(folder: FederationFolder, stop: Callable[[], object]) -> int:
-    """Make every key known that is not yet, until `stop()`; return how many nodes are registered.
+    """Make the SuperLink know the keys of the folder, and no others, until `stop()`; return how many there are.
 
-    Each id is noted before the next key, so that at most one is not where the server was killed in between.
-    Raises `MachineError` where a key is known under an id that cannot be told.
+    Nodes are told apart by their keys, so that this may be ended and done again at any time. A run that is under way
+    goes on. Raises `MachineError` for a key that was removed before: Flower never takes it again.
     """
-    known = {node for node, standing in control.nodes(folder).items() if standing.status != "unregistered"}
-    ids = {name: node for name, node in folder.node_ids().items() if node in known}
+    known = {each.key: node for node, each in control.nodes(folder).items() if each.status != "unregistered"}
+    ids: dict[str, int] = {}
     for name in folder.clients:
         if stop():
-            break
-        if name not in ids and folder.public_key(name).is_file():
-            ids[name] = _registered(folder, name, known - set(ids.values()))
-            folder.note_node_ids(ids)
+            return len(ids)
+        if folder.public_key(name).is_file():
+            node = known.get(control.key_of(folder, name))
+            ids[name] = _registered(folder, name) if node is None else node
+    folder.note_node_ids(ids)
+    for node in sorted({*known.values()} - {*ids.values()}):
+        control.unregister(folder, node)
     return len(ids)
 
 
-def _registered(folder: FederationFolder, name: str, unnoted: Set[int]) -> int:
-    """Register a node and return its id, also where that was done already and its id is the only unnoted one."""
+def _registered(folder: FederationFolder, name: str) -> int:
     try:
         return control.register(folder, name)
     except MachineError as error:
         if control.KNOWN_KEY not in str(error):
             raise
-        if len(unnoted) == 1:
-            return next(iter(unnoted))
         raise MachineError(
-            f"The key of {name} is registered, but nobody noted as which node. End the server, delete {folder.state} "
-            "and start it again: all nodes are then registered anew."
+            f"The key of {name} was removed before, and stays refused: make it another one with 'fedgraft federation "
+            f"rotate {folder.path} {name}'."
         ) from error
 
 

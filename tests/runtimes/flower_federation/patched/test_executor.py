@@ -11,7 +11,7 @@ pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 
 from flwr.proto.runtime_pb2 import AcquireTaskResponse
 
-from fedgraft.runtimes.flower_federation.patched.executor import execute_tasks
+from fedgraft.runtimes.flower_federation.patched import executor
 
 
 @contextmanager
@@ -44,6 +44,16 @@ def supernode(refusal):
         thread.join()
 
 
+def test_an_error_that_nobody_expected_is_told_and_the_next_task_taken(monkeypatch, caplog):
+    def damaged(task):
+        raise ValueError("no message\nat all")
+
+    monkeypatch.setattr(executor, "pull_task_input", damaged)
+    with supernode(500) as (port, asked):
+        executor.execute_tasks(port, b"s" * 32, lambda content: content, lambda: len(asked) >= 3)
+    assert caplog.messages.count("A message could not be answered: ValueError: no message\\nat all") == 3
+
+
 @pytest.mark.parametrize("refusal", [401, 403, 404, 500, 503])
 def test_a_task_whose_run_has_ended_is_left_and_the_next_one_taken(refusal):
     """Flower's own rule for 401 sends SIGINT to the process, which here is the node."""
@@ -51,7 +61,7 @@ def test_a_task_whose_run_has_ended_is_left_and_the_next_one_taken(refusal):
     before = signal.signal(signal.SIGINT, lambda number, frame: signals.append(number))
     try:
         with supernode(refusal) as (port, asked):
-            execute_tasks(port, b"s" * 32, lambda content: content, lambda: len(asked) >= 4)
+            executor.execute_tasks(port, b"s" * 32, lambda content: content, lambda: len(asked) >= 4)
     finally:
         signal.signal(signal.SIGINT, before)
     assert not signals

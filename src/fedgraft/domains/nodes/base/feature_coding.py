@@ -27,12 +27,12 @@ class FeatureCoding:
     def specs(self) -> tuple[Spec, ...]:
         """Layout of what `pack` makes."""
         if not self.is_sparse:
-            return (Spec("features", "float32", (VARIABLE, self.width)),)
+            return (Spec("features", "float32", (VARIABLE, self.width), "features"),)
         kind = "uint16" if self.width <= NARROW else "uint32"
         return (
-            Spec("values", "float32", (VARIABLE,)),
-            Spec("counts", kind, (VARIABLE,)),
-            Spec("gaps", "uint8", (VARIABLE,)),
+            Spec("values", "float32", (VARIABLE,), "features"),
+            Spec("counts", kind, (VARIABLE,), "features"),
+            Spec("gaps", "uint8", (VARIABLE,), "features"),
         )
 
     def empty(self, rows: int) -> Features:

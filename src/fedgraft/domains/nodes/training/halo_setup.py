@@ -58,12 +58,12 @@ class HaloSetup:
     def statistics_layout(self) -> Layout:
         """Layout of what a client publishes."""
         known = (
-            Spec("nodes", "uint32", (1,)),
-            Spec("owner", "uint32", (VARIABLE,)),
-            Spec("place", "uint32", (VARIABLE,)),
+            Spec("nodes", "uint32", (1,), "sizes"),
+            Spec("owner", "uint32", (VARIABLE,), "rows"),
+            Spec("place", "uint32", (VARIABLE,), "rows"),
             self._degree_spec,
         )
-        return Layout((*known, *self._feature_specs, Spec("boundary", "uint8", (VARIABLE,))))
+        return Layout((*known, *self._feature_specs, Spec("boundary", "uint8", (VARIABLE,), "rows")))
 
     @property
     def combined_layout(self) -> Layout:
@@ -209,7 +209,7 @@ class HaloSetup:
 
     @property
     def _degree_spec(self) -> Spec:
-        return Spec("degree", "float32" if self.weighted else "uint32", (VARIABLE,))
+        return Spec("degree", "float32" if self.weighted else "uint32", (VARIABLE,), "rows")
 
     def _answer(self, client: int, halo: Halo, needed: Array, published: Mapping[int, "_Published"]) -> Arrays:
         known, own = np.zeros(len(halo.owner), bool), published[client]

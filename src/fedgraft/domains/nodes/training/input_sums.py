@@ -62,12 +62,14 @@ class InputSums:
     @property
     def statistics_layout(self) -> Layout:
         """Layout of what a client publishes first."""
-        return Layout((*(Spec(name, "uint32", (VARIABLE,)) for name in (OWNER, PLACE, JOINED)), *self._weights("")))
+        return Layout(
+            (*(Spec(name, "uint32", (VARIABLE,), "rows") for name in (OWNER, PLACE, JOINED)), *self._weights(""))
+        )
 
     @property
     def further_layout(self) -> Layout:
         """Layout of what it publishes in each hop."""
-        return Layout((Spec(TOLD, "uint8", (VARIABLE,)), *self._specs("")))
+        return Layout((Spec(TOLD, "uint8", (VARIABLE,), "rows"), *self._specs("")))
 
     @property
     def combined_layout(self) -> Layout:
@@ -223,10 +225,10 @@ class InputSums:
     # --- rows as arrays ----------------------------------------------------------------------------------------------
 
     def _weights(self, suffix: str) -> list[Spec]:
-        return [Spec(f"{WEIGHT}{suffix}", "float32", (VARIABLE,))] if self.weighted else []
+        return [Spec(f"{WEIGHT}{suffix}", "float32", (VARIABLE,), "rows")] if self.weighted else []
 
     def _specs(self, suffix: str) -> list[Spec]:
-        return [Spec(f"{PREFIX}{spec.name}{suffix}", spec.dtype, spec.shape) for spec in self.coding.specs]
+        return [Spec(f"{PREFIX}{spec.name}{suffix}", spec.dtype, spec.shape, spec.tells) for spec in self.coding.specs]
 
     def _packed(self, rows: Features, suffix: str) -> Arrays:
         packed = self.coding.pack(as_features(rows, self.coding.is_sparse))

@@ -89,7 +89,7 @@ class Mending:
     @property
     def statistics_layout(self) -> Layout:
         """`Layout` of the number of nodes that a client offers."""
-        return Layout((Spec("offered", "uint32", (1,)),))
+        return Layout((Spec("offered", "uint32", (1,), "sizes"),))
 
     @property
     def combined_layout(self) -> Layout:

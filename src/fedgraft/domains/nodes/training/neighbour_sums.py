@@ -36,7 +36,7 @@ class Aggregates:
     @property
     def statistics_layout(self) -> Layout:
         """Layout of what a client publishes."""
-        known = (Spec("owner", "uint32", (VARIABLE,)), Spec("place", "uint32", (VARIABLE,)))
+        known = (Spec("owner", "uint32", (VARIABLE,), "rows"), Spec("place", "uint32", (VARIABLE,), "rows"))
         return Layout((*known, *self.coding.specs))
 
     @property

@@ -11,7 +11,13 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from flwr.cli.utils import flwr_cli_exc_handler
-from flwr.proto.control_pb2 import ListNodesRequest, ListRunsRequest, RegisterNodeRequest, StopRunRequest
+from flwr.proto.control_pb2 import (
+    ListNodesRequest,
+    ListRunsRequest,
+    RegisterNodeRequest,
+    StopRunRequest,
+    UnregisterNodeRequest,
+)
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.proto.run_pb2 import Run
 from flwr.supercore.control import ControlHttpClient
@@ -31,6 +37,17 @@ class Refused(Exception):
 
 def registered(folder: FederationFolder, name: str) -> int:
     """Make a node's public key known; return the node's id. Raises `InputError` for a file that is no key."""
+    request = RegisterNodeRequest(public_key=key_of(folder, name), name=name)
+    return int(_asked(folder, lambda client: client.RegisterNode(request)).node_id)
+
+
+def unregister(folder: FederationFolder, node: int) -> None:
+    """Have a node refused from now on."""
+    _asked(folder, lambda client: client.UnregisterNode(UnregisterNodeRequest(node_id=node)))
+
+
+def key_of(folder: FederationFolder, name: str) -> bytes:
+    """Return a node's public key as Flower has it. Raises `InputError` for a file that is no key."""
     path = folder.public_key(name)
     try:
         key = load_ssh_public_key(path.read_bytes())
@@ -38,14 +55,13 @@ def registered(folder: FederationFolder, name: str) -> int:
         raise InputError(f"{path} is no public key of OpenSSH: {error}.") from error
     if not isinstance(key, EllipticCurvePublicKey):
         raise InputError(f"{path} must be a key on an elliptic curve; got {type(key).__name__}.")
-    request = RegisterNodeRequest(public_key=public_key_to_bytes(key), name=name)
-    return int(_asked(folder, lambda client: client.RegisterNode(request)).node_id)
+    return public_key_to_bytes(key)
 
 
-def nodes(folder: FederationFolder) -> list[tuple[int, str, str | None]]:
-    """Return the nodes: id, status, and when they came to have it."""
+def nodes(folder: FederationFolder) -> list[tuple[int, str, str | None, bytes]]:
+    """Return the nodes: id, status, when they came to have it, and public key."""
     listed = _asked(folder, lambda client: client.ListNodes(ListNodesRequest())).nodes_info
-    return [(node.node_id, node.status, _since(_change(node))) for node in listed]
+    return [(node.node_id, node.status, _since(_change(node)), node.public_key) for node in listed]
 
 
 def runs(folder: FederationFolder) -> list[tuple[str, str, str | None]]:

@@ -5,6 +5,7 @@ leaves that to others, which ask it for tasks over its own interface on this mac
 here it is the process that has the client's data prepared, and in which a round may wait.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,10 +28,11 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.superexec.run_superexec import _SUPEREXEC_AUTH_METHODS
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from fedgraft.errors import FedgraftError
+from fedgraft.errors import FedgraftError, printable
 from fedgraft.runtimes.flower_federation.record import bytes_in, record_of
 
 Authority: TypeAlias = RuntimeTokenHttpInterceptor | SuperExecAuthHttpInterceptor
+LOG = logging.getLogger("fedgraft.node")
 POLL_SECONDS: Final = 0.1
 HEARTBEAT_SECONDS: Final = 5.0
 """Seconds between two signs of life for a task; without them Flower gives it up."""
@@ -52,8 +54,13 @@ def execute_tasks(port: int, secret: bytes, answer: Callable[[bytes], bytes], st
             if not token:
                 time.sleep(POLL_SECONDS)
                 continue
-            with suppress(httpx.HTTPError), _client(port, RuntimeTokenHttpInterceptor(token)) as task:
-                _execute(task, answer)
+            try:
+                with _client(port, RuntimeTokenHttpInterceptor(token)) as task:
+                    _execute(task, answer)
+            except httpx.HTTPError as error:  # its run has ended
+                LOG.debug("A task was not ended: %s", error)
+            except Exception as error:  # of whatever a server sends no message may end the node
+                LOG.warning("A message could not be answered: %s", printable(f"{type(error).__name__}: {error}"))
 
 
 def _execute(task: RuntimeHttpClient, answer: Callable[[bytes], bytes]) -> None:

@@ -2,7 +2,7 @@
 
 One port has all of a SuperLink's interfaces. Flower lets anybody who reaches it register nodes and start runs, that is,
 run programs at the server and at every site. Here only this very machine may; others get the interface of nodes, at
-which they show their keys.
+which they show their keys before more than a few kilobytes of theirs are read.
 """
 
 import logging
@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final
@@ -18,17 +18,20 @@ from typing import Any, Final
 from flwr.superlink import main as superlink
 from flwr.superlink.cli import flower_superlink
 
-from fedgraft.runtimes.flower_federation.patched.long_polls import Asgi, Content, LongPolls, Receive, Send
+from fedgraft.runtimes.flower_federation.patched.gate import Gate, refuse
+from fedgraft.runtimes.flower_federation.patched.hasty_server import HastyProtocol, hasty_loop
+from fedgraft.runtimes.flower_federation.patched.long_polls import NODE, Asgi, Content, LongPolls, Receive, Send
 
 HERE: Final = frozenset(("127.0.0.1", "::1"))
 """Addresses of callers who may do everything."""
-OF_NODES: Final = "/v1/fleet/"
-"""What the paths of the nodes' interface begin with."""
 LOOK_SECONDS: Final = 0.2
 ENDING_SECONDS: Final = 5.0
 OPTIONS: Final[Mapping[str, Any]] = {
     "timeout_graceful_shutdown": 1,  # of requests that are open; nodes that wait are among them
     "timeout_keep_alive": 600,  # a new connection is 4 kB
+    "http": HastyProtocol,
+    "ws": "none",  # Flower's application has none
+    "loop": f"{hasty_loop.__module__}:{hasty_loop.__name__}",
     "server_header": False,
     "date_header": False,
 }
@@ -42,8 +45,7 @@ def guarded(app: Asgi) -> Asgi:
         if scope["type"] == "lifespan" or _allowed(scope):
             await app(scope, receive, send)
         elif scope["type"] == "http":
-            await send({"type": "http.response.start", "status": 403, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
+            await refuse(send, 403)
         else:
             await send({"type": "websocket.close"})
 
@@ -52,7 +54,14 @@ def guarded(app: Asgi) -> Asgi:
 
 def _allowed(scope: Content) -> bool:
     caller = scope.get("client")
-    return str(scope["path"]).startswith(OF_NODES) or bool(caller and caller[0] in HERE)
+    return str(scope["path"]).startswith(NODE) or bool(caller and caller[0] in HERE)
+
+
+def _known_in(app: Any) -> Callable[[bytes], bool] | None:
+    """Return what says whether a public key is a node's; None where nodes have none."""
+    if not app.state.enable_supernode_auth:
+        return None
+    return lambda key: app.state.linkstate_factory.state().get_node_id_by_public_key(key) is not None
 
 
 def main() -> None:
@@ -60,7 +69,8 @@ def main() -> None:
     parent, create_app = os.getppid(), superlink.create_app
 
     def create_guarded(*arguments: Any, **options: Any) -> Asgi:
-        return guarded(LongPolls(create_app(*arguments, **options)))
+        app = create_app(*arguments, **options)
+        return guarded(Gate(LongPolls(app), _known_in(app)))
 
     superlink.create_app = create_guarded  # type: ignore[assignment]
     of_flower = flower_superlink.__globals__

@@ -64,7 +64,7 @@ class LongPolls:
         async def ask() -> _Answer:
             answer = _Answer()
             own = {**scope, "state": dict(scope.get("state", {}))}
-            await self._app(own, _replay(body, receive), answer.add)
+            await self._app(own, replay(body, receive), answer.add)
             return answer
 
         for part in (await handle(interface, body, ask, receive)).parts:
@@ -177,7 +177,7 @@ async def _body_of(receive: Receive) -> bytes:
     return b"".join(parts)
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replay(body: bytes, receive: Receive) -> Receive:
     """Return what gives a body that was read once more, and then what comes after it."""
     read = False
 

@@ -1,0 +1,107 @@
+"""The way out of a client: every byte that it sends passes here, and what its policy does not allow stays."""
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from fedgraft import wire
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.purposes import HALO, PURPOSE_OF_KIND
+from fedgraft.engine.told import told_by
+from fedgraft.errors import BeyondLimitError
+from fedgraft.wire import Message
+
+
+class Rule(NamedTuple):
+    """A rule of a policy beside a plan.
+
+    Args:
+        name: such as "capabilities".
+        allowed: what it allows, in words.
+        beyond: what of the plan it forbids, in words; "" where that is nothing.
+    """
+
+    name: str
+    allowed: str
+    beyond: str
+
+
+class Gate:
+    """Let replies of a plan out that the plan's policy allows."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._policy = plan, plan.policy
+
+    def passed(self, reply: Message) -> bytes:
+        """Return a reply as bytes. Raises `BeyondLimitError` for one that the policy keeps here."""
+        if self._policy.limits and (why := self._beyond(reply)):
+            raise BeyondLimitError(f"a message of kind {reply.kind!r} stays here: {why}")
+        return wire.encode(reply, self._plan.reply_layouts.get(reply.kind), self._plan.names(reply.kind))
+
+    def rules(self, kinds: Collection[str], joining: Mapping[str, str], rounds: int, network: str) -> list[Rule]:
+        """Return each rule of the policy beside the plan.
+
+        Args:
+            kinds: of the replies that clients are asked for.
+            joining: {what a client tells before: purpose}.
+            rounds: how many are run at most.
+            network: name of the model.
+        """
+        policy, rules = self._policy, []
+        if policy.purposes is not None:
+            rules.append(_of_words("purposes", policy.purposes, {*self.purposes_of(kinds), *joining.values()}))
+        if policy.capabilities is not None:
+            rules.append(_of_words("capabilities", policy.capabilities, {*self.told_by(kinds), *joining}))
+        if policy.networks is not None:
+            rules.append(_of_words("networks", policy.networks, {network} if network else set()))
+        if policy.most_rounds:
+            beyond = f"{rounds} rounds" if rounds > policy.most_rounds else ""
+            rules.append(Rule("most_rounds", f"{policy.most_rounds}", beyond))
+        return rules
+
+    @cached_property
+    def told(self) -> dict[str, frozenset[str]]:
+        """{kind of reply: what it tells}, by words of `contracts.capabilities`."""
+        return told_by(self._plan)
+
+    @cached_property
+    def parameters(self) -> int:
+        """Int, numbers of the model that travels."""
+        return sum(math.prod(spec.shape) for spec in self._plan.model_layout)
+
+    def told_by(self, kinds: Iterable[str]) -> set[str]:
+        """Return all that replies of these kinds tell."""
+        return {word for kind in kinds for word in self.told.get(kind, ())}
+
+    def purposes_of(self, kinds: Collection[str]) -> set[str]:
+        """Return all purposes for which replies of these kinds are sent."""
+        purposes = {PURPOSE_OF_KIND[kind] for kind in kinds if kind in PURPOSE_OF_KIND}
+        return purposes | ({HALO} if "train" in kinds and self._plan.halo_widths else set())
+
+    def _beyond(self, reply: Message) -> str:
+        """Why a reply stays; "" where it may leave."""
+        policy = self._policy
+        if policy.capabilities is not None and (more := sorted(self.told_by([reply.kind]) - {*policy.capabilities})):
+            return f"policy.capabilities has no {more[0]!r}"
+        if policy.purposes is not None and (other := sorted(self.purposes_of([reply.kind]) - {*policy.purposes})):
+            return f"policy.purposes has no {other[0]!r}"
+        if policy.most_rounds and reply.round > policy.most_rounds and reply.kind in ("train", "wait"):
+            return f"round {reply.round} is behind the last, policy.most_rounds = {policy.most_rounds}"
+        return self._too_few(int(reply.report["examples"])) if reply.kind == "hello" else ""
+
+    def _too_few(self, examples: int) -> str:
+        policy = self._policy
+        if examples < policy.least_examples:
+            return f"{examples} training examples are fewer than policy.least_examples = {policy.least_examples}"
+        most = policy.most_parameters_per_example
+        if most and self._plan.connected and self.parameters > most * examples:
+            return (
+                f"{self.parameters} parameters for {examples} training examples are more than "
+                f"policy.most_parameters_per_example = {most:g}"
+            )
+        return ""
+
+
+def _of_words(name: str, allowed: tuple[str, ...], used: set[str]) -> Rule:
+    return Rule(name, ", ".join(allowed) or "none", ", ".join(sorted(used - {*allowed})))

@@ -1,0 +1,50 @@
+"""What an owner of data lets leave a client, whatever a recipe or a server asks for."""
+
+import math
+from dataclasses import dataclass
+
+from fedgraft.contracts.capabilities import CAPABILITIES
+from fedgraft.engine.purposes import PURPOSES_OF_CLIENTS
+from fedgraft.errors import InputError, nearest, require
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What may leave a client. What is not said is not limited; a site without a policy has that of its own recipe.
+
+    Args:
+        purposes: of the ledger's purposes those for which a client sends anything: "model", "probe", "halo",
+            "statistics", "evaluation", "smoothing", "matching".
+        capabilities: what messages may tell of a client: "features", "states", "labels", "answers", "rows", "users",
+            "ids", "columns", "sizes", "class_counts", "sums", "prototypes", "losses", "scores", "update".
+        least_examples: training examples, >= 0, that a client must have to take part; 0 = any number.
+        networks: names of [model] that a client trains.
+        most_parameters_per_example: of the model that travels, for each training example of the client, >= 0; 0 = no
+            limit. A model much larger than its data can be made to hold them.
+        most_rounds: rounds, >= 0, that a client takes part in; 0 = no limit.
+    """
+
+    purposes: tuple[str, ...] | None = None
+    capabilities: tuple[str, ...] | None = None
+    least_examples: int = 0
+    networks: tuple[str, ...] | None = None
+    most_parameters_per_example: float = 0.0
+    most_rounds: int = 0
+
+    def __post_init__(self) -> None:
+        for name, known in (("purposes", PURPOSES_OF_CLIENTS), ("capabilities", tuple(CAPABILITIES))):
+            for word in getattr(self, name) or ():
+                if word not in known:
+                    raise InputError(
+                        f"policy.{name} must be of {', '.join(known)}; got {word!r}.{nearest(str(word), known)}"
+                    )
+        for name in ("least_examples", "most_rounds"):
+            value = getattr(self, name)
+            require(type(value) is int and value >= 0, f"policy.{name}", "a whole number >= 0", value)
+        most = self.most_parameters_per_example
+        require(0 <= most < math.inf, "policy.most_parameters_per_example", ">= 0 and finite (0 = no limit)", most)
+
+    @property
+    def limits(self) -> bool:
+        """Whether anything is limited."""
+        return self != Policy()

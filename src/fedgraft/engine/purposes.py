@@ -1,0 +1,31 @@
+"""For what messages of each kind are sent: the purposes of the ledger, and of a site's policy."""
+
+from types import MappingProxyType
+from typing import Final
+
+SMOOTHING_KINDS: Final = ("border", "smooth", "hop", "sums", "tally", "choice", "smoothed")
+"""Kinds of messages by which answers are smoothed."""
+OUTSIDE: Final = ("measure", "relay")
+"""Kinds of the experimenter's requests, outside the protocol: remembered halo states play no part, the work is not
+counted."""
+PURPOSE_OF_KIND: Final = MappingProxyType(
+    {
+        "hello": "statistics",
+        "statistics": "statistics",
+        "stage": "statistics",
+        "probe": "probe",
+        "trial": "probe",
+        "train": "model",
+        "alone": "model",
+        "rows": "halo",
+        "wait": "halo",
+        "evaluate": "evaluation",
+        **dict.fromkeys(SMOOTHING_KINDS, "smoothing"),
+    }
+)
+"""{kind of message: purpose that the ledger charges it to}."""
+HALO: Final = "halo"
+MATCHING: Final = "matching"
+"""Purposes of rows of nodes, which travel with models, and of ids that sites match."""
+PURPOSES_OF_CLIENTS: Final = (*dict.fromkeys(PURPOSE_OF_KIND.values()), MATCHING)
+"""Purposes for which clients send anything."""

@@ -1,0 +1,80 @@
+"""A site's policy from its file, and a recipe held against it."""
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+from fedgraft.contracts.data import FittedData
+from fedgraft.contracts.matching import MatchedData
+from fedgraft.contracts.selector import ProbingSelector
+from fedgraft.engine.gate import Gate, Rule
+from fedgraft.engine.policy import Policy
+from fedgraft.engine.purposes import MATCHING
+from fedgraft.engine.told import asked_kinds
+from fedgraft.errors import InputError, nearest
+from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.recipes import discovery
+
+SECTION = "policy"
+
+
+def read_policy(path: Path) -> Policy:
+    """Return the policy in a TOML file, whose only table is [policy]. Raises `InputError` for anything else."""
+    try:
+        content = tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise InputError(f"{path} is not there: a policy is a TOML file with a table [{SECTION}].") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path} cannot be read as TOML: {error}.") from error
+    for key in content:
+        if key != SECTION:
+            raise InputError(f"{path} must have the table [{SECTION}] alone; got {key!r}.{nearest(key, [SECTION])}")
+    if not isinstance(content.get(SECTION), dict):
+        raise InputError(f"{path} has no table [{SECTION}].")
+    try:
+        policy: Policy = discovery.construct(Policy, SECTION, content[SECTION], named=False)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    return policy
+
+
+def kinds_of(experiment: Experiment) -> list[str]:
+    """Return the kinds of replies that an experiment asks clients for."""
+    probes = isinstance(experiment.selector, ProbingSelector)
+    return asked_kinds(experiment.plan, probes, experiment.evaluation.at == "clients")
+
+
+def joining_tells(experiment: Experiment) -> dict[str, str]:
+    """Return {what a client tells as it joins, before there is a model: purpose}."""
+    data = experiment.data
+    columns = {"columns": "statistics"} if isinstance(data, FittedData) else {}
+    return columns | ({"ids": MATCHING} if isinstance(data, MatchedData) and data.matches else {})
+
+
+def own_policy(experiment: Experiment, policy: Policy | None = None) -> Policy:
+    """Return a policy in which what is not said is that which an experiment needs, and no more.
+
+    Models may be scored at clients in any case, where that tells no more.
+    """
+    said, gate, joining = policy or Policy(), Gate(experiment.plan), joining_tells(experiment)
+    kinds = [*kinds_of(experiment), "evaluate"]
+    purposes, told = {*gate.purposes_of(kinds), *joining.values()}, {*gate.told_by(kinds), *joining}
+    return replace(
+        said,
+        purposes=tuple(sorted(purposes)) if said.purposes is None else said.purposes,
+        capabilities=tuple(sorted(told)) if said.capabilities is None else said.capabilities,
+    )
+
+
+def rules_of(experiment: Experiment, policy: Policy) -> list[Rule]:
+    """Return each rule of a policy beside an experiment."""
+    network = str(experiment.sections.get("model", {}).get("name", ""))
+    gate = Gate(replace(experiment.plan, policy=policy))
+    return gate.rules(kinds_of(experiment), joining_tells(experiment), experiment.stopping.rounds, network)
+
+
+def require_allowed(experiment: Experiment, policy: Policy, whose: str) -> None:
+    """Raise `InputError` where a policy forbids something of an experiment, whatever the data are."""
+    if broken := [rule for rule in rules_of(experiment, policy) if rule.beyond]:
+        words = "; ".join(f"policy.{rule.name} allows {rule.allowed}, not {rule.beyond}" for rule in broken)
+        raise InputError(f"{whose} forbids this recipe: {words}.")

@@ -1,0 +1,70 @@
+"""What replies tell of a client: known from a recipe, for all recipes and methods."""
+
+from dataclasses import replace
+
+import pytest
+
+from fedgraft.contracts import ExtendedSharing
+from fedgraft.contracts.capabilities import CAPABILITIES
+from fedgraft.engine.told import asked_kinds, told_by
+from fedgraft.experiment.described import without_data
+from fedgraft.experiment.recipes.recipe_files import recipes
+from fedgraft.wire.layouts import Layout, Spec
+
+
+def all_told(recipe: str, **changes: object) -> set[str]:
+    """What the recipe has a client tell, whoever scores."""
+    plan = without_data(recipe, {key.replace("__", "."): value for key, value in changes.items()}).plan
+    told = told_by(plan)
+    return {word for kind in asked_kinds(plan, False, at_clients=True) for word in told[kind]}
+
+
+@pytest.mark.parametrize("recipe", sorted(recipes()))
+def test_each_recipe_says_what_every_reply_tells(recipe) -> None:
+    assert {"sizes", "losses", "scores"} <= all_told(recipe) <= set(CAPABILITIES)
+
+
+def test_golden_recipes() -> None:
+    """As docs/security.md has them, message by message."""
+    always = {"sizes", "losses", "scores"}
+    assert all_told("graft_rating") == always | {"users"}
+    assert all_told("graft_ranking") == always | {"update"}
+    assert all_told("fedacs") == always | {"users", "update"}
+    assert all_told("fedgnn") == always | {"users", "update"}
+    assert all_told("graft_once") == always | {"class_counts", "rows", "sums", "answers"}
+    assert all_told("fedais") == always | {"class_counts", "features", "rows", "states", "update"}
+    assert all_told("rafhgl") == always | {"class_counts", "prototypes", "update"}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "option", "value", "word"),
+    [
+        ("fedais", "task.share_features", False, "features"),
+        ("fedais", "task.share_states", False, "states"),
+        ("graft_node", "task.share_labels", True, "labels"),
+        ("fedacs", "task.share", "nothing", "users"),
+        ("plain_gcn", "sharing.name", "fedproto", "prototypes"),
+        ("plain_gcn", "sharing.name", "fedgta", "class_counts"),
+        ("plain_gcn", "sharing.name", "local", "update"),
+    ],
+)
+def test_an_option_that_shares_less_or_more_is_seen(recipe, option, value, word) -> None:
+    before, after = all_told(recipe), all_told(recipe, **{option.replace(".", "__"): value})
+    if word == "class_counts":  # scores of classes tell them anyway
+        assert word in told_by(without_data(recipe, {option: value}).plan)["train"]
+    else:
+        assert (word in before) != (word in after)
+
+
+def test_an_array_that_says_nothing_is_an_error_of_its_method() -> None:
+    plan = without_data("fedacs").plan
+
+    class Quiet(type(plan.sharing), ExtendedSharing):
+        def downloads(self, model):
+            return model
+
+        def uploads(self, model):
+            return Layout((*model, Spec("secret", "float32", (1,))))
+
+    with pytest.raises(TypeError, match="'secret' must say what it tells"):
+        told_by(replace(plan, sharing=Quiet()))
