@@ -180,6 +180,22 @@ def assert_exported_says_the_same(run: Path, folder: Path, own: dict[str, pd.Dat
     assert "- `pair_attr`: float32 [pairs, 4], what is known of these" in readme
 
 
+def test_without_columns_of_banks_transfers_to_others_are_to_unknown_accounts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    every = banks.tables()
+    changes = {"data.source_client": "", "data.target_client": "", "data.edge_features": ["amount", "channel"]}
+    found, sites = at_sites(every, tmp_path, changes)
+    assert np.isfinite(found["test"])
+    (shard,) = open_run(sites.run_folder("east")).shards
+    east = banks.of_bank(every, "east")["edges"].query("from_bank == 'east'")
+    assert shard.ends.shape[1] == len(east)
+    assert (shard.ends[1] < 0).sum() == (east["to_bank"] != "east").sum() > 100
+    assert shard.graph.halo == 0
+    assert "edges to nodes that are not in" in caplog.text
+    assert "east/nodes.csv taken as edges to unknown nodes." in caplog.text
+
+
 def test_tables_of_one_bank_alone_answer(tmp_path: Path) -> None:
     every = banks.tables()
     here(every, tmp_path, {"data.edge_features": ["amount", "channel"]})

@@ -58,6 +58,11 @@ class LabelsOfData(
         """Those of classes, or of numbers; before the data are known, both."""
         return super().metrics if self.class_names else (*METRICS, *numbers.METRICS)
 
+    @property
+    def sums_tell(self) -> frozenset[str]:
+        """What sums of classes tell: whether labels are numbers is not known before the data are."""
+        return frozenset({"scores", "class_counts"})
+
     def judged_by(self, shards: Sequence[Labelled], own: bool) -> Self:
         """Return this task judged by what suits the data, which are always a user's own here.
 

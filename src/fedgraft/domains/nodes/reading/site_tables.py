@@ -7,7 +7,7 @@ import numpy as np
 
 from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.table_files import Given
-from fedgraft.domains.edge_data.border_columns import AUTO, Borders, said
+from fedgraft.domains.edge_data.border_columns import AUTO, UNSAID, Borders, said
 from fedgraft.domains.edge_data.edge_columns import EdgeReader, each_both_ways, stored
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.labels.class_notes import class_notes
@@ -51,8 +51,12 @@ def site_border(
 def _divided(
     rows: Rows, edges: Given, purpose: Purpose, borders: Borders, reader: EdgeReader | None, sharing: Sharing
 ) -> tuple[Rows, Divided]:
-    """(the edges of a site's table, these divided)."""
+    """(the edges of a site's table, these divided); without `borders` every end is its own, or of nobody."""
     links = read(edges, replace(EDGES, folder=""), rows.names, "data", "--data edges")
+    carried = (reader, reader.read(links, "data")) if reader else None
+    if not borders:
+        own = np.full((2, len(links)), UNSAID), ids_of(rows), 0, (purpose.name,), rows.where
+        return links, divided(links, *own, carried)
     if purpose.neighbours is None:
         raise InputError(
             "data.source_client and data.target_client say whose the ends of edges are, which is known at a site of a "
@@ -60,7 +64,6 @@ def _divided(
         )
     clients, client = purpose.neighbours.clients, purpose.client
     whose, notes = (np.full((2, len(links)), ANYBODY), ()) if borders == AUTO else said(links, clients)
-    carried = (reader, reader.read(links, "data")) if reader else None
     part = divided(links, whose, ids_of(rows), client, clients, rows.where, carried)
     if copies := Copies.of(sharing, rows):
         copies.check(clients)
@@ -84,8 +87,7 @@ def _with_border(
     inside, at_border = _carried(part, len(rows), reader) if reader else (part.inside, None)
     shard = inner_part(rows, links, inside, classes, features)
     tell(part.notes, f"{links.where}: ")
-    assert purpose.neighbours is not None, "as it divided"
-    if (addresses := purpose.neighbours.addresses) is None:
+    if purpose.neighbours is None or not borders or (addresses := purpose.neighbours.addresses) is None:
         return shard
     if not addresses:  # it was not there when others claimed theirs
         nothing = np.full(len(part.border.place), ALONE, np.int32)
@@ -131,10 +133,11 @@ def site_part(
     Nodes are in the order of their ids, or of rows unless `by_ids`. `classes` are those of the recipe's task, which all
     sites have in common, or () for those that occur; labels `unknown` are as empty. With `borders` edges to nodes of
     others are in its halo, as far as the purpose knows where these are, and so are copies of nodes that others have,
-    too, of which `sharing` says how they are known. `carried` says how edges are read that carry something.
+    too, of which `sharing` says how they are known. `carried` says how edges are read that carry something; where they
+    have labels, those that go out to nodes of nobody count, too.
     """
     rows, name = _site_rows(nodes, names, by_ids), purpose.name
-    if borders:
+    if borders or (carried and carried.labels):
         shard = _with_border(rows, edges, purpose, borders, classes, features, carried, sharing)
     else:
         shard = own_part(rows, edges, classes, features, carried)
