@@ -49,6 +49,7 @@ COMMANDS = (
     "shard",
     "federation",
     "node",
+    "audit",
     "trust",
 )
 """Every command, and the module of `interface.commands` that holds it as `app`."""

@@ -19,8 +19,10 @@ from fedgraft.experiment.recipes.recipe import contents, outside_names, section_
 from fedgraft.experiment.running import portable
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.sites import AGREED, Site, reading_as
+from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
 from fedgraft.runtimes.flower_federation.child import last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
+from fedgraft.runtimes.flower_federation.journal import Journal
 from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.runtimes.flower_federation.site_limits import SiteLimits
 from fedgraft.runtimes.flower_federation.supernode import SuperNode
@@ -61,6 +63,7 @@ def serve_node(path: Path, data: Sequence[str], say: Callable[[str], None], stop
         read_data=site.read,
         seal=site.seal,
         limits=folder.limits,
+        journal=Journal(AuditLog(folder.path / FILE, None if folder.insecure else folder.key.read_bytes())),
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
     _answer(node, folder, stop)
