@@ -17,7 +17,7 @@ from fedgraft.runtimes.flower_federation.folders import NodeFolder
 
 COLUMNS: Final = (
     *("time", "run", "round", "kind", "number", "purpose", "bytes", "decision", "why", "reply"),
-    *("sha256", "request", "prev", "hash", "key", "signature"),
+    *("sha256", "request", "set_up", "prev", "hash", "key", "signature"),
 )
 """Columns of a CSV file."""
 Lines = list[dict[str, Any]]

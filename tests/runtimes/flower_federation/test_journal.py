@@ -12,8 +12,8 @@ from fedgraft.errors import InputError, MachineError, WireError
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.recorder import Silent
 from fedgraft.runtimes.flower_federation import journal
-from fedgraft.runtimes.flower_federation.audit import FILE
-from fedgraft.runtimes.flower_federation.envelope import Answer, opened, packed
+from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
+from fedgraft.runtimes.flower_federation.envelope import Answer, Order, opened, packed
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
 from fedgraft.testing.runs import play, toy
 from fedgraft.testing.runtimes import NODES, REMEMBERING
@@ -128,6 +128,22 @@ def test_nothing_leaves_that_cannot_be_logged(server, monkeypatch, caplog):
     monkeypatch.setattr("fedgraft.runtimes.flower_federation.audit.AuditLog.add", full)
     refused(server.ask(), "cannot serve request")
     assert "Order 'serve' has no answer, for it cannot be logged: audit.jsonl cannot be written" in caplog.text
+
+
+def test_a_set_up_message_is_the_one_that_was_served(tmp_path):
+    log = AuditLog(tmp_path / FILE)
+    one, two, train = (
+        wire.encode(Message(kind, round)) for kind, round in (("statistics", 0), ("hop", 0), ("train", 1))
+    )
+    kept = journal.Journal(log)
+    kept.begin(RUN, 0)
+    order = Order("serve", RUN, bytes(16), 1, request=one)
+    kept.enter(order, Answer(bytes(16), RUN, 1, "served", one))
+    for each in (kept, journal.Journal(log)):
+        each.begin(RUN, 0)
+        assert each.refusal(replace(order, request=train, set_up_message=one)) == ""
+        said = "round 1: 'train' comes with another set-up message than was served"
+        assert each.refusal(replace(order, request=train, set_up_message=two)) == said
 
 
 def test_a_run_is_not_joined_where_its_lines_are_not_as_they_were_written(server):

@@ -58,16 +58,20 @@ class Journal:
 
     Requests of one place are answered once, by one request. Made again, it has the same answer, byte for byte; another
     one has none. A reply of kind "error" holds a code and may be followed by an answer. Hops of smoothing have no
-    numbers: so many are answered in a round as the plan has.
+    numbers: so many are answered in a round as the plan has. A node that has lost the message that set it up takes the
+    one that it has served, and no other.
     """
 
     def __init__(self, log: AuditLog) -> None:
         self._log, self._hops = log, 0
         self._sent: dict[Place, dict[str, str]] = {}
+        self._set_up = ""
 
     def begin(self, run: str, hops: int) -> None:
         """Take up a run by its name, whose plan has so many requests of kind "hop" in a round."""
-        self._hops, self._sent = hops, _sent(self._log.of_run(run))
+        lines = [*self._log.of_run(run)]
+        self._hops, self._sent = hops, _sent(lines)
+        self._set_up = next((line["set_up"] for line in reversed(lines) if "set_up" in line), "")
 
     def refusal(self, order: envelope.Order, answer: envelope.Answer | None = None) -> str:
         """Return why a request to the client is not served, or why its answer does not leave; "" where it may.
@@ -76,6 +80,8 @@ class Journal:
         """
         asked = _Asked.by(order)
         (kind, round, _), sent = asked.place, self._sent.get(asked.place, {})
+        if order.set_up_message and self._set_up not in ("", _sha256(order.set_up_message)):
+            return f"round {round}: {kind!r} comes with another set-up message than was served"
         if asked.request in sent:
             same = answer is None or not _tells(answer) or _sha256(answer.reply) == sent[asked.request]
             return "" if same else f"round {round} was served: {kind!r} has another answer now, which is not sent"
@@ -96,9 +102,13 @@ class Journal:
             self._log.add({**line, "decision": SENT})
         else:
             request = _Asked.by(order).request
-            self._log.add({**line, "decision": SENT, "request": request, "reply": wire.kind_of(answer.reply)})
+            line |= {"request": request, "reply": wire.kind_of(answer.reply)}
+            is_set_up = kind == "statistics" and _tells(answer)
+            line |= {"set_up": _sha256(order.request)} if is_set_up else {}
+            self._log.add({**line, "decision": SENT})
             if _tells(answer):
                 self._sent.setdefault(place, {})[request] = sha256
+            self._set_up = line.get("set_up", self._set_up)
 
     def end(self) -> bytes:
         """Sign the log at the end of a run; return its head and how many lines it has, packed, for the server."""

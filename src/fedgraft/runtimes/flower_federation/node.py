@@ -14,7 +14,7 @@ from fedgraft.engine.client.client_memory import packed as packed_memory
 from fedgraft.engine.client.client_rows import OPEN
 from fedgraft.engine.client.failure_codes import UNABLE, code_of
 from fedgraft.engine.plan import Plan
-from fedgraft.errors import ClientError, FedgraftError, MachineError, WireError, memory_shortage, printable
+from fedgraft.errors import ClientError, FedgraftError, WireError, memory_shortage, printable
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.journal import Journal
 from fedgraft.runtimes.flower_federation.memory_store import MemoryStore, store_of
@@ -121,7 +121,7 @@ class Node:
         try:
             if self.journal:
                 self.journal.enter(order, answer)
-        except MachineError as error:
+        except FedgraftError as error:
             LOG.warning("Order %r has no answer, for it cannot be logged: %s", order.kind, error)
             answer = self._response(order, envelope.REFUSED, UNABLE.encode())
         return envelope.packed(answer)
