@@ -1,7 +1,9 @@
 """Nodes in this process behind a link that loses what it is told to lose."""
 
 from fedgraft import wire
+from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
 from fedgraft.runtimes.flower_federation.envelope import Order, opened
+from fedgraft.runtimes.flower_federation.journal import Journal
 from fedgraft.runtimes.flower_federation.link import Arrived, Link
 from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
@@ -44,17 +46,21 @@ class LocalLink(Link):
         pass
 
 
-def nodes_of(plan, shards, root):
+def nodes_of(plan, shards, root, journalled=True):
     """Return {client: its node}, each with a folder of its own."""
-    return {
-        client: Node(client, shard, root / str(client), lambda recipe: plan, {"name": f"site {client}"})
-        for client, shard in enumerate(shards)
-    }
+    nodes = {}
+    for client, shard in enumerate(shards):
+        folder = root / str(client)
+        folder.mkdir(parents=True, exist_ok=True)
+        journal = Journal(AuditLog(folder / FILE)) if journalled else None
+        about = {"name": f"site {client}"}
+        nodes[client] = Node(client, shard, folder, lambda recipe: plan, about, journal=journal)
+    return nodes
 
 
-def local_runtime(plan, shards, root, **options):
+def local_runtime(plan, shards, root, journalled=True, **options):
     """Return a runtime over nodes in this process that have all joined."""
-    link = LocalLink(nodes_of(plan, shards, root))
+    link = LocalLink(nodes_of(plan, shards, root, journalled))
     runtime = NodesRuntime(link, RUN, len(shards), b"", **options)
     runtime.wait_for_all()
     return runtime

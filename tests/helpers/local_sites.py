@@ -15,6 +15,8 @@ from fedgraft.experiment.storage.sharding import shard
 from fedgraft.experiment.storage.sites import Site
 from fedgraft.interface.federated_run import joined_alike
 from fedgraft.interface.node import plan_of
+from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
+from fedgraft.runtimes.flower_federation.journal import Journal
 from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
 from helpers.local_nodes import LocalLink
@@ -67,8 +69,18 @@ class LocalSites:
             site = Site(experiment, given, client, name, clients=tuple(names), **secrets)
             site.check()
             self.sites.append(site)
+            (root / name).mkdir(parents=True)
             keep, memories = self._keep(client, given, site), root / name / "memories"
-            nodes[client] = Node(client, None, memories, plan_for, take_model=keep, read_data=site.read, seal=site.seal)
+            nodes[client] = Node(
+                client,
+                None,
+                memories,
+                plan_for,
+                take_model=keep,
+                read_data=site.read,
+                seal=site.seal,
+                journal=Journal(AuditLog(root / name / FILE)),
+            )
         self.link = LocalLink(nodes)
 
     def _keep(self, client, given, site):

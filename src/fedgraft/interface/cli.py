@@ -50,6 +50,7 @@ COMMANDS = (
     "federation",
     "node",
     "policy",
+    "audit",
     "trust",
 )
 """Every command, and the module of `interface.commands` that holds it as `app`."""

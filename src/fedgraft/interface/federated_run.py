@@ -23,6 +23,7 @@ from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.predicting.site_run import pack_site_run
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.running import runner
+from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.matching import CLAIMED, joined_nodes, matched_at_sites, read_told, write_told
 from fedgraft.experiment.storage.sites import PUBLISHED
 from fedgraft.interface import federated
@@ -35,6 +36,8 @@ from fedgraft.runtimes.workers.signals import Terminated
 
 MATCHES: Final = "matches"
 """Folder of the server with what nodes of each run were told of their edges to others."""
+AUDITS: Final = "audits"
+"""Folder of the server with the heads that nodes' audit logs had when a run ended."""
 EDGES: Final = "edges to others"
 """What nodes claim, for errors."""
 HAND_OVER_SECONDS: Final = 60.0
@@ -114,6 +117,7 @@ class _Nodes:
         self._link, self._folder, self._listener = link, folder, listener
         self.where = str(folder.path)
         self._runtime: NodesRuntime | None = None
+        self._run = ""
 
     @contextmanager
     def joined(self, experiment: Experiment, run: str) -> Iterator[tuple[Experiment, Runtime, Sequence[Any]]]:
@@ -124,7 +128,7 @@ class _Nodes:
         runtime = NodesRuntime(
             self._link, run, len(names), recipe, known, lambda text: self._listener.tell("note", text)
         )
-        self._runtime = runtime
+        self._runtime, self._run = runtime, run
         kept = folder.server / MATCHES / f"{run}.bin"
         try:
             runtime.members.told = read_told(kept)
@@ -138,17 +142,26 @@ class _Nodes:
 
     def leave(self, experiment: Experiment, state: RunState, summary: Mapping[str, Any]) -> None:
         """Give every node the model that the run leaves its client."""
-        runtime, names = self._runtime, self._folder.clients
+        runtime, names, folder = self._runtime, self._folder.clients, self._folder.server / AUDITS
         assert runtime is not None, "joined before"
         models = {client: pack_site_run(experiment, state, summary, client, names[client]) for client in state.joined}
         for client in runtime.hand_over(models, HAND_OVER_SECONDS):
             self._listener.tell("note", f"{names[client]} could not be given its model; 'fedgraft resume' tries again.")
+        if runtime.heads:
+            _keep_heads(folder / f"{self._run}.json", {names[k]: head for k, head in sorted(runtime.heads.items())})
         if outside := sum(runtime.outside.values()):
             self._listener.tell(
                 "note",
                 f"{human_bytes(outside)} of scoring went outside the protocol and are not in the ledger; "
                 "evaluation.at=clients has them charged.",
             )
+
+
+def _keep_heads(path: Path, heads: Mapping[str, Mapping[str, Any]]) -> None:
+    """Keep {name of a client: lines and head of its node's audit log}, beside those of clients that said it before."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    before = disk.read_table(path) if path.exists() else {}
+    disk.replace(path.parent, {path.name: disk.json_table({**before, **heads})}, disk.PRIVATE)
 
 
 def main(link: Link, config: Mapping[str, Any]) -> None:

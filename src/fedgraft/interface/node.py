@@ -22,8 +22,10 @@ from fedgraft.experiment.recipes.recipe import contents, outside_names, section_
 from fedgraft.experiment.running import portable
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.sites import AGREED, Site, reading_as
+from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
 from fedgraft.runtimes.flower_federation.child import last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
+from fedgraft.runtimes.flower_federation.journal import Journal
 from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.runtimes.flower_federation.site_limits import SiteLimits
 from fedgraft.runtimes.flower_federation.supernode import SuperNode
@@ -70,6 +72,7 @@ def serve_node(
         read_data=site.read,
         seal=site.seal,
         in_time=folder.limits.in_time,
+        journal=Journal(AuditLog(folder.path / FILE, None if folder.insecure else folder.key.read_bytes())),
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
     _answer(node, folder, stop)

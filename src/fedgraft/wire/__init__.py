@@ -15,6 +15,7 @@ from fedgraft.wire.messages import (
     header_bytes,
     kind_of,
     message_bytes,
+    place_of,
 )
 from fedgraft.wire.trees import MAX_DEPTH, pack, pieces, unpack
 
@@ -33,5 +34,6 @@ __all__ = [
     "message_bytes",
     "pack",
     "pieces",
+    "place_of",
     "unpack",
 ]

@@ -190,6 +190,20 @@ def kind_of(blob: bytes | memoryview) -> str:
     return _KIND_NAMES[_read_head(memoryview(blob).cast("B"))[0]]
 
 
+def place_of(blob: bytes | memoryview) -> tuple[str, int, int]:
+    """Return a request's kind, its round, and which segment, layer or stage it is about; 0 where it is about none.
+
+    Raises `WireError` for what cannot be a message.
+    """
+    view = memoryview(blob).cast("B")
+    number, scalars, detail, round, _ = _read_head(view)
+    kind = _KIND_NAMES[number]
+    if kind == "stage" and scalars:
+        stage = struct.unpack_from("<f", view, _HEAD.size)[0]
+        detail = int(stage) if 0 <= stage < 2**16 else 0
+    return kind, round, 0 if DETAILS.get(kind) == "progress" else detail
+
+
 def header_bytes(blob: bytes | memoryview) -> int:
     """Return how many of a message's bytes are header; the rest is payload: arrays, or an error's text."""
     return _HEAD.size + 4 * _read_head(memoryview(blob).cast("B"))[1]

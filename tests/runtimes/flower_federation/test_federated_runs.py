@@ -65,6 +65,14 @@ def test_a_run_ends_as_on_one_machine_and_each_site_predicts_with_its_model(shop
     found = shops.run(tmp_path / "run")
     one, two = same(found, expected)
     assert one == two
+    (heads,) = (shops.root / "server" / "audits").iterdir()
+    for name, told in json.loads(heads.read_text()).items():
+        node = shops.root / "nodes" / file_name(name)
+        said = call_here("audit", node, "--verify", "--head", told["head"])
+        assert re.search(r"handing over +1 ", said), said
+        with open(node / "audit.jsonl") as file:
+            signed = [json.loads(line)["kind"] for line in file][told["lines"] - 1]
+        assert signed == "signature"
     run_here(tmp_path / "local", *SHOPS)
     experiment = fedgraft.open(tmp_path / "local").experiment
     shards = experiment.data.load(experiment.seed)

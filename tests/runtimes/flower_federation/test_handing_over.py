@@ -5,6 +5,8 @@ from contextlib import closing
 import pytest
 
 from fedgraft import wire
+from fedgraft.runtimes.flower_federation.audit import FILE, read
+from fedgraft.runtimes.flower_federation.journal import head_in
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
 from fedgraft.testing.runs import toy
 from fedgraft.wire import Message
@@ -30,6 +32,22 @@ def test_a_node_is_handed_the_recipe_and_its_own_model(handed) -> None:
     _, runtime, found = handed
     assert runtime.hand_over({1: b"one", 3: b"three"}, 5) == []
     assert found == {1: (RUN, b"the recipe", b"one", b"", b""), 3: (RUN, b"the recipe", b"three", b"", b"")}
+
+
+def test_a_node_says_the_head_of_its_log_at_the_end(handed, tmp_path) -> None:
+    nodes, runtime, _ = handed
+    nodes[3].journal = None
+    assert runtime.hand_over({1: b"one", 3: b"three"}, 5) == []
+    lines = list(read(tmp_path / "1" / FILE))
+    assert [line["kind"] for line in lines] == ["join", "model"]
+    assert runtime.heads == {1: {"lines": 1, "head": lines[0]["hash"]}}
+
+
+@pytest.mark.parametrize(
+    "reply", [b"", b"garbage", wire.pack({"lines": "1", "head": "0" * 64}), wire.pack({"head": ""})]
+)
+def test_what_is_no_head_is_none(reply) -> None:
+    assert head_in(reply) == {}
 
 
 def test_what_the_client_remembers_is_with_it_also_after_the_node_began_anew(handed) -> None:

@@ -47,12 +47,13 @@ class Recorder:
         watcher: Watcher,
         interrupted: Asked,
         raw_data: Callable[[], int | None] = lambda: None,
+        at_sites: bool = False,
     ) -> None:
         self._loop, self._runtime, self._run_folder, self._watcher = loop, runtime, run_folder, watcher
         self._every_seconds, self._interrupted = every_seconds, interrupted
         self._stored_at = time.monotonic()
         self._took = 0.0  # to store the last one
-        self._raw_data, self._said = raw_data, False
+        self._raw_data, self._said, self._at_sites = raw_data, False, at_sites
 
     def after_round(self, state: RunState, row: Row) -> None:
         """Store the row, now and then the state; stop here if the user asked to."""
@@ -63,7 +64,10 @@ class Recorder:
         stop = bool(self._interrupted) and not state.finished
         # A state of very many clients takes long to store: so little of the time goes to that.
         every = max(self._every_seconds, self._took / MOST_STORING) if self._every_seconds else 0.0
-        if stop or time.monotonic() - self._stored_at >= every:
+        # Sites serve a round once. A round in which a client failed may end otherwise when it is made again. The next
+        # one would then be asked for by another request, which all refuse that have served it: so it is stored first.
+        settled = self._at_sites and bool(row.failed)
+        if stop or settled or time.monotonic() - self._stored_at >= every:
             self.checkpoint(state)
         self._watcher.after_round(state, row)
         if stop:

@@ -296,7 +296,8 @@ def _finish(
     with deferred() as interrupted, running(experiment, shards, site_runtime) as (loop, runtime):
         raw_data = (lambda: None) if site_runtime is not None else cache(lambda: baselines.raw_data(shards))
         every = experiment.checkpoint.every_seconds
-        recorder = Recorder(loop, runtime, run_folder, every, watcher, interrupted, raw_data)
+        at_sites = site_runtime is not None
+        recorder = Recorder(loop, runtime, run_folder, every, watcher, interrupted, raw_data, at_sites)
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(shards):,}")
             first = {client: wire.pack(dict(memory)) for client, memory in experiment.own.items()}

@@ -17,6 +17,7 @@ from fedgraft.engine.client.failure_codes import UNABLE, code_of
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import ClientError, FedgraftError, WireError, memory_shortage, printable
 from fedgraft.runtimes.flower_federation import envelope
+from fedgraft.runtimes.flower_federation.journal import Journal
 from fedgraft.runtimes.flower_federation.memory_store import MemoryStore, store_of
 from fedgraft.wire.layouts import Tree
 from fedgraft.wire.sealed_rows import RowSeal
@@ -89,6 +90,7 @@ class Node:
             whatever is run.
         seal: what rows are sealed with in a run, by its name, where it has them sealed; None = they are open.
         in_time: makes the block in which an order is answered; it raises where that takes too long.
+        journal: by which a round is served once; None keeps none, and serves any.
     """
 
     number: int
@@ -100,6 +102,7 @@ class Node:
     read_data: Callable[[bytes, bytes, str], tuple[Any, Mapping[str, Tree]]] | None = None
     seal: Callable[[str], RowSeal] | None = None
     in_time: Callable[[], AbstractContextManager[None]] = nullcontext
+    journal: Journal | None = None
     _runs: dict[str, _Joined] = field(default_factory=dict, init=False)
 
     def answer(self, data: bytes) -> bytes:
@@ -109,12 +112,19 @@ class Node:
             raise WireError("an order names no run")
         try:
             with self.in_time():
-                return envelope.packed(self._answered(order))
+                answer = self._answered(order)
         except Exception as error:  # whatever a server sends, and whatever lies in the folder: the node goes on
             told, reason = _cause(error, order.kind)
             LOG.warning("Order %r could not be served: %s", order.kind, printable(told))
             LOG.debug("Order %r", order.kind, exc_info=True)
-            return envelope.packed(self._response(order, envelope.REFUSED, reason.encode()[:_REASON_BYTES]))
+            answer = self._response(order, envelope.REFUSED, reason.encode()[:_REASON_BYTES])
+        try:
+            if self.journal:
+                self.journal.enter(order, answer)
+        except FedgraftError as error:
+            LOG.warning("Order %r has no answer, for it cannot be logged: %s", order.kind, error)
+            answer = self._response(order, envelope.REFUSED, UNABLE.encode())
+        return envelope.packed(answer)
 
     def _answered(self, order: envelope.Order) -> envelope.Answer:
         if order.kind == "join":
@@ -129,7 +139,7 @@ class Node:
             return self._response(order, envelope.STRANGE)
         if order.kind == "model":
             return self._taken(self._runs[order.run], order)
-        return self._served(self._runs[order.run], order)
+        return self._served_once(self._runs[order.run], order)
 
     def _joined(self, order: envelope.Order) -> _Joined:
         """Return a run to take part in: the one that is known, or with nothing but what is on disk."""
@@ -142,7 +152,10 @@ class Node:
             shard, about = self.read_data(order.request, order.told, order.run)
         seal = self.seal(order.run) if self.seal and plan.sealed else OPEN
         client = None if shard is None else Client(plan, {self.number: shard}, seal=seal)
-        return _Joined(order.request, client, store_of(self.folder, order.run), about, told=order.told)
+        joined = _Joined(order.request, client, store_of(self.folder, order.run), about, told=order.told)
+        if self.journal:
+            self.journal.begin(order.run, plan.hop_kinds.count("hop"))
+        return joined
 
     def _taken(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:
         """Keep the model that a run leaves, with what the client remembers."""
@@ -154,7 +167,20 @@ class Node:
         if self.take_model is not None:
             kept = _client_of(joined).rows.opened_message(self.number, set_up)
             self.take_model(order.run, joined.recipe, order.request, memory, kept)
-        return self._response(order, envelope.SERVED)
+        return self._response(order, envelope.SERVED, self.journal.end() if self.journal else b"")
+
+    def _served_once(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:
+        """Serve a request, unless another one was served in its place, or its answer would be another one now."""
+        if self.journal is None:
+            return self._served(joined, order)
+        why = self.journal.refusal(order)
+        if not why:
+            answer = self._served(joined, order)
+            why = self.journal.refusal(order, answer)
+        if why:
+            LOG.warning("Order %r is refused: %s.", order.kind, why)
+            return self._response(order, envelope.REFUSED, why.encode())
+        return answer
 
     def _served(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:
         store, memory = joined.store, joined.store.load(order.memory)

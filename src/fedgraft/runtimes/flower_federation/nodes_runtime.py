@@ -6,12 +6,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.errors import InputError, WireError, printable
 from fedgraft.runtimes.flower_federation import envelope
+from fedgraft.runtimes.flower_federation.journal import MOST_HEAD_BYTES, head_in
 from fedgraft.runtimes.flower_federation.link import Arrived, Link
 from fedgraft.runtimes.flower_federation.members import PROBE_SECONDS, Members
 from fedgraft.runtimes.workers.pool import LATE
@@ -82,6 +83,8 @@ class NodesRuntime(Runtime):
         self._refreshed = -math.inf
         self.outside = {"down": 0, "up": 0}
         """Bytes of the experimenter's messages, which no ledger counts."""
+        self.heads: dict[int, Mapping[str, Any]] = {}
+        """{client: "lines" and "head" of its node's audit log at the run's end}, of those that have said it."""
 
     def clients(self) -> Sequence[int]:
         """Return the clients' indices."""
@@ -140,8 +143,11 @@ class NodesRuntime(Runtime):
     def hand_over(self, models: Mapping[int, bytes], deadline_seconds: float) -> list[int]:
         """Give clients' nodes what a run leaves them; return the clients that could not be reached."""
         orders = {client: self._order("model", client, request=model) for client, model in models.items()}
-        answers = self._delivered(orders, {}, deadline_seconds)
-        return [client for client, answer in answers.items() if isinstance(answer, ClientFailed)]
+        answers = self._delivered(orders, dict.fromkeys(orders, MOST_HEAD_BYTES), deadline_seconds)
+        left = {client: answer for client, answer in answers.items() if isinstance(answer, envelope.Answer)}
+        heads = {client: head_in(answer.reply) for client, answer in left.items()}
+        self.heads = {client: head for client, head in heads.items() if head}
+        return [client for client in answers if client not in left]
 
     def flops(self) -> dict[int, int]:
         """Operations since the last such call."""

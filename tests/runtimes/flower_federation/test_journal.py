@@ -1,0 +1,248 @@
+"""A round is served once: the same request has the same bytes, another one has none, also after a restart."""
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from fedgraft import wire
+from fedgraft.contracts import ClientFailed
+from fedgraft.errors import InputError, MachineError, WireError
+from fedgraft.experiment.running import runner
+from fedgraft.experiment.running.recorder import Silent
+from fedgraft.runtimes.flower_federation import journal
+from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
+from fedgraft.runtimes.flower_federation.envelope import Answer, Order, opened, packed
+from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
+from fedgraft.testing.runs import play, toy
+from fedgraft.testing.runtimes import NODES, REMEMBERING
+from fedgraft.wire import Message
+from helpers.killed_runs import Killed
+from helpers.local_nodes import RUN, LocalLink, local_runtime, nodes_of
+from helpers.local_sites import LocalSites, federated_files
+
+ENOUGH = 1 << 20
+
+
+class Server:
+    """Asks a node for what a server may ask."""
+
+    def __init__(self, root):
+        self.experiment, self.root = toy(), root
+        self.start()
+
+    def start(self, run=RUN):
+        """Start all nodes, and join a run."""
+        plan = self.experiment.plan
+        self.nodes = nodes_of(plan, self.experiment.data.load(self.experiment.seed), self.root)
+        self.runtime = NodesRuntime(LocalLink(self.nodes), run, 5, b"")
+        self.runtime.wait_for_all()
+
+    def ask(self, kind="train", round=1, model=0.0, **detail):
+        plan = self.experiment.plan
+        arrays = {name: array + array.dtype.type(model) for name, array in plan.first.items()}
+        message = Message(kind, round, arrays=plan.downlink.encode(arrays, None, None)[0], **detail)
+        request = wire.encode(message, plan.request_layouts[kind])
+        return self.runtime.exchange({1: request}, {1: ENOUGH}, 5.0)[1]
+
+    def decisions(self):
+        lines = [json.loads(line) for line in (self.root / "1" / FILE).read_text().splitlines()]
+        return [(line["kind"], line["round"], line["decision"]) for line in lines]
+
+
+@pytest.fixture
+def server(tmp_path):
+    return Server(tmp_path)
+
+
+def refused(answer, said):
+    assert isinstance(answer, ClientFailed), "it was served"
+    assert answer.reason == said
+
+
+def test_a_round_cannot_be_asked_for_again_with_another_model(server):
+    """The attack: a memory that is kept, and one crafted model after the other."""
+    first = server.ask()
+    asked = "round 1 was served: 'train' was asked for by another request"
+    for again in range(2):
+        server.runtime.restore({})  # from the memory of the beginning
+        refused(server.ask(model=1.0), asked)
+        server.runtime.restore({})
+        assert server.ask() == first
+        if not again:
+            server.start()
+    assert server.decisions()[1:4] == [("train", 1, "sent"), ("train", 1, "refused"), ("train", 1, "sent")]
+
+
+def test_the_same_request_from_another_memory_is_another_request(tmp_path):
+    server = Server(tmp_path)
+    server.experiment = toy(training={"optimizer": "adam", "keep_moments": True})
+    server.start()
+    assert isinstance(server.ask(), bytes)
+    assert server.runtime._memories[1], "it remembers its moments"
+    refused(server.ask(), "round 1 was served: 'train' was asked for by another request")
+
+
+def test_other_rounds_kinds_and_runs_are_others(server):
+    assert isinstance(server.ask(), bytes)
+    assert isinstance(server.ask("evaluate", model=1.0), bytes)
+    refused(server.ask("evaluate"), "round 1 was served: 'evaluate' was asked for by another request")
+    assert isinstance(server.ask(round=2, model=1.0), bytes)
+    server.start("f" * 32)
+    assert isinstance(server.ask(model=1.0), bytes)
+
+
+def test_progress_does_not_make_a_request_another_place(server):
+    assert isinstance(server.ask(progress=1), bytes)
+    refused(server.ask(progress=2), "round 1 was served: 'train' was asked for by another request")
+
+
+def test_an_answer_that_is_another_one_now_does_not_leave(server):
+    assert isinstance(server.ask(), bytes)
+    node = server.nodes[1]
+    joined = node._runs[RUN]
+    joined.client._plan = toy(seed=2, training={"optimizer": "sgd", "learning_rate": 1e-3}).plan
+    joined.client._models.clear()
+    server.runtime.restore({})
+    refused(server.ask(), "round 1 was served: 'train' has another answer now, which is not sent")
+
+
+def test_an_error_may_be_followed_by_an_answer(server):
+    node = server.nodes[1]
+    loss = node._runs[RUN].client._train
+
+    def failing(*given):
+        raise ValueError("memory of a device")
+
+    node._runs[RUN].client._handlers["train"] = failing
+    assert wire.kind_of(server.ask()) == "error"
+    node._runs[RUN].client._handlers["train"] = loss
+    assert wire.kind_of(server.ask()) == "train"
+
+
+def test_nothing_leaves_that_cannot_be_logged(server, monkeypatch, caplog):
+    def full(self, line):
+        raise MachineError("audit.jsonl cannot be written: No space left on device.")
+
+    monkeypatch.setattr("fedgraft.runtimes.flower_federation.audit.AuditLog.add", full)
+    refused(server.ask(), "cannot serve request")
+    assert "Order 'serve' has no answer, for it cannot be logged: audit.jsonl cannot be written" in caplog.text
+
+
+def test_a_set_up_message_is_the_one_that_was_served(tmp_path):
+    log = AuditLog(tmp_path / FILE)
+    one, two, train = (
+        wire.encode(Message(kind, round)) for kind, round in (("statistics", 0), ("hop", 0), ("train", 1))
+    )
+    kept = journal.Journal(log)
+    kept.begin(RUN, 0)
+    order = Order("serve", RUN, bytes(16), 1, request=one)
+    kept.enter(order, Answer(bytes(16), RUN, 1, "served", one))
+    for each in (kept, journal.Journal(log)):
+        each.begin(RUN, 0)
+        assert each.refusal(replace(order, request=train, set_up_message=one)) == ""
+        said = "round 1: 'train' comes with another set-up message than was served"
+        assert each.refusal(replace(order, request=train, set_up_message=two)) == said
+
+
+def test_a_run_is_not_joined_where_its_lines_are_not_as_they_were_written(server):
+    server.ask()
+    server.ask(round=2)
+    path = server.root / "1" / FILE
+    path.write_bytes(path.read_bytes().replace(b'"round":1', b'"round":3'))
+    with pytest.raises(
+        InputError, match=r"of client 1 refuses this run: the node's audit\.jsonl, line 2: it is not what"
+    ):
+        server.start()
+
+
+def test_a_request_that_is_no_message_is_refused_and_logged(server):
+    found = server.runtime.exchange({1: b"garbage"}, {1: ENOUGH}, 5.0)[1]
+    refused(found, "cannot serve request")
+    assert server.decisions()[-1] == ("unknown", 0, "refused")
+
+
+def test_every_kind_of_request_has_a_purpose():
+    replies = {"error", "wait", "scored"}
+    assert {*wire.KINDS} - replies <= journal.PURPOSES.keys()
+
+
+WHOLE = {
+    "remembering": REMEMBERING,
+    "rows": NODES,
+    "probes": {"selector": {"name": "power_of_choice", "clients": 2}},
+    "trials": {"selector": {"name": "fedmarl", "clients": 2}},
+    "at clients": {"evaluation": {"at": "clients", "local_steps": True}},
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_an_honest_run_is_served_as_without_a_journal(tmp_path, name):
+    experiment = toy(**WHOLE[name])
+    found = play(experiment, lambda plan, shards: local_runtime(plan, shards, tmp_path))
+    assert found.digest == play(experiment).digest
+    assert not any(row.failed for row in found.rows)
+    lines = [json.loads(line) for path in tmp_path.glob(f"*/{FILE}") for line in path.read_text().splitlines()]
+    assert {line["decision"] for line in lines} == {"sent"}
+    assert all(line["purpose"] != "unknown" for line in lines)
+
+
+SMOOTHED = {"data.name": "blocks", "data.nodes": 120, "data.clients": 3, "data.features": 8, "rounds": 2}
+
+
+@pytest.mark.parametrize("refit", ["", "answers"])
+def test_smoothing_asks_for_as_many_hops_as_the_recipe_says(tmp_path, refit):
+    summary, sites = federated_files("graft_node", {**SMOOTHED, "task.refit": refit, "task.smoothing": 3}, tmp_path)
+    assert not any(summary["failures"].values())
+    lines = [json.loads(line) for line in (tmp_path / "nodes" / sites.names[0] / FILE).read_text().splitlines()]
+    assert {line["decision"] for line in lines} == {"sent"}
+    assert [line["kind"] for line in lines].count("hop") == 2
+    assert lines[-1]["kind"] == "model"
+
+
+CHANGES = {"data.users": 120, "data.items": 80, "data.count": 1500, "data.clients": 3, "rounds": 4}
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_run_that_is_taken_up_asks_for_its_rounds_again_and_ends_with_its_digest(tmp_path, before):
+    changes = {**CHANGES, "checkpoint.every_seconds": 0}
+    summary, sites = federated_files("fedacs", changes, tmp_path)
+    found = runner.resume(tmp_path / "run", before=before, sites=sites)
+    assert (found["digest"], found["failures"]) == (summary["digest"], summary["failures"])
+    assert not any(found["failures"].values())
+
+
+def failing(node, data):
+    """Lose what client 1 answers to train in round 2."""
+    answer = opened(Answer, data)
+    with suppress(WireError):  # not every reply is a message
+        if node == 101 and wire.place_of(answer.reply)[:2] == ("train", 2):
+            return packed(replace(answer, status="refused", reply=b"lost"))
+    return data
+
+
+def test_a_round_in_which_a_client_failed_is_not_made_again(tmp_path, monkeypatch):
+    """Made again without the failure, it would leave another model, and all would refuse the round after it."""
+    changes = {**CHANGES, "selector.name": "all", "checkpoint.every_seconds": 1e6}
+    made, init = [], LocalSites.__init__
+
+    def losing(self, *given):
+        init(self, *given)
+        self.link.change = failing
+        made.append(self)
+
+    def kill(self, state, row):
+        if row.round == 3:
+            raise Killed
+
+    monkeypatch.setattr(LocalSites, "__init__", losing)
+    expected, _ = federated_files("fedacs", changes, tmp_path / "whole")
+    assert expected["failures"]["training"] == 1
+    with monkeypatch.context() as killing:
+        killing.setattr(Silent, "after_round", kill)
+        with pytest.raises(Killed):
+            federated_files("fedacs", changes, tmp_path / "killed")
+    made[-1].link.change = lambda node, data: data
+    found = runner.resume(tmp_path / "killed" / "run", sites=made[-1])
+    assert (found["digest"], found["failures"]) == (expected["digest"], expected["failures"])
