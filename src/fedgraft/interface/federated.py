@@ -81,6 +81,8 @@ def _follow(
     federation: FederationFolder, folder: Path, order: str, progress: Progress, recipe: Path | None = None
 ) -> dict[str, Any]:
     """Have the server begin or take up a run, and follow it to its end."""
+    if len(federation.keyless()) == len(federation.clients):
+        raise InputError(f"{federation.path} has no site with a key; 'fedgraft federation add' adds one.")
     with _listening() as (path, listener):
         paths = {"federation": federation.path, "folder": folder, "socket": path, "recipe": recipe}
         config = {name: str(each.resolve()) for name, each in paths.items() if each is not None}

@@ -17,7 +17,9 @@ from typing import Any, Final
 
 from flwr.superlink import main as superlink
 from flwr.superlink.cli import flower_superlink
+from flwr.superlink.servicer.fleet import fleet_handlers
 
+from fedgraft.runtimes.flower_federation.patched.known_keys import telling
 from fedgraft.runtimes.flower_federation.patched.long_polls import Asgi, Content, LongPolls, Receive, Send
 
 HERE: Final = frozenset(("127.0.0.1", "::1"))
@@ -62,6 +64,7 @@ def main() -> None:
     def create_guarded(*arguments: Any, **options: Any) -> Asgi:
         return guarded(LongPolls(create_app(*arguments, **options)))
 
+    fleet_handlers.activate_node = telling(fleet_handlers.activate_node)  # type: ignore[assignment]
     superlink.create_app = create_guarded  # type: ignore[assignment]
     of_flower = flower_superlink.__globals__
     of_flower["uvicorn"] = SimpleNamespace(run=partial(of_flower["uvicorn"].run, **OPTIONS))
