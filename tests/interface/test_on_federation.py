@@ -24,7 +24,7 @@ def test_models_are_scored_at_clients_unless_something_else_is_said(folder, tmp_
 
 def test_a_recipe_of_ones_own_that_says_where_is_followed(folder, tmp_path):
     said = tmp_path / "own.toml"
-    said.write_text('base = "fedacs"\n[evaluation]\nat = "server"\n')
+    said.write_text('extends = "fedacs"\n[evaluation]\nat = "server"\n')
     assert on_federation(str(said), {}, folder).evaluation.at == "server"
-    said.write_text('base = "fedacs"\n[evaluation]\nevery = 2\n')
+    said.write_text('extends = "fedacs"\n[evaluation]\nevery = 2\n')
     assert on_federation(str(said), {}, folder).evaluation.at == "clients"
