@@ -316,6 +316,28 @@ def test_an_order_and_the_question_after_it_are_lost_in_silence_and_the_order_is
     assert len(link.sent) == before + 4, "an order, two questions, and the order again"
 
 
+@pytest.mark.parametrize("away", [set(), {102}])
+def test_who_has_not_answered_for_a_minute_is_named_once(tmp_path, impatient, monkeypatch, away):
+    monkeypatch.setattr(nodes_runtime, "SILENT_SECONDS", 0.3)
+    experiment, notes = toy(), []
+    link = LocalLink(nodes_of(experiment.plan, shards_of(experiment), tmp_path))
+    with closing(NodesRuntime(link, RUN, 5, b"", note=notes.append)) as runtime:
+        runtime.wait_for_all()
+
+        def lose(node, content):
+            link.away |= away
+            return "silence" if node == 102 else ""
+
+        link.lose = lose
+        notes.clear()
+        for _ in range(2):
+            found = runtime.exchange({1: HELLO, 2: HELLO}, {1: ENOUGH, 2: ENOUGH}, 1.5)
+        assert isinstance(found[1], bytes)
+        assert isinstance(found[2], ClientFailed)
+        state = "is not connected" if away else "is connected"
+        assert notes == [f"Client 2 has not answered for 0.3 s; its node {state}. It is waited for."]
+
+
 def test_no_private_memory_leaves_a_node(tmp_path):
     """What the server's checkpoint holds of a memory is 16 bytes."""
     played = play(toy(**REMEMBERING), lambda plan, shards: local_runtime(plan, shards, tmp_path))

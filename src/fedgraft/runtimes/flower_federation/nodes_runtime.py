@@ -21,6 +21,8 @@ POLL_SECONDS: Final = (0.05, 0.3)
 """Seconds between two looks for answers: at first, and at most."""
 REFRESH_SECONDS: Final = 2.0
 """Seconds between two looks at who is connected."""
+SILENT_SECONDS: Final = 60.0
+"""How long a node may hold an order until the user is told, once for each client."""
 AWAY = "its node is not connected"
 KEYLESS = "its site has no key in the federation: it was removed, or not added yet"
 FORGOT = "its memory was lost; it goes on as new"
@@ -38,6 +40,7 @@ class _Task:
         message: id of the message that it is in; "" while it is not sent.
         node: whom it was sent to.
         probed: when its node was last asked who it is, or was sent the order.
+        began: when it was first sent; 0 while it was not.
     """
 
     order: envelope.Order
@@ -45,6 +48,7 @@ class _Task:
     message: str = ""
     node: int = -1
     probed: float = 0.0
+    began: float = 0.0
 
 
 class NodesRuntime(Runtime):
@@ -80,6 +84,7 @@ class NodesRuntime(Runtime):
         self._flops: dict[int, int] = {}
         self._forgotten: set[int] = set()
         self._missing: set[int] = set()
+        self._silent: set[int] = set()  # of whom the user was told
         self._refreshed = -math.inf
         self.outside = {"down": 0, "up": 0}
         """Bytes of the experimenter's messages, which no ledger counts."""
@@ -230,13 +235,19 @@ class NodesRuntime(Runtime):
     def _send(self, client: int, task: _Task, now: float) -> None:
         task.node = self.members.here[client]
         task.message = self._link.send(task.node, envelope.packed(task.order)) or ""
-        task.probed = now
+        task.probed, task.began = now, task.began or now
 
     def _look_after(self, waiting: Mapping[int, _Task], now: float) -> None:
         """Look who is connected; have orders sent again whose nodes are gone, and ask those that are silent."""
         if not self._refresh(at_once=False):
             return
         for client, task in waiting.items():
+            if task.began and now - task.began > SILENT_SECONDS and client not in self._silent:
+                self._silent.add(client)
+                here = "is connected" if client in self.members.here else "is not connected"
+                self._note(
+                    f"Client {client} has not answered for {SILENT_SECONDS:g} s; its node {here}. It is waited for."
+                )
             if task.message and self.members.here.get(client) != task.node:
                 task.message = ""
             elif task.message and now - task.probed > PROBE_SECONDS and not self.members.may_answer(task.node):
