@@ -40,8 +40,9 @@ def call_here(*arguments, cwd=".", code=0):
 
 
 def run_here(root, recipe, *changes):
-    """The summary of a run on one machine."""
-    return json.loads(call_here("run", recipe, "--out", root, "--json", "-q", "runtime.workers=0", *changes))
+    """The summary of a run on one machine, scored where a federation's are."""
+    alike = ("runtime.workers=0", "evaluation.at=clients")
+    return json.loads(call_here("run", recipe, "--out", root, "--json", "-q", *alike, *changes))
 
 
 def environment():

@@ -46,6 +46,19 @@ class LocalLink(Link):
         pass
 
 
+class LocalRoster:
+    """Who may take part: {node: client} as `known`, clients without a node as `gone`."""
+
+    def __init__(self, known, gone=()):
+        self.known, self.gone = dict(known), frozenset(gone)
+
+    def nodes(self):
+        return self.known
+
+    def keyless(self):
+        return self.gone
+
+
 def nodes_of(plan, shards, root, journalled=True):
     """Return {client: its node}, each with a folder of its own."""
     nodes = {}

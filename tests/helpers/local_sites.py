@@ -11,6 +11,7 @@ from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predicting.site_run import pack_site_run, write_site_run
 from fedgraft.experiment.running import runner
+from fedgraft.experiment.storage.provenance import RemoteClient
 from fedgraft.experiment.storage.sharding import shard
 from fedgraft.experiment.storage.sites import Site
 from fedgraft.interface.federated_run import joined_alike
@@ -42,12 +43,6 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
     monkeypatch.setattr(Node, "answer", answer)
     return sent
-
-
-@dataclass(frozen=True)
-class Remote:
-    name: str
-    data: str
 
 
 class LocalSites:
@@ -91,10 +86,10 @@ class LocalSites:
         return take_model
 
     @contextmanager
-    def joined(self, experiment, run):
+    def joined(self, experiment, run, count=None):
         self.runtime = NodesRuntime(self.link, run, len(self.names), experiment.to_toml().encode())
         experiment = joined_alike(experiment, self.runtime)
-        yield experiment, self.runtime, [Remote(site.name, site.digest) for site in self.sites]
+        yield experiment, self.runtime, [RemoteClient(site.name, site.digest) for site in self.sites]
 
     def leave(self, experiment, state, summary):
         left = {

@@ -166,6 +166,9 @@ def with_own_keys(reader):
     for name in ("north", "south"):
         shutil.copy(reader.folder / name / "node.pub", reader.folder)
         reader.types("fedgraft federation add fed north --key node.pub", **{"north": name})
+    for command in ("add", "rotate", "remove"):
+        reader.types(f"fedgraft federation {command} fed east")
+    shutil.rmtree(reader.folder / "fed/nodes/east")
     assert not [*(reader.folder / "fed").rglob("node.key"), *(reader.folder / "fed").rglob("matching.secret")]
     shutil.copytree(reader.folder / "fed/nodes/north", reader.folder / "north", dirs_exist_ok=True)
     reader.starts("fedgraft node NODEDIR --data ratings.csv", "data fit the recipe", NODEDIR="north")

@@ -28,6 +28,7 @@ from fedgraft.runtimes.flower_federation.folders import FederationFolder
 FLOWER: Final = "flower"
 OWN: Final = ("data", "task")
 """Sections of a recipe that are the federation's."""
+SCORED_AT: Final = "evaluation.at"
 RUN, RESUME, BEFORE = "run", "resume", "before"
 """What a ServerApp is to do: begin a run, take it up, or take it up from the checkpoint before the last one."""
 LOOK_SECONDS: Final = 5.0
@@ -65,13 +66,19 @@ def is_federated(run_folder: RunFolder) -> bool:
 
 
 def on_federation(recipe: str, overrides: Mapping[str, Any], federation: FederationFolder) -> Experiment:
-    """Return a recipe as a federation runs it: on its data, with its task, at its nodes."""
+    """Return a recipe as a federation runs it: on its data, with its task, at its nodes.
+
+    Clients score models there, which the ledger counts, unless an override or the recipe says otherwise. The
+    federation's own recipe says every option, and so does not.
+    """
     for key in overrides:
         if key.partition(".")[0] in OWN:
             raise InputError(f"{key} cannot be given with --on: data and task are those of {federation.recipe}.")
     own = load(str(federation.recipe))
     content = {**read_recipe(recipe)[1], **{section: own.sections[section] for section in OWN}}
     changes = {"seed": own.seed, **overrides, "yardsticks": []}
+    if Path(recipe).resolve() == federation.recipe or "at" not in section_of(content, "evaluation"):
+        changes.setdefault(SCORED_AT, "clients")
     if section_of(content, "runtime").get("name") != FLOWER and overrides.get("runtime.name") != FLOWER:
         changes["runtime.name"] = FLOWER
     return build(read_recipe(recipe)[0], override(content, changes))
@@ -81,6 +88,8 @@ def _follow(
     federation: FederationFolder, folder: Path, order: str, progress: Progress, recipe: Path | None = None
 ) -> dict[str, Any]:
     """Have the server begin or take up a run, and follow it to its end."""
+    if len(federation.keyless()) == len(federation.clients):
+        raise InputError(f"{federation.path} has no site with a key; 'fedgraft federation add' adds one.")
     with _listening() as (path, listener):
         paths = {"federation": federation.path, "folder": folder, "socket": path, "recipe": recipe}
         config = {name: str(each.resolve()) for name, each in paths.items() if each is not None}

@@ -9,7 +9,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Client, Connection
 from os import getpid
 from pathlib import Path
@@ -25,6 +25,7 @@ from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.matching import CLAIMED, joined_nodes, matched_at_sites, read_told, write_told
+from fedgraft.experiment.storage.provenance import RemoteClient
 from fedgraft.experiment.storage.sites import PUBLISHED
 from fedgraft.interface import federated
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
@@ -42,14 +43,6 @@ EDGES: Final = "edges to others"
 """What nodes claim, for errors."""
 HAND_OVER_SECONDS: Final = 60.0
 """How long nodes are waited for that are to be given the trained model."""
-
-
-@dataclass(frozen=True)
-class RemoteClient:
-    """A client whose data are elsewhere: its name, and the fingerprint of its data, as its node says."""
-
-    name: str
-    data: str
 
 
 class _Listener:
@@ -110,6 +103,23 @@ def _said(members: Members, name: str, what: str) -> dict[int, bytes]:
     return said
 
 
+class _Roster:
+    """Who may take part in a run of so many clients, as the federation's folder says from moment to moment."""
+
+    def __init__(self, folder: FederationFolder, count: int) -> None:
+        self._path, self._count = folder.path, count
+
+    def nodes(self) -> dict[int, int]:
+        """{node: client}."""
+        folder = FederationFolder.read(self._path)
+        names = list(folder.clients)[: self._count]
+        return {node: names.index(name) for name, node in folder.node_ids().items() if name in names}
+
+    def keyless(self) -> frozenset[int]:
+        """Clients whose site has no key."""
+        return FederationFolder.read(self._path).keyless() & {*range(self._count)}
+
+
 class _Nodes:
     """The sites of a federation, as the runner uses them."""
 
@@ -120,13 +130,15 @@ class _Nodes:
         self._run = ""
 
     @contextmanager
-    def joined(self, experiment: Experiment, run: str) -> Iterator[tuple[Experiment, Runtime, Sequence[Any]]]:
+    def joined(
+        self, experiment: Experiment, run: str, count: int | None = None
+    ) -> Iterator[tuple[Experiment, Runtime, Sequence[Any]]]:
         """Enter once the nodes have joined, with an experiment that says how all read their data."""
-        folder, names = self._folder, self._folder.clients
-        known = None if folder.insecure else {node: names.index(name) for name, node in folder.node_ids().items()}
+        folder, names = self._folder, self._folder.clients[:count]
+        roster = None if folder.insecure else _Roster(folder, len(names))
         recipe = experiment.to_toml().encode()
         runtime = NodesRuntime(
-            self._link, run, len(names), recipe, known, lambda text: self._listener.tell("note", text)
+            self._link, run, len(names), recipe, roster, lambda text: self._listener.tell("note", text)
         )
         self._runtime, self._run = runtime, run
         kept = folder.server / MATCHES / f"{run}.bin"
@@ -144,7 +156,8 @@ class _Nodes:
         """Give every node the model that the run leaves its client."""
         runtime, names, folder = self._runtime, self._folder.clients, self._folder.server / AUDITS
         assert runtime is not None, "joined before"
-        models = {client: pack_site_run(experiment, state, summary, client, names[client]) for client in state.joined}
+        left = [client for client in state.joined if client not in runtime.members.gone]
+        models = {client: pack_site_run(experiment, state, summary, client, names[client]) for client in left}
         for client in runtime.hand_over(models, HAND_OVER_SECONDS):
             self._listener.tell("note", f"{names[client]} could not be given its model; 'fedgraft resume' tries again.")
         if runtime.heads:

@@ -23,7 +23,7 @@ from fedgraft.experiment.running import portable
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.sites import AGREED, Site, reading_as
 from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
-from fedgraft.runtimes.flower_federation.child import last_line
+from fedgraft.runtimes.flower_federation.child import UNKNOWN_KEY, last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.journal import Journal
 from fedgraft.runtimes.flower_federation.node import Node
@@ -34,6 +34,9 @@ from fedgraft.wire.tokens import SECRET_BYTES
 LOG = logging.getLogger("fedgraft.node")
 TAKEN = "Failed to activate SuperNode"
 """What Flower says to a node that is connected already."""
+DROPPED = "401 Unauthorized"
+"""What it says to one whose key is unknown by now, if that does not end in order."""
+KEY_HINT = "It was removed, has been given another one, or was not added yet: ask the server's operator."
 FREE_SECONDS, AGAIN_SECONDS = 120.0, 3.0
 """How long to try to connect again then, and how often."""
 MEMORIES, RUNS, HOME, LOGFILE = "memories", "runs", "flwr", "supernode.log"
@@ -131,7 +134,9 @@ def _answer(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> None:
     while not stop():
         code = _answered_until_it_ends(node, folder, stop)
         reason = last_line(folder.path / LOGFILE)
-        if stop() or (time.monotonic() < until and _is_taken(folder.path / LOGFILE)):
+        if UNKNOWN_KEY in (said := (folder.path / LOGFILE).read_text(errors="replace")):
+            raise MachineError(f"{UNKNOWN_KEY}: {folder.address} does not know {folder.key}. {KEY_HINT}")
+        if stop() or _may_connect_again(code, said, time.monotonic() < until):
             continue
         raise MachineError(f"Flower's SuperNode has ended (exit code {code}): {reason}")
 
@@ -147,10 +152,14 @@ def _answered_until_it_ends(node: Node, folder: NodeFolder, stop: Callable[[], b
         return supernode.wait()
 
 
-def _is_taken(log: Path) -> bool:
-    """Return whether the server still holds this node for connected, as it does for a while after a kill."""
+def _may_connect_again(code: int, said: str, is_new: bool) -> bool:
+    """Return whether to try again, after a while.
+
+    The server may hold a node that has just begun for connected, after a kill. One whose key is unknown by now has been
+    dropped, which it hears of as it connects again; or it has its new key already.
+    """
     time.sleep(AGAIN_SECONDS)
-    return TAKEN in log.read_text(errors="replace")
+    return code == 0 or DROPPED in said or (is_new and TAKEN in said)
 
 
 def _plain(section: Any, but: Collection[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.provenance import check_clients, check_options, digest_of, origin_of
+from fedgraft.experiment.storage.provenance import RemoteClient, check_clients, check_options, digest_of, origin_of
 from helpers.node_runs import SMALL
 
 KILL = 30
@@ -202,3 +202,13 @@ def test_a_run_goes_on_with_more_rounds_and_other_workers(begun, tmp_path):
     path = begun[0].killed(KILL, tmp_path / "run") / "experiment.toml"
     path.write_text(path.read_text().replace("rounds = 6\n", "rounds = 7\n").replace("workers = 0\n", "workers = 1\n"))
     assert resume(path.parent)["rounds"] == 7
+
+
+def test_data_of_a_client_whose_node_is_not_there_now_or_was_not_then_are_taken_as_they_are():
+    here, away = [RemoteClient("north", "aa"), RemoteClient("south", "bb")], RemoteClient("south", "None")
+    for then, now in ((here, [here[0], away]), ([here[0], away], here), ([here[0], away], [here[0], away])):
+        check_clients(origin_of({}, then), now, "here")
+    with pytest.raises(InputError, match="client 'south' of 2 has other rows"):
+        check_clients(origin_of({}, here), [here[0], RemoteClient("south", "cc")], "here")
+    with pytest.raises(InputError, match="client 'south' of 2 has other rows"):
+        check_clients(origin_of({}, here), here[:1], "here")

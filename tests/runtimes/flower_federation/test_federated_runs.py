@@ -161,6 +161,12 @@ def test_what_is_wrong_is_one_line(shops, tmp_path):
     assert "is of client 1" in said
 
 
+def test_a_federation_without_a_site_is_one_line(tmp_path):
+    call_here("federation", "init", tmp_path / "fed", "--no-keys", "--names", "north", "--recipe", "fedacs")
+    said = call_here("run", "fedacs", "--on", tmp_path / "fed", "--out", tmp_path / "run", code=2)
+    assert said == f"error: {tmp_path / 'fed'} has no site with a key; 'fedgraft federation add' adds one.\n"
+
+
 def test_a_federation_without_a_server_is_one_line(tmp_path):
     made = Federation(tmp_path / "federation", *SHOPS)
     assert "No SuperLink answers" in made.run(tmp_path / "run", code=1)

@@ -10,11 +10,11 @@ from fedgraft.contracts import ClientFailed
 from fedgraft.errors import InputError
 from fedgraft.runtimes.flower_federation import members, nodes_runtime
 from fedgraft.runtimes.flower_federation.envelope import Answer, Order, opened, packed
-from fedgraft.runtimes.flower_federation.nodes_runtime import AWAY, FORGOT, NodesRuntime
+from fedgraft.runtimes.flower_federation.nodes_runtime import AWAY, FORGOT, KEYLESS, NodesRuntime
 from fedgraft.testing.runs import play, toy
 from fedgraft.testing.runtimes import NODES, REMEMBERING, laws
 from fedgraft.wire import Message
-from helpers.local_nodes import RUN, LocalLink, local_runtime, nodes_of, orders
+from helpers.local_nodes import RUN, LocalLink, LocalRoster, local_runtime, nodes_of, orders
 
 HELLO = wire.encode(Message("hello", 0))
 ENOUGH = 1 << 20
@@ -208,14 +208,41 @@ def test_only_nodes_that_are_known_take_part(tmp_path):
     link = LocalLink(nodes_of(experiment.plan, shards_of(experiment), tmp_path))
     link.by_id[7] = link.by_id[102]
     known = {100: 0, 101: 1, 102: 2, 103: 4, 104: 4}
-    runtime = NodesRuntime(link, RUN, 5, b"", known, notes.append)
+    runtime = NodesRuntime(link, RUN, 5, b"", LocalRoster(known), notes.append)
     runtime.wait_for_all(1.0)
     assert sorted(runtime.members.here) == [0, 1, 2, 4]
-    assert any("not of this federation" in note for note in notes)
+    assert any("not of this run" in note for note in notes)
     assert any("it says that it is client 3, which it is not" in note for note in notes)
 
 
-@pytest.mark.parametrize("known", [{100 + client: client for client in range(5)}, None])
+def test_who_is_removed_or_has_a_new_key_is_so_at_once_and_nobody_waits_for_who_has_none(tmp_path, impatient):
+    experiment, notes = toy(), []
+    link = LocalLink(nodes_of(experiment.plan, shards_of(experiment), tmp_path))
+    roster = LocalRoster({100: 0, 101: 1, 102: 2, 103: 3}, gone={4})
+    with closing(NodesRuntime(link, RUN, 5, b"", roster, notes.append)) as runtime:
+        runtime.wait_for_all()
+        assert sorted(runtime.members.here) == [0, 1, 2, 3]
+
+        def rotated(node, content):
+            link.lose = lambda node, content: ""
+            link.by_id[202] = link.by_id.pop(102)
+            roster.known = {100: 0, 101: 1, 202: 2, 103: 3}
+            return "silence"
+
+        def removed(node, content):
+            link.lose = lambda node, content: ""
+            roster.known, roster.gone = {100: 0, 101: 1, 202: 2}, frozenset({3, 4})
+            return "silence"
+
+        for change, client, said in ((rotated, 2, bytes), (removed, 3, KEYLESS), (None, 4, KEYLESS)):
+            link.lose = change or link.lose
+            found = runtime.exchange({client: HELLO}, {client: ENOUGH}, None)[client]
+            assert isinstance(found, said) if said is bytes else found == ClientFailed(said)
+        assert 103 not in runtime.members.here.values(), "it is connected still, and not asked"
+        assert notes[-1] == "A node that is not of this run is connected; it is left out."
+
+
+@pytest.mark.parametrize("known", [LocalRoster({100 + client: client for client in range(5)}), None])
 def test_nodes_are_told_what_their_client_is_to_know_also_when_they_begin_anew(tmp_path, known):
     experiment = toy()
     shards = shards_of(experiment)
@@ -287,6 +314,28 @@ def test_an_order_and_the_question_after_it_are_lost_in_silence_and_the_order_is
     link.lose = lambda node, content: "silence" if len(link.sent) <= before + 2 else ""
     assert isinstance(ask(deadline_seconds=20.0), bytes)
     assert len(link.sent) == before + 4, "an order, two questions, and the order again"
+
+
+@pytest.mark.parametrize("away", [set(), {102}])
+def test_who_has_not_answered_for_a_minute_is_named_once(tmp_path, impatient, monkeypatch, away):
+    monkeypatch.setattr(nodes_runtime, "SILENT_SECONDS", 0.3)
+    experiment, notes = toy(), []
+    link = LocalLink(nodes_of(experiment.plan, shards_of(experiment), tmp_path))
+    with closing(NodesRuntime(link, RUN, 5, b"", note=notes.append)) as runtime:
+        runtime.wait_for_all()
+
+        def lose(node, content):
+            link.away |= away
+            return "silence" if node == 102 else ""
+
+        link.lose = lose
+        notes.clear()
+        for _ in range(2):
+            found = runtime.exchange({1: HELLO, 2: HELLO}, {1: ENOUGH, 2: ENOUGH}, 1.5)
+        assert isinstance(found[1], bytes)
+        assert isinstance(found[2], ClientFailed)
+        state = "is not connected" if away else "is connected"
+        assert notes == [f"Client 2 has not answered for 0.3 s; its node {state}. It is waited for."]
 
 
 def test_no_private_memory_leaves_a_node(tmp_path):

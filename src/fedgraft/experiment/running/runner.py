@@ -61,11 +61,12 @@ class Sites(Protocol):
     where: str
 
     def joined(
-        self, experiment: Experiment, run: str
+        self, experiment: Experiment, run: str, count: int | None = None
     ) -> AbstractContextManager[tuple[Experiment, Runtime, Sequence[Any]]]:
         """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint.
 
-        The experiment then says how all read their data.
+        The experiment then says how all read their data. A run that is taken up has the first `count` clients, those
+        with which it began.
         """
         ...
 
@@ -211,7 +212,8 @@ def resume(
         run_folder.rewind()
         run_folder.note_versions()
         if sites is not None:
-            with sites.joined(experiment, run_folder.environment()[RUN]) as (experiment, runtime, clients):
+            count = len(began.get("clients", {})) or None
+            with sites.joined(experiment, run_folder.environment()[RUN], count) as (experiment, runtime, clients):
                 check_clients(began, clients, where)
                 return _train(experiment, clients, run_folder, stored, watcher or Silent(), runtime, sites)
         STAGE.info("loading data")

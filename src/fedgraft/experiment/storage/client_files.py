@@ -36,10 +36,8 @@ from fedgraft.wire.layouts import Array, Tree
 from fedgraft.wire.masking import Masks
 
 LOG = logging.getLogger("fedgraft.data")
-LACKS_SECRET: Final = (
-    "this node's folder lacks it. Copy matching.secret from another site's folder, not by way of the server; the first "
-    "site makes it with 'fedgraft federation keygen DIR --new-secret'."
-)
+LACKS_SECRET: Final = """this node's folder lacks it. Copy matching.secret from another site's folder, not by way of \
+the server; the first site makes it with 'fedgraft federation keygen DIR --new-secret'."""
 """What is said of a site without the secret of all."""
 SUFFIX: Final = ".data"
 """Of a client's file."""

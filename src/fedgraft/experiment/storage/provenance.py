@@ -10,7 +10,7 @@ import math
 import pickle
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -45,6 +45,22 @@ Origin = Mapping[str, Mapping[str, Any]]
 """{"options": {"section.key": value}, "clients": {name: digest of its data}}, as JSON holds it. And "made", the options
 of a data set that makes more clients than have digests; "named", {client: digest of `PredictingTask.vocabulary`}; and
 "start", the digest of the first "model" where that was not drawn, and the "run" that it is of."""
+
+
+@dataclass(frozen=True)
+class RemoteClient:
+    """A client whose data are elsewhere: its name, and the fingerprint of its data, as its node says.
+
+    "None" where its node is not there to say it.
+    """
+
+    name: str
+    data: str
+
+    def unknown(self, then: Mapping[str, str]) -> bool:
+        """Return whether its data cannot be compared with what they were: now or then, its node was not there."""
+        away = replace(self, data=str(None))
+        return self == away or then.get(self.name) == digest_of(away)
 
 
 def origin_of(sections: Mapping[str, Any], shards: Sequence[Any], task: Task[Any, Any] | None = None) -> Origin:
@@ -152,7 +168,8 @@ def changed_clients(began: Origin, shards: Sequence[Any], where: str) -> list[st
             )
     names = names_of(shards)
     now = _digests(shards, [place for place, name in enumerate(names) if not made or name in then])
-    return [name for name in {**then, **now} if then.get(name) != now.get(name)]
+    unknown = {shard.name for shard in shards if isinstance(shard, RemoteClient) and shard.unknown(then)}
+    return [name for name in {**then, **now} if name not in unknown and then.get(name) != now.get(name)]
 
 
 def _digests(shards: Sequence[Any], clients: Iterable[int]) -> dict[str, str]:

@@ -111,6 +111,7 @@ def add(folder: Folder, name: Name, key: Key = None) -> None:
         from fedgraft.runtimes.flower_federation import membership
     before = FederationFolder.read(folder)
     federation = membership.add(before, name, key)
+    name = membership.named(federation, name)
     _tell_server(federation)
     own = federation.node(name)
     say(f"{name} is client {list(federation.clients).index(name)}, and takes part in the next run.")
@@ -128,6 +129,7 @@ def remove(folder: Folder, name: Name) -> None:
     with missing_extra("flower", by="fedgraft federation"):
         from fedgraft.runtimes.flower_federation import membership
     federation = FederationFolder.read(folder)
+    name = membership.named(federation, name)
     membership.remove(federation, name)
     _tell_server(federation)
     say(f"{name} is refused from now on. Client {list(federation.clients).index(name)} stays free for it alone.")
@@ -139,6 +141,7 @@ def rotate(folder: Folder, name: Name, key: Key = None) -> None:
     with missing_extra("flower", by="fedgraft federation"):
         from fedgraft.runtimes.flower_federation import membership
     federation = FederationFolder.read(folder)
+    name = membership.named(federation, name)
     membership.rotate(federation, name, key)
     _tell_server(federation)
     own = federation.node(name) / NODE_KEY
@@ -171,6 +174,8 @@ def start(folder: Folder) -> None:
                 say(f"ready at {federation.address}; {f'{count} nodes registered' if count else 'any node may join'}")
             while not stop_signal:
                 server.check()
+                for line in server.strangers():
+                    say(line)
                 time.sleep(LOOK_SECONDS)
         finally:
             server.close()
@@ -204,8 +209,9 @@ def _nodes(folder: FederationFolder) -> list[dict[str, Any]]:
     known = control.nodes(folder)
     if folder.insecure:
         return [_node("?", None, node) for node in known.values()]
-    ids = folder.node_ids()
-    return [_node(name, number, known.get(ids.get(name, -1))) for number, name in enumerate(folder.clients)]
+    ids, keyless = folder.node_ids(), folder.keyless()
+    rows = [_node(name, number, known.get(ids.get(name, -1))) for number, name in enumerate(folder.clients)]
+    return [{**row, "state": "no key", "since": None} if row["client"] in keyless else row for row in rows]
 
 
 def _node(name: str, client: int | None, node: control.Standing | None) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Keys and certificates of a federation: its own authority, the server's certificate, and a key for each node."""
 
 import ipaddress
+from base64 import b64decode, b64encode
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
@@ -137,6 +139,12 @@ def public_key_in(path: Path, name: str) -> bytes:
     if not (isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, CURVES)):
         raise InputError(f"{path} must be a key on a curve P-256, P-384 or P-521, as 'fedgraft federation keygen' has.")
     return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + f" {name}\n".encode()
+
+
+def fingerprint(public: bytes) -> str:
+    """Return what `ssh-keygen -l` calls a public key of OpenSSH."""
+    digest = sha256(b64decode(public.split()[1])).digest()
+    return f"SHA256:{b64encode(digest).decode().rstrip('=')}"
 
 
 def _begun(name: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:

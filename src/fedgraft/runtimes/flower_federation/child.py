@@ -12,6 +12,8 @@ from typing import IO, Final
 
 HERE: Final = ("localhost", "127.0.0.1", "::1")
 """Names of this machine for its own processes."""
+UNKNOWN_KEY: Final = "unknown key"
+"""What the SuperLink says, at both ends, of a node that it does not let in."""
 ENVIRONMENT: Final = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",

@@ -1,8 +1,8 @@
 """Know which node is which client, and what each said of itself when it joined."""
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Set
+from typing import Any, Final, Protocol
 
 from fedgraft import wire
 from fedgraft.errors import WireError, printable
@@ -15,6 +15,18 @@ LOST_SECONDS: Final = 300.0
 """Seconds after which that question counts as lost, as where a node ends that was just asked; a node may be at work."""
 
 
+class Roster(Protocol):
+    """Who may take part in a run; asked again and again, since sites are added, removed and given new keys."""
+
+    def nodes(self) -> Mapping[int, int]:
+        """{node: client} of those that the server knows."""
+        ...
+
+    def keyless(self) -> Set[int]:
+        """Clients without a node, for whom nobody waits."""
+        ...
+
+
 class Members:
     """The nodes of a run; arguments as of `NodesRuntime`."""
 
@@ -24,15 +36,20 @@ class Members:
         run: str,
         count: int,
         recipe: bytes,
-        known: Mapping[int, int] | None,
+        roster: Roster | None,
         note: Callable[[str], None],
     ) -> None:
         self._link, self._run, self._count, self._recipe = link, run, count, recipe
-        self._known, self._note = known, note
+        self._roster, self._note = roster, note
+        self._known: Mapping[int, int] | None = None
+        self.gone: Set[int] = frozenset()
+        """Clients without a node that may take part."""
         self._joining: dict[str, int] = {}  # {id of a message: node}
         self._asked: dict[int, float] = {}  # {node: when it was last asked to join}
         self._nodes: dict[int, int] = {}  # {client: node}
         self._strangers: set[int] = set()
+        self._unknown: set[int] = set()  # who is connected and not of the roster: it may be at the next look
+        self._look_up()
         self.about: dict[int, Mapping[str, Any]] = {}
         self.refusals: dict[int, str] = {}
         self.told: Mapping[int, bytes] = {}
@@ -56,18 +73,29 @@ class Members:
     def refresh(self) -> None:
         """Look who is connected; ask those to join who have not."""
         connected = set(self._link.nodes())
-        self._nodes = {client: node for client, node in self._nodes.items() if node in connected}
+        self._look_up()
+        self._nodes = {
+            client: node for client, node in self._nodes.items() if node in connected and self._may(node, client)
+        }
         self._joining = {message: node for message, node in self._joining.items() if node in connected}
         self._strangers &= connected
         late = time.monotonic() - PROBE_SECONDS
         asked = {node for node in self._joining.values() if self._asked[node] > late}
         waiting = {*asked, *self._nodes.values(), *self._strangers}
-        for node in sorted(connected - waiting):
-            if self._known is None or node in self._known:
-                self.ask(node)
-            else:
-                self._strangers.add(node)
-                self._note("A node that is not of this federation is connected; it is left out.")
+        unknown = set() if self._known is None else connected - self._known.keys()
+        for _ in unknown - self._unknown:
+            self._note("A node that is not of this run is connected; it is left out.")
+        self._unknown = unknown
+        for node in sorted(connected - waiting - unknown):
+            self.ask(node)
+
+    def _look_up(self) -> None:
+        if self._roster is not None:
+            self._known, self.gone = self._roster.nodes(), self._roster.keyless()
+
+    def _may(self, node: int, client: int) -> bool:
+        """Return whether a node may be a client."""
+        return self._known is None or self._known.get(node) == client
 
     def ask(self, node: int, client: int | None = None) -> None:
         """Tell a node what is run and ask who it is; it is told what its client is to know where that is known."""
@@ -112,8 +140,8 @@ class Members:
 
     def _checked(self, node: int, answer: Answer) -> tuple[Mapping[str, Any], str]:
         """Return what a node says of itself, and why it may not take part; "" where it may."""
-        client, allowed = answer.client, self._known is None or self._known.get(node) == answer.client
-        if not allowed or not 0 <= client < self._count:
+        client = answer.client
+        if not self._may(node, client) or not 0 <= client < self._count:
             return {}, f"it says that it is client {client}, which it is not"
         if answer.status == REFUSED:
             self.refusals[client] = printable(answer.reply.decode(errors="replace"))

@@ -13,7 +13,14 @@ import tomli_w
 
 from fedgraft.errors import InputError, unknown
 from fedgraft.runtimes.flower_federation.certificates import Pair, node_key, public_key_in
-from fedgraft.runtimes.flower_federation.folders import NODE, SECRET, FederationFolder, read_secret, write_whole
+from fedgraft.runtimes.flower_federation.folders import (
+    NODE,
+    SECRET,
+    FederationFolder,
+    file_name,
+    read_secret,
+    write_whole,
+)
 from fedgraft.runtimes.flower_federation.making import check_names, give_key, make_node
 
 INSECURE: Final = "is not for a federation that was made with --insecure: its nodes have no keys."
@@ -35,6 +42,7 @@ def add(folder: FederationFolder, name: str, key: Path | None = None) -> Federat
     """
     if key is not None and folder.insecure:
         raise InputError(f"--key {INSECURE}")
+    name = named(folder, name)
     if name in folder.clients:
         if folder.insecure or folder.public_key(name).is_file():
             raise InputError(f"{name} is a site already; 'fedgraft federation rotate' gives it a new key.")
@@ -52,16 +60,23 @@ def add(folder: FederationFolder, name: str, key: Path | None = None) -> Federat
 
 def remove(folder: FederationFolder, name: str) -> None:
     """Have the server refuse a site's key from now on; the numbers of all stay. Raises `InputError` for no such key."""
+    name = named(folder, name)
     _refuse(folder, name, "remove")
     folder.public_key(name).unlink()
 
 
 def rotate(folder: FederationFolder, name: str, key: Path | None = None) -> None:
     """Have the server know a site by a new key, and refuse its old one; arguments and errors as of `add`."""
+    name = named(folder, name)
     _check_keyed(folder, name, "rotate")
     pair = _new_key(folder, name, key)
     _refuse(folder, name, "rotate")
     give_key(folder, name, pair)
+
+
+def named(folder: FederationFolder, name: str) -> str:
+    """Return the site that is called so, or whose folder is; the name itself where there is none."""
+    return next((each for each in folder.clients if file_name(each) == file_name(name)), name)
 
 
 def _check_keyed(folder: FederationFolder, name: str, command: str) -> None:

@@ -14,7 +14,7 @@ from fedgraft.errors import InputError, WireError, printable
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.journal import MOST_HEAD_BYTES, head_in
 from fedgraft.runtimes.flower_federation.link import Arrived, Link
-from fedgraft.runtimes.flower_federation.members import PROBE_SECONDS, Members
+from fedgraft.runtimes.flower_federation.members import PROBE_SECONDS, Members, Roster
 from fedgraft.runtimes.workers.pool import LATE
 from fedgraft.runtimes.workers.remembering import accepted, too_long
 
@@ -22,7 +22,10 @@ POLL_SECONDS: Final = (0.05, 0.3)
 """Seconds between two looks for answers: at first, and at most."""
 REFRESH_SECONDS: Final = 2.0
 """Seconds between two looks at who is connected."""
+SILENT_SECONDS: Final = 60.0
+"""How long a node may hold an order until the user is told, once for each client."""
 AWAY = "its node is not connected"
+KEYLESS = "its site has no key in the federation: it was removed, or not added yet"
 FORGOT = "its memory was lost; it goes on as new"
 CHECKPOINTS: Final = 2
 """Of how many checkpoints nodes keep memories: the last one and the one before."""
@@ -38,6 +41,7 @@ class _Task:
         message: id of the message that it is in; "" while it is not sent.
         node: whom it was sent to.
         probed: when its node was last asked who it is, or was sent the order.
+        began: when it was first sent; 0 while it was not.
     """
 
     order: envelope.Order
@@ -45,6 +49,7 @@ class _Task:
     message: str = ""
     node: int = -1
     probed: float = 0.0
+    began: float = 0.0
 
 
 class NodesRuntime(Runtime):
@@ -58,7 +63,7 @@ class NodesRuntime(Runtime):
         run: its name, 32 hexadecimal digits.
         count: of clients.
         recipe: what is run, for nodes that join.
-        known: {node: client} of those that may take part; None asks each node and believes it.
+        roster: says which nodes may take part; None asks each node and believes it.
         note: says something to the user.
     """
 
@@ -68,11 +73,11 @@ class NodesRuntime(Runtime):
         run: str,
         count: int,
         recipe: bytes,
-        known: Mapping[int, int] | None = None,
+        roster: Roster | None = None,
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._link, self._run, self._count, self._note = link, run, count, note
-        self.members = Members(link, run, count, recipe, known, note)
+        self.members = Members(link, run, count, recipe, roster, note)
         self._memories: dict[int, bytes] = {}
         self._set_ups: dict[int, bytes] = {}
         self._changed: set[int] = set()
@@ -80,6 +85,7 @@ class NodesRuntime(Runtime):
         self._flops: dict[int, int] = {}
         self._forgotten: set[int] = set()
         self._missing: set[int] = set()
+        self._silent: set[int] = set()  # of whom the user was told
         self._refreshed = -math.inf
         self.outside = {"down": 0, "up": 0}
         """Bytes of the experimenter's messages, which no ledger counts."""
@@ -91,25 +97,28 @@ class NodesRuntime(Runtime):
         return range(self._count)
 
     def wait_for_all(self, seconds: float = 0.0) -> None:
-        """Wait until every client's node has joined, or so many seconds; 0 = for ever.
+        """Wait until every client's node has joined that can, or so many seconds; 0 = for ever.
 
         Raises `InputError` where a node refuses to take part.
         """
         began, last_count = time.monotonic(), -1
-        while len(self.members.here) < self._count:
+        while self._lacking():
             if seconds and time.monotonic() - began > seconds:
                 return
             self._refresh(at_once=False)
             self._take_arrived({})
             for client, why in self.members.refusals.items():
                 raise InputError(f"The node of client {client} refuses this run: {why}")
-            if (here := len(self.members.here)) == self._count:
+            if not (lacking := self._lacking()):
                 return
-            if here != last_count:
-                lacking = next(client for client in self.clients() if client not in self.members.here)
-                self._note(f"{here} of {self._count} nodes have joined; waiting for client {lacking}.")
+            if (here := len(self.members.here)) != last_count:
+                self._note(f"{here} of {here + len(lacking)} nodes have joined; waiting for client {lacking[0]}.")
                 last_count = here
             time.sleep(POLL_SECONDS[1])
+
+    def _lacking(self) -> list[int]:
+        """Return the clients who can join and have not."""
+        return [c for c in self.clients() if c not in self.members.here and c not in self.members.gone]
 
     def exchange(
         self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
@@ -213,7 +222,9 @@ class NodesRuntime(Runtime):
         while waiting := {client: task for client, task in tasks.items() if client not in done}:
             now = time.monotonic()
             for client, task in waiting.items():
-                if now >= task.due:
+                if client in self.members.gone:
+                    done[client] = ClientFailed(KEYLESS)
+                elif now >= task.due:
                     done[client] = ClientFailed(LATE)
                     self._missing.add(client)
                 elif not task.message and client in self.members.here:
@@ -230,13 +241,19 @@ class NodesRuntime(Runtime):
     def _send(self, client: int, task: _Task, now: float) -> None:
         task.node = self.members.here[client]
         task.message = self._link.send(task.node, envelope.packed(task.order)) or ""
-        task.probed = now
+        task.probed, task.began = now, task.began or now
 
     def _look_after(self, waiting: Mapping[int, _Task], now: float) -> None:
         """Look who is connected; have orders sent again whose nodes are gone, and ask those that are silent."""
         if not self._refresh(at_once=False):
             return
         for client, task in waiting.items():
+            if task.began and now - task.began > SILENT_SECONDS and client not in self._silent:
+                self._silent.add(client)
+                here = "is connected" if client in self.members.here else "is not connected"
+                self._note(
+                    f"Client {client} has not answered for {SILENT_SECONDS:g} s; its node {here}. It is waited for."
+                )
             if task.message and self.members.here.get(client) != task.node:
                 task.message = ""
             elif task.message and now - task.probed > PROBE_SECONDS and not self.members.may_answer(task.node):

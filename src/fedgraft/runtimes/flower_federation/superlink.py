@@ -9,7 +9,7 @@ from typing import Final
 
 from fedgraft.errors import MachineError
 from fedgraft.runtimes.flower_federation import control
-from fedgraft.runtimes.flower_federation.child import Child, environment, last_line
+from fedgraft.runtimes.flower_federation.child import UNKNOWN_KEY, Child, environment, last_line
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
 from fedgraft.runtimes.flower_federation.making import write_connection
 
@@ -42,6 +42,7 @@ class SuperLink:
         command = [sys.executable, "-m", PROGRAM, *(["--insecure"] if folder.insecure else trust)]
         command += ["--database", str(folder.state), "--disable-runtime-dependency-installation"]
         command += ["--host", folder.listens_at, "--port", str(folder.port)]
+        self._read = 0  # bytes of the log
         with open(folder.log, "wb") as log:
             self._process = Child(command, environment(folder.home), log)
 
@@ -66,9 +67,28 @@ class SuperLink:
                 f"is in {self._folder.log}."
             )
 
+    def strangers(self) -> list[str]:
+        """Return a line for each key that was refused since the last such call; each is told of once."""
+        with open(self._folder.log, "rb") as log:
+            log.seek(self._read)
+            new, end, _ = log.read().rpartition(b"\n")
+        self._read += len(new + end)
+        lines = new.decode(errors="replace").splitlines()
+        marks = [line.removeprefix(UNKNOWN_KEY).strip() for line in lines if line.startswith(UNKNOWN_KEY)]
+        names = _names_of_refused(self._folder) if marks else {}
+        return [f"{UNKNOWN_KEY} {mark}: {names.get(mark, 'no site has it')}; refused." for mark in marks]
+
     def close(self) -> None:
         """End it, and with it all that it has started."""
         self._process.close()
+
+
+def _names_of_refused(folder: FederationFolder) -> dict[str, str]:
+    """Return {fingerprint: whose key it was} of keys that were removed."""
+    from fedgraft.runtimes.flower_federation.certificates import fingerprint
+
+    lines = folder.refused.read_bytes().splitlines() if folder.refused.is_file() else []
+    return {fingerprint(line): f"it was {b' '.join(line.split()[2:]).decode()}'s, and was removed" for line in lines}
 
 
 def listens(folder: FederationFolder) -> bool:

@@ -17,9 +17,11 @@ from typing import Any, Final
 
 from flwr.superlink import main as superlink
 from flwr.superlink.cli import flower_superlink
+from flwr.superlink.servicer.fleet import fleet_handlers
 
 from fedgraft.runtimes.flower_federation.patched.gate import Gate, refuse
 from fedgraft.runtimes.flower_federation.patched.hasty_server import HastyProtocol, hasty_loop
+from fedgraft.runtimes.flower_federation.patched.known_keys import telling
 from fedgraft.runtimes.flower_federation.patched.long_polls import NODE, Asgi, Content, LongPolls, Receive, Send
 
 HERE: Final = frozenset(("127.0.0.1", "::1"))
@@ -72,6 +74,7 @@ def main() -> None:
         app = create_app(*arguments, **options)
         return guarded(Gate(LongPolls(app), _known_in(app)))
 
+    fleet_handlers.activate_node = telling(fleet_handlers.activate_node)  # type: ignore[assignment]
     superlink.create_app = create_guarded  # type: ignore[assignment]
     of_flower = flower_superlink.__globals__
     of_flower["uvicorn"] = SimpleNamespace(run=partial(of_flower["uvicorn"].run, **OPTIONS))
