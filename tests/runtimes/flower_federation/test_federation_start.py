@@ -279,16 +279,24 @@ def test_a_run_that_is_stopped_ends_when_it_next_asks_for_nodes(served, tmp_path
 
 
 @pytest.mark.slow
-def test_ids_that_were_not_noted_are_found_and_lost_registrations_made_anew(folder, processes, tmp_path):
+def test_nodes_are_known_by_keys_those_of_no_site_are_refused_and_lost_registrations_made_anew(
+    folder, processes, tmp_path
+):
     server = started(processes, folder, tmp_path / "server.log")
     before = folder.node_ids()
-    folder.note_node_ids({"north": before["north"]})
-    assert register_all(folder, lambda: False) == 2
-    assert folder.node_ids() == before
+    for noted in ({"north": before["north"]}, {}):
+        folder.note_node_ids(noted)
+        assert register_all(folder, lambda: False) == 2
+        assert folder.node_ids() == before, "nodes are known by their keys"
 
-    folder.note_node_ids({})
-    with pytest.raises(MachineError, match=r"^The key of north is registered, but nobody noted as which node\..*$"):
+    key = folder.public_key("south").read_bytes()
+    folder.public_key("south").unlink()
+    assert register_all(folder, lambda: False) == 1
+    assert states(folder)[before["south"]] == "unregistered"
+    folder.public_key("south").write_bytes(key)
+    with pytest.raises(MachineError, match=r"^The key of south was removed before, and stays refused: .* rotate .*$"):
         register_all(folder, lambda: False)
+    assert folder.node_ids() == {"north": before["north"]}
 
     server.terminate()
     assert server.wait(WAIT_SECONDS) == 143

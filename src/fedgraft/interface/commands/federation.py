@@ -116,7 +116,8 @@ def add(folder: Folder, name: Name, key: Key = None) -> None:
     own = federation.node(name)
     say(f"{name} is client {list(federation.clients).index(name)}, and takes part in the next run.")
     if key is None:
-        say(f"Hand the site its folder, over a safe way: {own}. This machine has seen its key.")
+        seen = "" if federation.insecure else " This machine has seen its key."
+        say(f"Hand the site its folder, over a safe way: {own}.{seen}")
     else:
         say(f"Hand the site {own}; it puts {NODE_KEY} there, and {SECRET} of another site where ids are matched.")
     if 0 < len(before.clients) < len(federation.clients):
