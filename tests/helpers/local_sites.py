@@ -1,7 +1,6 @@
 """A federation in this process: nodes that read their data as a site does, behind a link that needs no network."""
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
