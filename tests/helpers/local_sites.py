@@ -63,7 +63,7 @@ class LocalSites:
             site = Site(experiment, given, client, name, clients=tuple(names), **secrets)
             site.check()
             self.sites.append(site)
-            (root / name).mkdir(parents=True)
+            (root / name).mkdir(parents=True, exist_ok=True)
             keep, memories = self._keep(client, given, site), root / name / "memories"
             nodes[client] = Node(
                 client,
