@@ -97,5 +97,5 @@ def test_every_method_of_graphs_trains(method):
 
 
 def test_data_are_read_from_where_they_lie():
-    roots = {data: STUDY.root(Path("DIR"), data) for data in ("cora", "amazon_photo", "coauthor_physics", "dd")}
+    roots = {data: STUDY.root(Path("DIR"), data) for data in ("cora", "amazon_photo", "coauthor_physics", "mutag")}
     assert [str(root) for root in roots.values()] == ["DIR/Planetoid", "DIR/Amazon", "DIR/Coauthor", "DIR/TUDataset"]

@@ -224,4 +224,4 @@ def test_what_a_log_holds_is_nothing_of_the_data(tmp_path):
     runtime.exchange({1: wire.encode(Message("hello", 0))}, {1: 1 << 20}, 5.0)
     known = {"time", "run", "kind", "round", "number", "purpose", "bytes", "sha256", "decision", "prev", "hash"}
     for line in audit.read(tmp_path / "1" / FILE):
-        assert known <= line.keys() <= known | {"request", "reply", "set_up", "why"}
+        assert known <= line.keys() <= known | {"request", "reply", "set_up", "tells", "why"}

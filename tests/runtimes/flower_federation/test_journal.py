@@ -186,6 +186,7 @@ def test_an_honest_run_is_served_as_without_a_journal(tmp_path, name):
     lines = [json.loads(line) for path in tmp_path.glob(f"*/{FILE}") for line in path.read_text().splitlines()]
     assert {line["decision"] for line in lines} == {"sent"}
     assert all(line["purpose"] != "unknown" for line in lines)
+    assert {word for line in lines for word in line.get("tells", ())} >= {"sizes", "losses", "update"}
 
 
 SMOOTHED = {"data.name": "blocks", "data.nodes": 120, "data.clients": 3, "data.features": 8, "rounds": 2}

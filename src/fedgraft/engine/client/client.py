@@ -154,6 +154,10 @@ class Client:
             LOG.debug("Client %s, round %s", client, round, exc_info=True)
             return Served(self._gate.passed(Message("error", round, text=code_of(error))), memory, reason=text)
 
+    def tells(self, kind: str) -> frozenset[str]:
+        """Return what replies of a kind tell of a client, by words of `contracts.capabilities`."""
+        return self._gate.told.get(kind, frozenset())
+
     def _seeded(self, message: Message, client: int) -> AbstractContextManager[None]:
         """Torch's own generators seeded for one request, where the task has any use for them."""
         plan = self._plan

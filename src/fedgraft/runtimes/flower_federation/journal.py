@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -89,8 +89,11 @@ class Journal:
             return ""
         return f"round {round} was served: {kind!r} was asked for by another request"
 
-    def enter(self, order: envelope.Order, answer: envelope.Answer) -> None:
-        """Have an answer's line on disk before it leaves. Raises `MachineError` where the disk does not take it."""
+    def enter(self, order: envelope.Order, answer: envelope.Answer, tells: Collection[str] = ()) -> None:
+        """Have an answer's line on disk before it leaves, with what it `tells` of the client.
+
+        Raises `MachineError` where the disk does not take it.
+        """
         kind, round, number = place = _place(order)
         sha256 = _sha256(answer.reply)
         line: dict[str, Any] = {"run": order.run, "kind": kind, "round": round, "number": number}
@@ -102,7 +105,7 @@ class Journal:
             self._log.add({**line, "decision": SENT})
         else:
             request = _Asked.by(order).request
-            line |= {"request": request, "reply": wire.kind_of(answer.reply)}
+            line |= {"request": request, "reply": wire.kind_of(answer.reply), "tells": sorted(tells)}
             is_set_up = kind == "statistics" and _tells(answer)
             line |= {"set_up": _sha256(order.request)} if is_set_up else {}
             self._log.add({**line, "decision": SENT})

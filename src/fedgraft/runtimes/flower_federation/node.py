@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from fedgraft.engine.client.failure_codes import UNABLE, code_of
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import ClientError, FedgraftError, WireError, memory_shortage, printable
 from fedgraft.runtimes.flower_federation import envelope
-from fedgraft.runtimes.flower_federation.journal import Journal
+from fedgraft.runtimes.flower_federation.journal import OF_CLIENT, Journal
 from fedgraft.runtimes.flower_federation.memory_store import MemoryStore, store_of
 from fedgraft.wire.layouts import Tree
 from fedgraft.wire.sealed_rows import RowSeal
@@ -120,11 +120,18 @@ class Node:
             answer = self._response(order, envelope.REFUSED, reason.encode()[:_REASON_BYTES])
         try:
             if self.journal:
-                self.journal.enter(order, answer)
+                self.journal.enter(order, answer, self._told(order, answer))
         except FedgraftError as error:
             LOG.warning("Order %r has no answer, for it cannot be logged: %s", order.kind, error)
             answer = self._response(order, envelope.REFUSED, UNABLE.encode())
         return envelope.packed(answer)
+
+    def _told(self, order: envelope.Order, answer: envelope.Answer) -> Collection[str]:
+        """What an answer tells of the client, if it holds a reply of his."""
+        joined = self._runs.get(order.run)
+        if order.kind not in OF_CLIENT or answer.status != envelope.SERVED or joined is None or joined.client is None:
+            return ()
+        return joined.client.tells(wire.kind_of(answer.reply))
 
     def _answered(self, order: envelope.Order) -> envelope.Answer:
         if order.kind == "join":
