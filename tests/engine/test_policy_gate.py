@@ -60,7 +60,9 @@ def test_without_a_policy_all_passes() -> None:
         ({"purposes": ("statistics",)}, Message("probe", 1, {"loss": 1.0, "loss_sq": 1.0}), "no 'probe'"),
         ({"least_examples": 6}, hello(5), "5 training examples are fewer than policy.least_examples = 6"),
         ({"most_parameters_per_example": 2.0}, hello(5), "for 5 training examples are more than"),
+        ({"purposes": ("model",)}, Message("measure", 1), "policy.purposes has no 'evaluation'"),
         ({"most_rounds": 3}, Message("train", 4, {"loss": 1.0}, {}), "round 4 is behind the last"),
+        ({"most_rounds": 3}, Message("evaluate", 4), "round 4 is behind the last"),
     ],
 )
 def test_what_is_not_allowed_stays(policy, reply, why) -> None:

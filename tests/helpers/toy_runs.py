@@ -15,6 +15,8 @@ from fedgraft.experiment.experiment import build
 from fedgraft.experiment.running.loops import loop_of
 from fedgraft.experiment.running.runner import execute
 from fedgraft.runtimes.workers.in_process import InProcess
+from fedgraft.testing.attackers import Attacked
+from fedgraft.testing.runs import here
 from fedgraft.wire import Message
 
 SGD = {"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant"}
@@ -98,6 +100,18 @@ def run(experiment, tamper=None, shards=None):
     with looped(experiment, tamper, shards) as (loop, runtime):
         state = loop.run(loop.start(), lambda state, row: rows.append(row))
     return state, rows, runtime
+
+
+def attacked(experiment, attackers=(0,), **lies):
+    """The last state and all rows of a run some of whose clients lie."""
+    rows = []
+    runtime = Attacked(here(experiment.plan, experiment.data.load(experiment.seed)), experiment.plan, attackers, **lies)
+    try:
+        loop = loop_of(experiment, runtime)
+        state = loop.run(loop.start(), lambda state, row: rows.append(row))
+    finally:
+        runtime.close()
+    return state, rows
 
 
 def same(one, two):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.purposes import HALO, PURPOSE_OF_KIND
+from fedgraft.engine.purposes import HALO, PURPOSES
 from fedgraft.engine.told import told_by
 from fedgraft.errors import BeyondLimitError
 from fedgraft.wire import Message
@@ -76,7 +76,7 @@ class Gate:
 
     def purposes_of(self, kinds: Collection[str]) -> set[str]:
         """Return all purposes for which replies of these kinds are sent."""
-        purposes = {PURPOSE_OF_KIND[kind] for kind in kinds if kind in PURPOSE_OF_KIND}
+        purposes = {PURPOSES[kind] for kind in kinds if kind in PURPOSES}
         return purposes | ({HALO} if "train" in kinds and self._plan.halo_widths else set())
 
     def _beyond(self, reply: Message) -> str:
@@ -86,7 +86,7 @@ class Gate:
             return f"policy.capabilities has no {more[0]!r}"
         if policy.purposes is not None and (other := sorted(self.purposes_of([reply.kind]) - {*policy.purposes})):
             return f"policy.purposes has no {other[0]!r}"
-        if policy.most_rounds and reply.round > policy.most_rounds and reply.kind in ("train", "wait"):
+        if policy.most_rounds and reply.round > policy.most_rounds and reply.kind != "error":
             return f"round {reply.round} is behind the last, policy.most_rounds = {policy.most_rounds}"
         return self._too_few(int(reply.report["examples"])) if reply.kind == "hello" else ""
 

@@ -24,6 +24,8 @@ PURPOSE_OF_KIND: Final = MappingProxyType(
     }
 )
 """{kind of message: purpose that the ledger charges it to}."""
+PURPOSES: Final = MappingProxyType({**PURPOSE_OF_KIND, **dict.fromkeys(OUTSIDE, "evaluation")})
+"""The same, and of what no ledger counts."""
 HALO: Final = "halo"
 MATCHING: Final = "matching"
 """Purposes of rows of nodes, which travel with models, and of ids that sites match."""

@@ -6,8 +6,8 @@ import pytest
 from fedgraft.contracts import View
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.errors import InputError
-from fedgraft.testing.attackers import Attacked
-from fedgraft.testing.runs import here, loop_of, play, toy
+from fedgraft.testing.runs import play, toy
+from helpers.toy_runs import attacked
 
 PICKY = ["acfl", "power_of_choice", "afl", "oort", "fedcor", "fedmarl"]
 """Selectors that look at losses which clients report."""
@@ -32,14 +32,7 @@ def lied_to(selector, by=1e6, rounds=12, **safeguards):
         selector={"name": selector, "clients": 2, **ALL_ASKED.get(selector, {})},
         safeguards=safeguards,
     )
-    rows = []
-    runtime = Attacked(here(experiment.plan, experiment.data.load(experiment.seed)), experiment.plan, [0], losses=by)
-    try:
-        loop = loop_of(experiment, runtime)
-        state = loop.run(loop.start(), lambda state, row: rows.append(row))
-    finally:
-        runtime.close()
-    return state, rows
+    return attacked(experiment, losses=by)
 
 
 # --- by hand ---------------------------------------------------------------------------------------------------------

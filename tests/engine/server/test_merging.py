@@ -13,23 +13,11 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards, norm
 from fedgraft.errors import InputError
 from fedgraft.methods.sharing.fedavg import FedAvg
-from fedgraft.testing.attackers import Attacked, noise, scaled
-from fedgraft.testing.runs import here, loop_of, play, toy
-from helpers.toy_runs import run, same, scripted
+from fedgraft.testing.attackers import noise, scaled
+from fedgraft.testing.runs import play, toy
+from helpers.toy_runs import attacked, run, same, scripted
 
 LEFT_OUT = "left out: its update would move the model by"
-
-
-def attacked(experiment, attackers=(0,), **lies):
-    """The last state and all rows of a toy run some of whose clients lie."""
-    rows = []
-    runtime = Attacked(here(experiment.plan, experiment.data.load(experiment.seed)), experiment.plan, attackers, **lies)
-    try:
-        loop = loop_of(experiment, runtime)
-        state = loop.run(loop.start(), lambda state, row: rows.append(row))
-    finally:
-        runtime.close()
-    return state, rows
 
 
 def of(*sizes, weights=None):

@@ -165,7 +165,7 @@ def test_a_request_that_is_no_message_is_refused_and_logged(server):
 
 def test_every_kind_of_request_has_a_purpose():
     replies = {"error", "wait", "scored"}
-    assert {*wire.KINDS} - replies <= journal.PURPOSES.keys()
+    assert {*wire.KINDS} - replies <= journal.OF_ORDERS.keys()
 
 
 WHOLE = {

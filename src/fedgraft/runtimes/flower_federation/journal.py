@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fedgraft import wire
-from fedgraft.engine.purposes import PURPOSE_OF_KIND
+from fedgraft.engine.purposes import PURPOSES
 from fedgraft.errors import WireError
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.audit import AuditLog
@@ -20,11 +20,8 @@ MOST_HEAD_BYTES: Final = 1 << 10
 """Most bytes of a log's head, packed."""
 OF_CLIENT: Final = ("serve", "measure")
 """Kinds of orders that bring a request to the client."""
-PURPOSES: Final = {
-    **PURPOSE_OF_KIND,
-    **{"measure": "evaluation", "relay": "evaluation", "join": "joining", "model": "handing over"},
-}
-"""{kind: purpose} in the ledger's words, and those of what no ledger counts: who a node is, and a run's end."""
+OF_ORDERS: Final = {**PURPOSES, "join": "joining", "model": "handing over"}
+"""{kind: purpose} of messages, and of what is no message: who a node is, and a run's end."""
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _WHY: Final = {
     envelope.STRANGE: "the node has not joined the run",
@@ -97,7 +94,7 @@ class Journal:
         kind, round, number = place = _place(order)
         sha256 = _sha256(answer.reply)
         line: dict[str, Any] = {"run": order.run, "kind": kind, "round": round, "number": number}
-        line |= {"purpose": PURPOSES.get(kind, "unknown"), "bytes": len(answer.reply), "sha256": sha256}
+        line |= {"purpose": OF_ORDERS.get(kind, "unknown"), "bytes": len(answer.reply), "sha256": sha256}
         if answer.status != envelope.SERVED:
             why = _WHY.get(answer.status) or answer.reply.decode(errors="replace")
             self._log.add({**line, "decision": REFUSED, "why": why})
