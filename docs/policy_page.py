@@ -38,6 +38,8 @@ least_examples = 100
 networks = ["mlp", "sage"]
 most_parameters_per_example = 20
 most_rounds = 200
+queries_per_round = 1
+server = "sha256:0f3a..."  # 'fedgraft federation init' says it
 ```
 
 | rule | what it does | what is beyond it |
@@ -48,6 +50,8 @@ most_rounds = 200
 | `most_rounds` | rounds of a run | the same |
 | `least_examples` | training examples that a client must have | the client takes no part, and is named |
 | `most_parameters_per_example` | size of the model that travels, for each training example | the same |
+| `queries_per_round` | different requests of one kind in a round; 1, unless it says more ([audit log](audit.md)) | the order is refused, and logged |
+| `server` | digest of the key of the authority by which the node knows the server | the node does not start |
 
 A model that is much larger than a client's data can be made to hold them: that is what the last rule is for. An order
 that is beyond a rule, such as a probe where `purposes` has none, fails at the client.

@@ -87,6 +87,11 @@ def test_who_has_too_few_examples_takes_no_part_and_the_run_goes_on() -> None:
         ({"least_examples": -1}, "policy.least_examples must be a whole number >= 0; got -1"),
         ({"most_rounds": 1.5}, "policy.most_rounds must be a whole number"),
         ({"most_parameters_per_example": float("nan")}, "must be >= 0 and finite"),
+        ({"queries_per_round": 0}, "policy.queries_per_round must be a whole number >= 1; got 0"),
+        (
+            {"server": "SHA256:abc"},
+            "policy.server must be 'sha256:' and 64 hexadecimal digits, or ''; got 'SHA256:abc'",
+        ),
     ],
 )
 def test_a_policy_that_is_none_is_named(policy, error) -> None:

@@ -8,6 +8,7 @@ from fedgraft.engine.policy import Policy
 from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.policies import own_policy, read_policy, require_allowed
+from fedgraft.runtimes.flower_federation import folders
 
 STRICT = """
 [policy]
@@ -126,3 +127,17 @@ def test_a_person_sees_a_table_of_messages_and_one_of_rules(fedgraft) -> None:
     assert done.code == 1
     assert "policy.toml forbids fedais: purposes, capabilities, networks." in done.out
     assert "what it tells of a client" in done.out
+
+
+def test_a_node_starts_for_the_server_that_its_policy_names_alone(tmp_path) -> None:
+    certificates = pytest.importorskip("fedgraft.runtimes.flower_federation.certificates")
+    folder = folders.NodeFolder(tmp_path, 0, "ann", "localhost", 8000)
+    folder.certificate.write_bytes(certificates.authority()[0].public)
+    key = certificates.key_of(folder.certificate.read_bytes())
+    NODE.check_server(folder, Policy())
+    NODE.check_server(folder, Policy(server=key))
+    folder.certificate.write_bytes(certificates.authority()[0].public)
+    with pytest.raises(InputError, match=f"policy.server is {key}, and this federation has sha256:"):
+        NODE.check_server(folder, Policy(server=key))
+    with pytest.raises(InputError, match="has no key, for it is insecure"):
+        NODE.check_server(folders.NodeFolder(tmp_path, 0, "ann", "localhost", 8000, insecure=True), Policy(server=key))

@@ -1,11 +1,15 @@
 """What an owner of data lets leave a client, whatever a recipe or a server asks for."""
 
 import math
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.purposes import PURPOSES_OF_CLIENTS
 from fedgraft.errors import InputError, nearest, require
+
+_KEY: Final = re.compile(r"(sha256:[0-9a-f]{64})?")
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,10 @@ class Policy:
         most_parameters_per_example: of the model that travels, for each training example of the client, >= 0; 0 = no
             limit. A model much larger than its data can be made to hold them.
         most_rounds: rounds, >= 0, that a client takes part in; 0 = no limit.
+        server: "sha256:" and the digest of the key of the federation's authority, by which a node knows the server; ""
+            = whichever is in the node's folder.
+        queries_per_round: different requests of one kind that a node answers in a round, >= 1. The same request has the
+            same answer, as often as it is made.
     """
 
     purposes: tuple[str, ...] | None = None
@@ -30,6 +38,8 @@ class Policy:
     networks: tuple[str, ...] | None = None
     most_parameters_per_example: float = 0.0
     most_rounds: int = 0
+    server: str = ""
+    queries_per_round: int = 1
 
     def __post_init__(self) -> None:
         for name, known in (("purposes", PURPOSES_OF_CLIENTS), ("capabilities", tuple(CAPABILITIES))):
@@ -41,6 +51,10 @@ class Policy:
         for name in ("least_examples", "most_rounds"):
             value = getattr(self, name)
             require(type(value) is int and value >= 0, f"policy.{name}", "a whole number >= 0", value)
+        queries = self.queries_per_round
+        require(type(queries) is int and queries >= 1, "policy.queries_per_round", "a whole number >= 1", queries)
+        is_key = isinstance(self.server, str) and _KEY.fullmatch(self.server) is not None
+        require(is_key, "policy.server", "'sha256:' and 64 hexadecimal digits, or ''", self.server)
         most = self.most_parameters_per_example
         require(0 <= most < math.inf, "policy.most_parameters_per_example", ">= 0 and finite (0 = no limit)", most)
 

@@ -23,6 +23,7 @@ from fedgraft.experiment.running import portable
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.sites import AGREED, Site, reading_as
 from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
+from fedgraft.runtimes.flower_federation.certificates import key_of
 from fedgraft.runtimes.flower_federation.child import UNKNOWN_KEY, last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.journal import Journal
@@ -60,6 +61,7 @@ def serve_node(
     allowed = own_policy(own, read_policy(policy)) if policy else None
     if allowed:
         require_allowed(own, allowed, str(policy))
+        check_server(folder, allowed)
     if not folder.own.exists():
         content = secrets.token_hex(SECRET_BYTES).encode()
         disk.replace(folder.path, {folder.own.name: content}, disk.PRIVATE)
@@ -79,6 +81,16 @@ def serve_node(
     )
     say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
     _answer(node, folder, stop)
+
+
+def check_server(folder: NodeFolder, policy: Policy) -> None:
+    """Raise `InputError` where the server that a node's folder trusts is not the one of its policy."""
+    try:
+        key = "no key, for it is insecure" if folder.insecure else key_of(folder.certificate.read_bytes())
+    except ValueError as error:
+        raise InputError(f"{folder.certificate} is no certificate: {error}") from error
+    if policy.server not in ("", key):
+        raise InputError(f"policy.server is {policy.server}, and this federation has {key} ({folder.certificate}).")
 
 
 def _keep(node: NodeFolder, run: str, left: Sequence[bytes], site: Site, say: Callable[[str], None]) -> None:

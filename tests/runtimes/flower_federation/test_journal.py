@@ -8,6 +8,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
+from fedgraft.engine.policy import Policy
 from fedgraft.errors import InputError, MachineError, WireError
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.recorder import Silent
@@ -32,9 +33,9 @@ class Server:
         self.experiment, self.root = toy(), root
         self.start()
 
-    def start(self, run=RUN):
-        """Start all nodes, and join a run."""
-        plan = self.experiment.plan
+    def start(self, run=RUN, **policy):
+        """Start all nodes, each with this policy, and join a run."""
+        plan = replace(self.experiment.plan, policy=Policy(**policy))
         self.nodes = nodes_of(plan, self.experiment.data.load(self.experiment.seed), self.root)
         self.runtime = NodesRuntime(LocalLink(self.nodes), run, 5, b"")
         self.runtime.wait_for_all()
@@ -91,6 +92,13 @@ def test_other_rounds_kinds_and_runs_are_others(server):
     assert isinstance(server.ask(round=2, model=1.0), bytes)
     server.start("f" * 32)
     assert isinstance(server.ask(model=1.0), bytes)
+
+
+def test_a_policy_may_allow_more_requests_of_a_round(server):
+    server.start(queries_per_round=2)
+    assert isinstance(server.ask(), bytes)
+    assert isinstance(server.ask(model=1.0), bytes)
+    refused(server.ask(model=2.0), "round 1 was served: 'train' was asked for by another request")
 
 
 def test_progress_does_not_make_a_request_another_place(server):

@@ -76,6 +76,10 @@ def init(
             f"2. Hand each site its folder, over a safe way: {folder}/nodes/NAME. There: fedgraft node NAME --data FILE"
         )
     say(f"3. Look who is there: fedgraft federation status {folder}. Then: fedgraft run RECIPE --on {folder}")
+    if not insecure:
+        from fedgraft.runtimes.flower_federation.certificates import key_of  # the extra is there by now
+
+        say(f'A site may name the server in its policy: server = "{key_of(made.authority.read_bytes())}"')
     if not (no_keys or insecure):
         say("This machine has seen these keys, and the secret of all sites; with --no-keys sites make their own.")
     if insecure:

@@ -147,6 +147,12 @@ def fingerprint(public: bytes) -> str:
     return f"SHA256:{b64encode(digest).decode().rstrip('=')}"
 
 
+def key_of(certificate: bytes) -> str:
+    """Return "sha256:" and the digest of a certificate's public key. Raises `ValueError` for what is no certificate."""
+    key = x509.load_pem_x509_certificate(certificate).public_key()
+    return f"sha256:{sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()}"
+
+
 def _begun(name: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:
     """Begin a certificate; it is valid since yesterday, for clocks that are not quite right."""
     now = datetime.now(UTC)

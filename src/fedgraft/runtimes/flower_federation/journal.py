@@ -53,21 +53,24 @@ class _Asked(NamedTuple):
 class Journal:
     """What has left a node in the run at hand, by the log of all.
 
-    Requests of one place are answered once, by one request. Made again, it has the same answer, byte for byte; another
-    one has none. A reply of kind "error" holds a code and may be followed by an answer. Hops of smoothing have no
-    numbers: so many are answered in a round as the plan has. A node that has lost the message that set it up takes the
-    one that it has served, and no other.
+    Requests of one place are answered once, by one request, or by as many as the site's policy has. Made again, it has
+    the same answer, byte for byte; another one has none. A reply of kind "error" holds a code and may be followed by an
+    answer. Hops of smoothing have no numbers: so many are answered in a round as the plan has. A node that has lost the
+    message that set it up takes the one that it has served, and no other.
     """
 
     def __init__(self, log: AuditLog) -> None:
-        self._log, self._hops = log, 0
+        self._log, self._hops, self._queries = log, 0, 1
         self._sent: dict[Place, dict[str, str]] = {}
         self._set_up = ""
 
-    def begin(self, run: str, hops: int) -> None:
-        """Take up a run by its name, whose plan has so many requests of kind "hop" in a round."""
+    def begin(self, run: str, hops: int, queries: int = 1) -> None:
+        """Take up a run by its name.
+
+        Its plan has so many requests of kind "hop" in a round; `queries` is how many of another place are answered.
+        """
         lines = [*self._log.of_run(run)]
-        self._hops, self._sent = hops, _sent(lines)
+        self._hops, self._queries, self._sent = hops, queries, _sent(lines)
         self._set_up = next((line["set_up"] for line in reversed(lines) if "set_up" in line), "")
 
     def refusal(self, order: envelope.Order, answer: envelope.Answer | None = None) -> str:
@@ -82,7 +85,7 @@ class Journal:
         if asked.request in sent:
             same = answer is None or not _tells(answer) or _sha256(answer.reply) == sent[asked.request]
             return "" if same else f"round {round} was served: {kind!r} has another answer now, which is not sent"
-        if len(sent) < (self._hops if kind == "hop" else 1):
+        if len(sent) < (self._hops if kind == "hop" else 1) * self._queries:
             return ""
         return f"round {round} was served: {kind!r} was asked for by another request"
 

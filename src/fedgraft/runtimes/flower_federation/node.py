@@ -161,7 +161,7 @@ class Node:
         client = None if shard is None else Client(plan, {self.number: shard}, seal=seal)
         joined = _Joined(order.request, client, store_of(self.folder, order.run), about, told=order.told)
         if self.journal:
-            self.journal.begin(order.run, plan.hop_kinds.count("hop"))
+            self.journal.begin(order.run, plan.hop_kinds.count("hop"), plan.policy.queries_per_round)
         return joined
 
     def _taken(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:
