@@ -50,7 +50,7 @@ server = "sha256:0f3a..."  # 'fedgraft federation init' says it
 | `most_rounds` | rounds of a run | the same |
 | `least_examples` | training examples that a client must have | the client takes no part, and is named |
 | `most_parameters_per_example` | size of the model that travels, for each training example | the same |
-| `queries_per_round` | different requests of one kind in a round; 1, unless it says more ([audit log](audit.md)) | the order is refused, and logged |
+| `queries_per_round` | different requests of one kind in a round; 1 by default | the order is refused ([audit log](audit.md)) |
 | `server` | digest of the key of the authority by which the node knows the server | the node does not start |
 
 A model that is much larger than a client's data can be made to hold them: that is what the last rule is for. An order
