@@ -7,7 +7,7 @@ import numpy as np
 
 from fedgraft.contracts import Codec
 from fedgraft.errors import ClientError, InputError, WireError, require
-from fedgraft.methods import bit_packing
+from fedgraft.methods import float_codec
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Tree
 
 
@@ -49,7 +49,7 @@ class Feedback(Codec[FeedbackState]):
 
     def init(self, layout: Layout) -> FeedbackState:
         """Return the first state: nothing was lost yet."""
-        specs = bit_packing.float32_specs(layout)
+        specs = float_codec.float32_specs(layout)
         for spec in specs:
             if VARIABLE in spec.shape:
                 raise InputError(
@@ -90,5 +90,5 @@ class Feedback(Codec[FeedbackState]):
 
 def _check_finite(arrays: Arrays, residual: Arrays) -> None:
     for name in residual:
-        if not np.isfinite(bit_packing.largest_magnitude(arrays[name])):
+        if not np.isfinite(float_codec.largest_magnitude(arrays[name])):
             raise ClientError(f"Array {name!r} and what was lost of it before add up to NaN or infinity.")

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.errors import ClientError, WireError, require, require_one_of
-from fedgraft.methods import bit_packing
-from fedgraft.methods.bit_packing import EXPANSION, FloatCodec, Floats, VaryingState
+from fedgraft.methods import float_codec
+from fedgraft.methods.float_codec import EXPANSION, FloatCodec, Floats, VaryingState
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
@@ -101,8 +101,8 @@ class LowRank(FloatCodec):
 
     def encode(self, arrays: Arrays, state: VaryingState, g: np.random.Generator) -> tuple[Arrays, VaryingState]:
         """Ranks and factors in place of the matrices."""
-        for name, array in bit_packing.float32_arrays(arrays).items():
-            if not np.isfinite(bit_packing.largest_magnitude(array)):
+        for name, array in float_codec.float32_arrays(arrays).items():
+            if not np.isfinite(float_codec.largest_magnitude(array)):
                 raise ClientError(f"Array {name!r} holds NaN or infinity.")
         return super().encode(arrays, state, g)
 
@@ -116,13 +116,13 @@ class LowRank(FloatCodec):
             pair = self._factored(matrix, _least(*matrix.shape) if place in varies else 0, g)
             ranks[place] = _DENSE if pair is None else pair[0].shape[1]
             factors.extend([matrix] if pair is None else pair)
-        return ranks, bit_packing.flatten(factors, sum(factor.size for factor in factors))
+        return ranks, float_codec.flatten(factors, sum(factor.size for factor in factors))
 
     def decode(self, arrays: Arrays, layout: Layout) -> Arrays:
         """Return products of the factors."""
         decoded = super().decode(arrays, layout)
         for name, array in decoded.items():
-            if array.dtype == np.float32 and not np.isfinite(bit_packing.largest_magnitude(array)):
+            if array.dtype == np.float32 and not np.isfinite(float_codec.largest_magnitude(array)):
                 raise WireError(f"Array {name!r} holds NaN or infinity.")
         return decoded
 
@@ -147,7 +147,7 @@ class LowRank(FloatCodec):
                 left, right = part[: rank * rows].reshape(rows, rank), part[rank * rows :].reshape(rank, columns)
                 flops.count(rank * rows * columns)
                 part = (torch.from_numpy(left) @ torch.from_numpy(right)).numpy()
-            matrices[spec.name] = bit_packing.reshaped(part, shape)
+            matrices[spec.name] = float_codec.reshaped(part, shape)
         return matrices
 
     def _laid_out(self, layout: Layout, largest: Layout, factors: int) -> Layout:

@@ -10,10 +10,12 @@ import torch
 
 from fedgraft.contracts import RowCodec
 from fedgraft.errors import ClientError, WireError, require, require_one_of
-from fedgraft.methods import bit_packing
-from fedgraft.methods.bit_packing import Codes, FloatCodec, Floats, VaryingState
+from fedgraft.methods import float_codec
+from fedgraft.methods.float_codec import FloatCodec, Floats, VaryingState
+from fedgraft.wire import packing
 from fedgraft.wire.buffers import bytes_of_rows, rows_of_bytes
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+from fedgraft.wire.packing import Codes
 
 _NONE: Final = 32  # bits of a float32: values as they are
 _LARGEST: Final = 2.0**126  # beyond it a decoded value could round to infinity
@@ -91,23 +93,23 @@ class Quantized(FloatCodec, RowCodec[VaryingState]):
         """Other arrays, then the scales, the packed values, and dimensions that vary."""
         specs = self.coded(layout)
         sizes = [math.prod(spec.shape) for spec in specs]
-        scales, packed = self._buckets(sizes), bit_packing.packed_bytes(sum(sizes), self.bits)
-        if len(bit_packing.variable_axes(specs)):
+        scales, packed = self._buckets(sizes), packing.packed_bytes(sum(sizes), self.bits)
+        if len(float_codec.variable_axes(specs)):
             scales, packed = VARIABLE if self.bucket else len(sizes), VARIABLE
         return self.laid_out(layout, layout, ("float32", scales), ("uint8", packed))
 
     def bounds(self, layout: Layout, largest: Layout) -> Layout:
         """Return the same as many scales and packed bytes as the largest arrays take."""
         sizes = [math.prod(spec.shape) for spec in self.coded(largest)]
-        packed = bit_packing.packed_bytes(sum(sizes), self.bits)
+        packed = packing.packed_bytes(sum(sizes), self.bits)
         return self.laid_out(layout, largest, ("float32", self._buckets(sizes)), ("uint8", packed))
 
     def code(self, arrays: Sequence[Array], variable: Array, g: np.random.Generator) -> tuple[Array, Array]:
         """One scale per bucket and `bits` bits per value, in place of the float32 arrays."""
         sizes = [array.size for array in arrays]
-        flat = bit_packing.flatten(arrays, self._padded(sizes))
+        flat = float_codec.flatten(arrays, self._padded(sizes))
         scales = np.empty(self._buckets(sizes), np.float32)
-        codes: Codes = np.zeros(-(-flat.size // 8) * 8, bit_packing.code_type(self.bits))
+        codes: Codes = np.zeros(-(-flat.size // 8) * 8, packing.code_type(self.bits))
         for values, buckets in self._chunks(sizes):
             rows = flat[values].reshape(buckets.stop - buckets.start, -1)
             used = min(values.stop, sum(sizes)) - values.start
@@ -115,17 +117,17 @@ class Quantized(FloatCodec, RowCodec[VaryingState]):
             scales[buckets] = self._scales(rows, places, used)
             codes[values] = self._codes(rows, scales[buckets], g, places).ravel()
         codes[sum(sizes) :] = 0
-        return scales, bit_packing.pack(codes[: -(-sum(sizes) // 8) * 8], sum(sizes), self.bits)
+        return scales, packing.pack(codes[: -(-sum(sizes) // 8) * 8], sum(sizes), self.bits)
 
     def restored(self, specs: Sequence[Spec], shapes: Sequence[tuple[int, ...]], one: Array, two: Array) -> Arrays:
         """Values of the levels that were sent, from scales and packed codes."""
         scales, packed = one, two
         sizes = [math.prod(shape) for shape in shapes]
-        if (scales.size, packed.size) != (self._buckets(sizes), bit_packing.packed_bytes(sum(sizes), self.bits)):
+        if (scales.size, packed.size) != (self._buckets(sizes), packing.packed_bytes(sum(sizes), self.bits)):
             raise WireError(f"{packed.size} bytes and {scales.size} scales are not those of shapes {shapes}.")
         if not ((scales >= 0) & (scales <= _LARGEST)).all():
             raise WireError("A scale is negative, too large or not a number.")
-        codes = bit_packing.unpack(packed, sum(sizes), self.bits)
+        codes = packing.unpack(packed, sum(sizes), self.bits)
         if codes.max(initial=0) > 2 * self.levels:
             raise WireError("A packed value is beyond its scale.")
         flat = np.empty(self._padded(sizes), np.float32)
@@ -136,7 +138,7 @@ class Quantized(FloatCodec, RowCodec[VaryingState]):
             rows = flat[values].reshape(buckets.stop - buckets.start, -1)
             rows -= np.float32(self.levels)
             _times(rows, steps[buckets], rows)
-        return bit_packing.split(flat, specs, shapes)
+        return float_codec.split(flat, specs, shapes)
 
     def row_bytes(self, width: int) -> int:
         """Return 4 for each bucket's scale, and the bytes of the codes."""
@@ -153,7 +155,7 @@ class Quantized(FloatCodec, RowCodec[VaryingState]):
         buckets, length = self._row_buckets(width)
         padded = np.zeros((count, buckets * length), np.float32)
         padded[:, :width] = rows
-        scales, packed = replace(self, bucket=length).code([padded], bit_packing.variable_axes(()), g)
+        scales, packed = replace(self, bucket=length).code([padded], float_codec.variable_axes(()), g)
         low, high = np.split(packed, [self._low_bytes(padded.size)])
         parts = (bytes_of_rows(scales.reshape(count, buckets)), low.reshape(count, -1), high.reshape(count, -1))
         return np.concatenate(parts, axis=1)
@@ -181,7 +183,7 @@ class Quantized(FloatCodec, RowCodec[VaryingState]):
 
     def _low_bytes(self, values: int) -> int:
         """How many bytes come before those of the bits beyond eight, of so many codes."""
-        return bit_packing.packed_bytes(values, min(self.bits, 8))
+        return packing.packed_bytes(values, min(self.bits, 8))
 
     def _buckets(self, sizes: list[int]) -> int:
         return -(-sum(sizes) // self.bucket) if self.bucket else len(sizes)

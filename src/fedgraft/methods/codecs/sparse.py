@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.errors import ClientError, WireError, require
-from fedgraft.methods import bit_packing
-from fedgraft.methods.bit_packing import EXPANSION, Bytes, FloatCodec, Floats
+from fedgraft.methods import float_codec
+from fedgraft.methods.float_codec import EXPANSION, FloatCodec, Floats
+from fedgraft.wire import packing
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+from fedgraft.wire.packing import Bytes
 
 _SAMPLE: Final = 2**12  # magnitudes looked at to guess the smallest one kept; only the speed depends on it
 _MARGIN: Final = 4.0  # standard deviations that the guess stays below it, so that it is rarely too high
@@ -64,7 +66,7 @@ class Sparse(FloatCodec):
     def encoded(self, layout: Layout) -> Layout:
         """Other arrays, then the values kept, their places, and dimensions that vary."""
         specs = self.coded(layout)
-        if self.threshold or len(bit_packing.variable_axes(specs)):
+        if self.threshold or len(float_codec.variable_axes(specs)):
             return self._laid_out(layout, layout, VARIABLE, VARIABLE)
         entries = sum(math.prod(spec.shape) for spec in specs)
         kept = self._kept(entries)
@@ -76,7 +78,7 @@ class Sparse(FloatCodec):
         entries = sum(math.prod(spec.shape) for spec in self.coded(largest))
         if self.threshold:
             return self._laid_out(layout, largest, entries, -(-entries // 8))
-        if not len(bit_packing.variable_axes(specs)):
+        if not len(float_codec.variable_axes(specs)):
             return self.encoded(largest)
         kept = self._kept(entries, varies=True)
         # Fewer entries may need more bytes, by rounding; this bound on the bits grows with the entries.
@@ -86,7 +88,7 @@ class Sparse(FloatCodec):
     def code(self, arrays: Sequence[Array], variable: Array, g: np.random.Generator) -> tuple[Array, Array]:
         """Values and places in place of the float32 arrays."""
         varies = len(variable) > 0
-        flat = bit_packing.flatten(arrays, sum(array.size for array in arrays))
+        flat = float_codec.flatten(arrays, sum(array.size for array in arrays))
         magnitudes = np.abs(flat)
         if not np.isfinite(magnitudes.max(initial=0)):
             raise ClientError("Values to make sparse hold NaN or infinity.")
@@ -102,18 +104,18 @@ class Sparse(FloatCodec):
         """The values at their places, and zeros."""
         values, packed = one, two
         entries = sum(math.prod(shape) for shape in shapes)
-        varies = len(bit_packing.variable_axes(specs)) > 0
+        varies = len(float_codec.variable_axes(specs)) > 0
         fits = (_least(entries) if varies else 0) <= values.size <= entries
         if self.share:
             fits = fits and values.size == self._kept(entries, varies)
         if not fits or packed.size != _place_bytes(entries, values.size):
             raise WireError(f"{values.size} values and {packed.size} bytes of places are not those of shapes {shapes}.")
-        if not np.isfinite(bit_packing.largest_magnitude(values)):
+        if not np.isfinite(float_codec.largest_magnitude(values)):
             raise WireError("Sparse values hold NaN or infinity.")
         places = _unpacked(packed, entries, values.size)
         flat = np.zeros(entries, np.float32)
         flat[places] = values
-        return bit_packing.split(flat, specs, shapes)
+        return float_codec.split(flat, specs, shapes)
 
     def _laid_out(self, layout: Layout, largest: Layout, kept: int, place_bytes: int) -> Layout:
         return self.laid_out(layout, largest, ("float32", kept), ("uint8", place_bytes))
@@ -162,8 +164,8 @@ def _place_bytes(entries: int, kept: int) -> int:
     if not kept or kept == entries:
         return 0
     low = _low_bits(entries, kept)
-    coded = bit_packing.packed_bytes(kept, low) + bit_packing.packed_bytes(kept + (entries - 1 >> low), 1)
-    return min(coded, bit_packing.packed_bytes(entries, 1))
+    coded = packing.packed_bytes(kept, low) + packing.packed_bytes(kept + (entries - 1 >> low), 1)
+    return min(coded, packing.packed_bytes(entries, 1))
 
 
 def _packed(places: Places, entries: int) -> Bytes:
@@ -174,26 +176,26 @@ def _packed(places: Places, entries: int) -> Bytes:
     size = _place_bytes(entries, places.size)
     if not size:
         return np.zeros(0, np.uint8)
-    if size == bit_packing.packed_bytes(entries, 1):
+    if size == packing.packed_bytes(entries, 1):
         return _bitmap(places, entries)
     bits = _low_bits(entries, places.size)
-    low = np.zeros(-(-places.size // 8) * 8, bit_packing.code_type(bits))
+    low = np.zeros(-(-places.size // 8) * 8, packing.code_type(bits))
     low[: places.size] = places & (1 << bits) - 1
     high = (places >> bits) + np.arange(places.size)
     unary = _bitmap(high, places.size + (entries - 1 >> bits))
-    return np.concatenate([bit_packing.pack(low, places.size, bits), unary])
+    return np.concatenate([packing.pack(low, places.size, bits), unary])
 
 
 def _unpacked(packed: Bytes, entries: int, kept: int) -> Places:
     """The places that `_packed` was given, or `WireError`; `packed` is of the right length."""
     if not packed.size:
         return np.arange(kept)
-    if packed.size == bit_packing.packed_bytes(entries, 1):
+    if packed.size == packing.packed_bytes(entries, 1):
         places = _set_bits(packed, entries)
     else:
         bits = _low_bits(entries, kept)
-        split = bit_packing.packed_bytes(kept, bits)
-        low = bit_packing.unpack(packed[:split], kept, bits)
+        split = packing.packed_bytes(kept, bits)
+        low = packing.unpack(packed[:split], kept, bits)
         high = _set_bits(packed[split:], kept + (entries - 1 >> bits))
         if high.size != kept:
             raise WireError(f"{high.size} places for {kept} values.")
