@@ -1,0 +1,96 @@
+"""Whole numbers of few bits, end to end in bytes."""
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.errors import WireError
+from fedgraft.wire.layouts import Array
+
+_HALVINGS: Final = {1: (1, 2, 4), 2: (2, 4), 4: (4,), 8: ()}
+"""For codes that divide a byte: bits in use of each byte, whenever two bytes become one."""
+
+Bytes = NDArray[np.uint8]
+Codes = NDArray[np.unsignedinteger[Any]]
+
+
+def packed_bytes(values: int, bits: int) -> int:
+    """Return how many bytes `pack` makes."""
+    return -(-values * bits // 8)
+
+
+def code_type(bits: int) -> type[np.unsignedinteger[Any]]:
+    """The narrowest type of codes of 0 to 32 bits."""
+    return np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32
+
+
+def pack(codes: Codes, values: int, bits: int) -> Bytes:
+    """The lowest `bits` bits of each code, end to end; beyond eight, all low bytes come before the rest.
+
+    Works on words of eight codes, a byte each: halves of ever wider lanes are pushed together. Where the bits of a code
+    divide a byte, neighbouring bytes are.
+
+    Args:
+        codes: of `code_type(bits)`, below 2**bits; a multiple of eight, those beyond `values` zero.
+        values: how many of them count.
+        bits: per code, in [0, 32].
+    """
+    if bits > 8:
+        high = pack((codes >> 8).astype(code_type(bits - 8)), values, bits - 8)
+        return np.concatenate([codes[:values].astype(np.uint8), high])
+    if bits in _HALVINGS:
+        for width in _HALVINGS[bits]:
+            pairs = codes.view("<u2")
+            codes = (pairs | pairs >> np.uint16(8 - width)).astype(np.uint8)
+        return codes[: packed_bytes(values, bits)]
+    words = codes.view("<u8")
+    for width in (8, 16, 32):
+        lane = _lanes(width, width)
+        words = (words & lane) | ((words >> np.uint64(width)) & lane) << np.uint64(width * bits // 8)
+    return words.view(np.uint8).reshape(-1, 8)[:, :bits].reshape(-1)[: packed_bytes(values, bits)]
+
+
+def unpack(packed: Bytes, values: int, bits: int) -> Codes:
+    """The codes that `pack` was given, [values].
+
+    Raises:
+        WireError: for bytes of another length, and for bits set behind the last code.
+    """
+    if packed.size != packed_bytes(values, bits):
+        raise WireError(f"{values} codes of {bits} bits take {packed_bytes(values, bits)} bytes; got {packed.size}.")
+    if packed.size and bits * values % 8 and packed[-1] >> np.uint8(bits * values % 8):
+        raise WireError("Bits are set behind the last packed value.")
+    return _unpack(packed, values, bits)
+
+
+def _unpack(packed: Bytes, values: int, bits: int) -> Codes:
+    if bits > 8:
+        wide = code_type(bits)
+        high = _unpack(packed[values:], values, bits - 8)
+        codes: Codes = packed[:values] | high.astype(wide) << wide(8)
+        return codes
+    if bits in _HALVINGS:
+        apart: Array = packed
+        for width in reversed(_HALVINGS[bits]):
+            pairs = apart.astype("<u2")
+            pairs |= pairs << np.uint16(8 - width)
+            pairs &= np.uint16(((1 << width) - 1) * 0x0101)
+            apart = pairs.view(np.uint8)
+        return apart[:values]
+    groups = -(-values // 8)
+    padded = np.zeros(groups * bits, np.uint8)
+    padded[: packed.size] = packed
+    spread = np.zeros((groups, 8), np.uint8)
+    spread[:, :bits] = padded.reshape(groups, bits)
+    words = spread.reshape(-1).view("<u8")
+    for width in (32, 16, 8):
+        used = width * bits // 8
+        lane = _lanes(width, used)
+        words = (words & lane) | ((words >> np.uint64(used)) & lane) << np.uint64(width)
+    return words.view(np.uint8)[:values]
+
+
+def _lanes(width: int, used: int) -> np.uint64:
+    """A mask of the lowest `used` bits of every other lane of `width` bits."""
+    return np.uint64(sum(((1 << used) - 1) << start for start in range(0, 64, 2 * width)))
