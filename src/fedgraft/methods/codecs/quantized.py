@@ -9,14 +9,17 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import RowCodec
+from fedgraft.contracts.summing import SumCoding, SummableCodec
 from fedgraft.errors import ClientError, WireError, require, require_one_of
 from fedgraft.methods import float_codec
+from fedgraft.methods.agreed_scales import AgreedScales
 from fedgraft.methods.float_codec import FloatCodec, Floats, VaryingState
 from fedgraft.wire import packing
 from fedgraft.wire.buffers import bytes_of_rows, rows_of_bytes
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 from fedgraft.wire.packing import Codes
 
+AGREED: Final = "agreed"
 _NONE: Final = 32  # bits of a float32: values as they are
 _LARGEST: Final = 2.0**126  # beyond it a decoded value could round to infinity
 _SMALLEST: Final = 2.0**-100  # below it levels / scale could be infinite
@@ -25,7 +28,7 @@ _CHUNK: Final = 2**16  # values at a time, so that temporaries stay in a core's 
 
 
 @dataclass(frozen=True)
-class Quantized(FloatCodec, RowCodec[VaryingState]):
+class Quantized(FloatCodec, RowCodec[VaryingState], SummableCodec[VaryingState]):
     """Send each float32 as one of 2**bits - 1 levels, equally spaced between minus and plus its bucket's scale.
 
     All float32 arrays are laid end to end, in order of their names, and cut into buckets; a value x of a bucket of
@@ -43,7 +46,8 @@ class Quantized(FloatCodec, RowCodec[VaryingState]):
         bits: per value, sign included, in 1..16; 4 is the paper's (section 4.3). 32 (the paper's Figure 4 compares with
             it) sends the values as they are, whatever the other options: quantising is switched off.
         scale: "max", the bucket's largest magnitude, or "l2", its Euclidean norm (the paper's); no choice at one bit
-            rounded to nearest.
+            rounded to nearest. "agreed": where updates are added up before anybody decodes them (`secure_sum`), a scale
+            that all clients have in common (`methods.agreed_scales`); in all other messages "max".
         bucket: values per bucket, in [1, 65536]; 0 makes each array one bucket (the paper's). The default costs 1/8
             bit per value.
         rounding: "nearest" (the paper's) or "stochastic" (QSGD's), up or down with the value as its mean.
@@ -72,12 +76,14 @@ class Quantized(FloatCodec, RowCodec[VaryingState]):
     def __post_init__(self) -> None:
         bits_fit = isinstance(self.bits, int) and (1 <= self.bits <= 16 or self.bits == _NONE)
         require(bits_fit, "Quantized.bits", "an integer in 1..16, or 32 for none", self.bits)
-        require_one_of("Quantized.scale", self.scale, ("max", "l2"))
+        require_one_of("Quantized.scale", self.scale, ("max", "l2", AGREED))
         bucket_fits = isinstance(self.bucket, int) and 0 <= self.bucket <= _LONGEST
         require(bucket_fits, "Quantized.bucket", f"an integer in [0, {_LONGEST}]", self.bucket)
         require_one_of("Quantized.rounding", self.rounding, ("nearest", "stochastic"))
+        adds = self.scale != AGREED or (self.bits < _NONE and self.bucket > 0)
+        require(adds, "Quantized.scale", "'max' at 32 bits, and with bucket = 0", self.scale)
         signs_only = self.bits == 1 and self.rounding == "nearest"
-        require(self.scale == "max" or not signs_only, "Quantized.scale", "'max' for one bit to nearest", self.scale)
+        require(self.scale != "l2" or not signs_only, "Quantized.scale", "'max' for one bit to nearest", self.scale)
 
     @property
     def levels(self) -> float:
@@ -139,6 +145,11 @@ class Quantized(FloatCodec, RowCodec[VaryingState]):
             rows -= np.float32(self.levels)
             _times(rows, steps[buckets], rows)
         return float_codec.split(flat, specs, shapes)
+
+    def sum_coding(self, layout: Layout) -> SumCoding | None:
+        """Return that of agreed scales, where these are asked for."""
+        stochastic = self.rounding == "stochastic"
+        return AgreedScales(layout, self.bits, self.bucket, stochastic) if self.scale == AGREED else None
 
     def row_bytes(self, width: int) -> int:
         """Return 4 for each bucket's scale, and the bytes of the codes."""
