@@ -18,6 +18,8 @@ class Sharing(ABC, Generic[State]):
     uploads_steps: ClassVar[bool] = True
     """Whether what clients upload are steps of a model. Other uploads are neither clipped nor weighed, no rule of
     aggregation has a part in them, and their sizes are not held against those of others."""
+    merges_means: ClassVar[bool] = False
+    """Whether merging depends on the weighted mean of uploads alone, so that they may be added up before."""
 
     def shares(self, name: str) -> bool:
         """Return whether the model's parameter `name` travels; one that does not stays in the client's memory."""

@@ -16,11 +16,13 @@ from fedgraft.contracts import (
     randomness,
 )
 from fedgraft.contracts.codec import RowCodec
+from fedgraft.contracts.summing import SumCoding, SummableCodec
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine import border_codec
 from fedgraft.engine.abilities import Abilities
 from fedgraft.engine.policy import Policy
 from fedgraft.engine.row_coding import EXACT, RowCoding
+from fedgraft.engine.secure_sum import CODES, SCALES, TOTAL, WEIGHT, SecureSum, sum_bits
 from fedgraft.engine.training import Training
 from fedgraft.nn import flops
 from fedgraft.nn.flat_model import FlatModel
@@ -62,6 +64,7 @@ class Plan(Abilities):
         start: shared parameters that models begin with in place of drawn ones; {} draws all.
         local_steps: whether each client that is scored is also scored as its next local steps would leave it.
         policy: what may leave a client; of a node its own, whatever the server's recipe says.
+        secure_sum: whether updates are added up before anybody sees one of them.
     """
 
     task: Task[Any, Any]
@@ -78,6 +81,7 @@ class Plan(Abilities):
     start: Arrays = field(default_factory=dict)
     local_steps: bool = False
     policy: Policy = field(default_factory=Policy)
+    secure_sum: SecureSum = field(default_factory=SecureSum)
 
     # --- the model ---------------------------------------------------------------------------------------------------
 
@@ -132,7 +136,8 @@ class Plan(Abilities):
         scored: dict[str, tuple[str, ...]] = {}
         if self.local_steps:
             scored = dict.fromkeys(("evaluate", "measure"), (*self.guidance, *((COLLECTS,) if self.silent else ())))
-        return {"train": self.guidance, "trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), **scored}
+        order = (*self.guidance, *((WEIGHT, TOTAL) if self.secure_sum.active else ()))
+        return {"train": order, "trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), **scored}
 
     @cached_property
     def refreshes(self) -> int:
@@ -175,11 +180,25 @@ class Plan(Abilities):
         return _joined(sent, Layout.of(self.first_sampler))
 
     @cached_property
+    def sum_coding(self) -> SumCoding | None:
+        """How updates are coded whose codes are added up; None where each is sent by itself."""
+        if not self.secure_sum.active:
+            return None
+        coding = self.uplink.sum_coding(self.upload_layout) if isinstance(self.uplink, SummableCodec) else None
+        assert coding is not None, "it was checked where it was built"
+        return coding
+
+    def most_sum_bits(self, clients: int) -> int:
+        """Return the most bits of a code in a sum over so many clients."""
+        assert self.sum_coding is not None, "asked for where updates are added up"
+        return sum_bits(self.sum_coding.bits, clients * self.secure_sum.most_weight)
+
+    @cached_property
     def _names(self) -> dict[str, tuple[str, ...]]:
         profile = tuple(sorted(self.reports & self.profiled.profile)) if self.profiled else ()
         reported = tuple(name for name in REPORTED if name == "loss" or name in self.reports)
         observed = sorted(self.reports & self.reporting.reported) if self.reporting else ()
-        trained = (*reported, *(self.reports & {SCORE}), *observed)
+        trained = () if self.secure_sum.active else (*reported, *(self.reports & {SCORE}), *observed)
         probed = dict.fromkeys(("probe", "trial"), REPORTED)
         return {"hello": ("examples", *profile), **probed, "train": trained, "alone": reported}
 
@@ -222,6 +241,8 @@ class Plan(Abilities):
     @cached_property
     def coded_upload_layout(self) -> Layout:
         """Layout of an update as it travels."""
+        if self.sum_coding:
+            return Layout((Spec(CODES, "uint8", (VARIABLE,), "update"),))
         return self.uplink.encoded(self.upload_layout)
 
     @cached_property
@@ -249,7 +270,8 @@ class Plan(Abilities):
         combined = self.rows.encoded(self.combined_layout)
         scored, smoothed = (self.downlink.encoded(layout) for layout in (self.scored_layout, self.model_layout))
         models = {**dict.fromkeys(("probe", "trial", "alone"), down), "evaluate": scored, "smooth": smoothed}
-        orders = {"train": _joined(down, self.coded_halo_layout), "rows": self.coded_halo_layout}
+        scales = (Spec(SCALES, "float32", (self.sum_coding.scales,)),) if self.sum_coding else ()
+        orders = {"train": Layout((*down, *self.coded_halo_layout, *scales)), "rows": self.coded_halo_layout}
         free = {**dict.fromkeys(("measure", "relay"), self.relayed_layout), "scored": self.scored_layout}
         means = dict.fromkeys(self.hop_kinds, Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
         means |= {"tally": self.layer_layout} if "sums" in means else {}
@@ -302,7 +324,7 @@ class Plan(Abilities):
 
     @cached_property
     def upload_bounds(self) -> Layout:
-        """`coded_upload_layout` with the largest possible number in place of each `VARIABLE`."""
+        """`coded_upload_layout` with the largest possible number in place of each `VARIABLE`; not of sums."""
         return self.uplink.bounds(self.upload_layout, self.upload_layout)
 
     def asked_bounds(self, nodes: int) -> Layout:

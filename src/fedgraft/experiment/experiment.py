@@ -28,13 +28,14 @@ from fedgraft.contracts.data import Data, FittedData, StayingData
 from fedgraft.contracts.task_abilities import FittedTask, PartsTask, derived_shards
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.policy import Policy
+from fedgraft.engine.secure_sum import SecureSum
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import SIZES, Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
-from fedgraft.experiment.recipes import discovery, suiting
+from fedgraft.experiment.recipes import discovery, secure_sums, suiting
 from fedgraft.experiment.recipes.agreeing import agree
 from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec, sealed_by_data
 from fedgraft.experiment.recipes.data_tasks import task_of
@@ -296,7 +297,10 @@ def build(recipe: str, content: Section) -> Experiment:
         keep_best=settings["evaluation"].keep == "best",
         local_steps=settings["evaluation"].local_steps,
         policy=settings["policy"],
+        secure_sum=settings["secure_sum"],
     )
+    watching = settings["safeguards"], settings["clock"], settings["evaluation"]
+    secure_sums.check(plan, selector, aggregation, *watching)
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", data_section)
@@ -382,7 +386,7 @@ def _resolve(
         "patience": stopping.patience,
         "yardsticks": list(yardsticks),
         **methods,
-        **{name: plain(asdict(value)) for name, value in settings.items() if value != Policy()},
+        **{name: plain(asdict(value)) for name, value in settings.items() if value not in (Policy(), SecureSum())},
         "runtime": as_section(names["runtime"], chosen["runtime"]),
         "budget": {"bytes": stopping.bytes, "seconds": stopping.seconds},
     }

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import ClassVar, TypedDict
 
 import numpy as np
 
@@ -53,6 +53,8 @@ class OneModel(MovableSharing[ModelState]):
     Clients send differences to the model they received, which the server adds to its own; with a lossless codec that is
     the mean of their models, with a lossy one nothing is lost twice.
     """
+
+    merges_means: ClassVar[bool] = True
 
     def init(self, model: Arrays, clients: int) -> ModelState:
         """Start from the drawn model."""

@@ -139,6 +139,22 @@ def equal_updates_merge_to_that_update(case: Case) -> None:
             np.testing.assert_allclose(value, alone[key], rtol=1e-6, err_msg=f"{key} of group {group}")
 
 
+@LAWS.where(lambda cls: cls.merges_means)
+def uploads_may_be_added_up_before_they_are_merged(case: Case) -> None:
+    """Make of the weighted mean of uploads what it makes of all of them, where it says so."""
+    method, g, weights = case.method, np.random.default_rng(0), (0.5, 0.25, 0.25)
+    layout = _uploads(method, Layout.of(_shared(method)))
+    sent = [{spec.name: g.normal(size=spec.shape).astype(spec.dtype) for spec in layout} for _ in weights]
+    pairs = list(zip(weights, sent, strict=True))
+    means = {s.name: np.sum([weight * arrays[s.name] for weight, arrays in pairs], axis=0) for s in layout}
+    mean = {spec.name: means[spec.name].astype(spec.dtype) for spec in layout}
+    state = method.init(_shared(method), CLIENTS)
+    together = method.merge(state, [contracts.Update(-1, 1.0, mean)])
+    apart = method.merge(state, [contracts.Update(k, *pair) for k, pair in enumerate(pairs)])
+    for key, value in method.model(apart).items():
+        np.testing.assert_allclose(method.model(together)[key], value, rtol=1e-4, atol=1e-6, err_msg=key)
+
+
 @LAWS.every
 def nothing_given_is_mutated_and_states_survive_the_wire(case: Case) -> None:
     """Return a state that can be stored; leave states, uploads and the drawn model as they are."""

@@ -13,9 +13,9 @@ from fedgraft import wire
 from fedgraft.contracts import Selection, Timing
 from fedgraft.engine.server.arrivals import Arrivals, Arrived
 from fedgraft.engine.server.merging import Merging
-from fedgraft.engine.server.messenger import Trained
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.simulated_clock import Clock
+from fedgraft.engine.server.trained import Trained
 from fedgraft.errors import InputError
 from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.sharing.fedavg import FedAvg

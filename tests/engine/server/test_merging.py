@@ -8,9 +8,9 @@ import pytest
 from fedgraft.contracts import Selection, Update
 from fedgraft.engine.server.arrivals import Arrived
 from fedgraft.engine.server.merging import Merging
-from fedgraft.engine.server.messenger import Trained
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards, norm
+from fedgraft.engine.server.trained import Trained
 from fedgraft.errors import InputError
 from fedgraft.methods.sharing.fedavg import FedAvg
 from fedgraft.testing.attackers import noise, scaled

@@ -10,10 +10,10 @@ from fedgraft import wire
 from fedgraft.contracts import Update
 from fedgraft.engine.server.arrivals import Arrived
 from fedgraft.engine.server.merging import Merging
-from fedgraft.engine.server.messenger import Trained
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.server_step import ServerStep
+from fedgraft.engine.server.trained import Trained
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.methods.server_optimizers.fedavgm import FedAvgM

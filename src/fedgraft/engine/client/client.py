@@ -20,6 +20,7 @@ from fedgraft.contracts import Draw, randomness
 from fedgraft.contracts.data import Recent, Shards
 from fedgraft.contracts.task import example_losses
 from fedgraft.engine.client import own_scores
+from fedgraft.engine.client.addend import Adding
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
 from fedgraft.engine.client.client_rows import OPEN, ClientRows
 from fedgraft.engine.client.ensemble import ensemble_of
@@ -235,12 +236,14 @@ class Client:
         received = self._model_received(message, memory)
         memory.pop("probed", None)
         data, model = self._load(client, received, memory)
-        collects = message.kind == "train"
+        plan, collects = self._plan, message.kind == "train"
         fresh = collects and message.arrays is not None  # who trains silently is sent a model at most
         if fresh and self._plan.halo:
             self._plan.halo.receive(data, self.rows.decode(client, message.arrays or {}))
         rate = self._plan.training.rate(message.progress / PROGRESS_STEPS)
-        order = Order(message.round, client, collects, received, dict(message.report), rate, fresh)
+        guidance = {name: message.report[name] for name in plan.guidance} if collects else {}
+        adding = Adding.of(plan, message) if collects else None
+        order = Order(message.round, client, collects, received, guidance, rate, fresh, adding=adding)
         return self._run(LocalRound(self._plan, self.rows, order, data, model, memory), 0)
 
     def _go_on(self, client: int, message: Message, memory: Memory) -> Message:

@@ -9,6 +9,8 @@ import torch
 
 from fedgraft.contracts import randomness
 from fedgraft.engine import checked_codec
+from fedgraft.engine.client import addend
+from fedgraft.engine.client.addend import Adding
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.client_rows import ClientRows
 from fedgraft.engine.client.ensemble import ensemble_of
@@ -37,6 +39,7 @@ class Order:
 
     It `collects` where what the round makes is sent to the server, and is `fresh` where all halo rows that changed came
     with it. `guidance` is {name: scalar of the sampler's half at the server}. Who `waits` may stop for halo rows.
+    `adding` says how the update is added to those of others; None where it is sent by itself.
     """
 
     round: int
@@ -47,6 +50,7 @@ class Order:
     rate: float
     fresh: bool
     waits: bool = True
+    adding: Adding | None = None
 
 
 class LocalRound:
@@ -165,10 +169,13 @@ class LocalRound:
     def _sent(self, upload: Arrays) -> Arrays:
         """What the client sends of its update: the one place where it goes from what is learnt to what travels.
 
-        Noise of differential privacy belongs before the codec here, masks of a secure sum behind it, on whole numbers;
-        both from `randomness.private_generator`. There is neither yet (docs/adr/0016).
+        Noise of differential privacy belongs before the codec here, from `randomness.private_generator`. There is none
+        yet (docs/adr/0016).
         """
         plan, order = self._plan, self.order
+        if order.adding:
+            codes = addend.coded(plan, order.adding, upload, order.round, order.client)
+            return addend.packed(codes, order.adding.bits)
         state = self.memory.get("uplink")
         if state is None:
             state = plan.uplink.init(plan.upload_layout)

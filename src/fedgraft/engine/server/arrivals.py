@@ -9,8 +9,8 @@ import numpy as np
 
 from fedgraft.contracts import Timing, Update
 from fedgraft.engine.plan import split_sampler
-from fedgraft.engine.server.messenger import Trained
 from fedgraft.engine.server.simulated_clock import Clock
+from fedgraft.engine.server.trained import TOGETHER, Trained
 from fedgraft.wire.layouts import Arrays
 
 
@@ -56,6 +56,9 @@ class Arrived:
         if not refused:
             return self
         trained = self.trained
+        if TOGETHER in refused:  # what has failed is all of them
+            refused = dict.fromkeys(trained.reports, refused[TOGETHER])
+            trained = replace(trained, uploads={})
         uploads = {client: arrays for client, arrays in trained.uploads.items() if client not in refused}
         reports = {client: report for client, report in trained.reports.items() if client not in refused}
         failed = {**trained.failed, **refused}

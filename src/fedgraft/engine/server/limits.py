@@ -2,14 +2,16 @@
 
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.secure_sum import CODES
+from fedgraft.wire import packing
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 
 
 class Limits:
-    """Bounds of a plan's messages by kind, without halo rows."""
+    """Bounds of a plan's messages by kind, without halo rows; of an experiment with so many clients."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, plan: Plan, clients: int = 1) -> None:
+        self._plan, self._clients = plan, clients
         self._most: dict[str, int] = {}
         self._requests: dict[str, int] = {}
         self._replies: dict[str, int] = {}
@@ -48,10 +50,17 @@ class Limits:
     def _reply_bytes(self, kind: str) -> int:
         plan = self._plan
         if kind == "train":
-            message = wire.message_bytes(plan.coded_upload_layout, plan.names(kind), plan.upload_bounds)
+            message = wire.message_bytes(plan.coded_upload_layout, plan.names(kind), self._upload_bounds())
         else:
             message = wire.message_bytes(plan.reply_layouts.get(kind), plan.names(kind))
         return max(message, wire.message_bytes() + wire.TEXT_BYTES)
+
+    def _upload_bounds(self) -> Layout:
+        """The layout of an update as it travels, with the largest number in place of each `VARIABLE`."""
+        if not self._plan.sum_coding:
+            return self._plan.upload_bounds
+        most = packing.packed_bytes(self._plan.sum_coding.codes, self._plan.most_sum_bits(self._clients))
+        return Layout((Spec(CODES, "uint8", (most,)),))
 
 
 def _emptied(layout: Layout) -> Layout:

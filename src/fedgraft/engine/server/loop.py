@@ -27,11 +27,12 @@ from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.exchange import Traffic
 from fedgraft.engine.server.ledger import DIRECTIONS, TRAINING, Ledger
 from fedgraft.engine.server.merging import Merging
-from fedgraft.engine.server.messenger import Messenger, Models, Trained
+from fedgraft.engine.server.messenger import Messenger, Models
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.scoring import Scoring
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import PROBE, SCORING, Evaluation, Row, Stopping
+from fedgraft.engine.server.trained import Trained
 from fedgraft.engine.server.views import Views, losses_of
 from fedgraft.errors import BudgetError
 from fedgraft.wire.layouts import Arrays
@@ -115,8 +116,7 @@ class Loop:
         if view.bytes_left is not None and view.bytes_left < least:
             raise BudgetError(
                 f"budget.bytes = {self._stopping.bytes} does not pay for one round: the set-up took "
-                f"{self.ledger.total} bytes, and a round of one client can take "
-                f"{least + self._views.fixed_bytes}."
+                f"{self.ledger.total} bytes, and a round of one client can take {least + self._views.fixed_bytes}."
             )
         state.selector = self._selector.init(view)
         self._score(state)
@@ -199,16 +199,16 @@ class Loop:
             g = randomness.lazy(self._plan.seed, "tell", view.round)
             guidance = guided.guide(state.sampler, view, reached, g)
         models = self._models(state, reached, view.probed)
-        trained = self._messenger.train(models, view.round, self._stopping.progress(state), guidance)
+        weights, progress = self._merging.weights(selection), self._stopping.progress(state)
+        trained = self._messenger.train(models, view.round, progress, guidance, weights)
         self._broadcast.received(trained.reports)
         self._broadcast.sent()
         if reached:
             state.note_training(trained.reports, trained.failed, view.round)
         missed = {client: DISCONNECTED for client in selection.clients if client in disconnected}
         trained = replace(trained, failed={**trained.failed, **missed})
-        weights = self._merging.weights(selection)
         timings = self._timings(state, selection.clients, trained)
-        arrived, sent = self._arrivals.settle(trained, weights, timings, view.deadline)
+        arrived, sent = self._arrivals.settle(trained, {**weights, **trained.weights}, timings, view.deadline)
         began = state.simulated_seconds + probe_seconds
         arrived = self._merge(state, arrived, view.round, began + arrived.seconds)
         self._arrivals.send(sent, view.round, began)
@@ -314,7 +314,7 @@ class Loop:
         stopping = self._stopping = self._after.within(state)
         self._broadcast = Broadcast(plan, state.broadcast)
         self._arrivals = Arrivals(self._clock, state.in_flight)
-        messenger.open(state.halos, state.halo_store)
+        messenger.open(state.halos, state.halo_store, state.sum_scales)
         devices, joined = (self._clock, self._devices), state.joined
         self._examples = state.examples
         self._scored = self._evaluation.scored(joined, plan.seed)

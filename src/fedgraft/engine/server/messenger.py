@@ -6,7 +6,6 @@ How one exchange of messages is trusted and charged is `exchange`; how rounds go
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from fedgraft import wire
@@ -22,8 +21,10 @@ from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.safeguards import Safeguards, norm
 from fedgraft.engine.server.scoring import Scorer
+from fedgraft.engine.server.secure_sums import Begun, SecureSums
 from fedgraft.engine.server.set_up import SetUp
 from fedgraft.engine.server.smoothing import SmoothingExchange
+from fedgraft.engine.server.trained import Trained
 from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
@@ -33,24 +34,6 @@ Models = Mapping[int, Arrays | None]
 """{client: the encoded model that it is sent}; None for one that has it. Equal models are one object."""
 NOTHING: Reports = {}
 """No scalars for anybody."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """Results of a training at the clients.
-
-    `uploads` are {client: decoded upload}, finite; empty where nothing is sent. `reports` are {client: {name: scalar}}
-    of those that answered, `failed` {client: reason}, `bytes` {client: `Traffic` of its messages}, `waits` {client:
-    number of pauses for halo rows}, of those that paused. `norms` are {client: norm of its upload's parameters}, where
-    it is known: the look at each number gives it, too.
-    """
-
-    uploads: Mapping[int, Arrays] = field(default_factory=dict)
-    reports: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
-    failed: Mapping[int, str] = field(default_factory=dict)
-    bytes: Mapping[int, Traffic] = field(default_factory=dict)
-    waits: Mapping[int, int] = field(default_factory=dict)
-    norms: Mapping[int, float] = field(default_factory=dict)
 
 
 class Messenger:
@@ -79,15 +62,21 @@ class Messenger:
         self._plan = plan
         self._exchange = Exchange(plan, runtime, ledger, deadline_seconds)
         self._halo = HaloExchange(plan, self._exchange)
-        self.limits = Limits(plan)
+        self._sums = SecureSums(plan) if plan.sum_coding else None
+        self.limits = Limits(plan, len(runtime.clients()))
         self.set_up = SetUp(plan, self._exchange, self.limits, ledger, budget_bytes, safeguards, before)
         self.smoothing = SmoothingExchange(plan, self._exchange, self.limits, safeguards.hello_bytes)
         self.scorer = Scorer(plan, self._exchange, self._halo)
 
-    def open(self, halos: Sequence[Mapping[str, Any]], tree: dict[str, Any]) -> None:
-        """Serve a run from its start, or from where it was stored; arguments as `HaloExchange.open`."""
+    def open(self, halos: Sequence[Mapping[str, Any]], tree: dict[str, Any], sum_scales: Arrays) -> None:
+        """Serve a run from its start, or from where it was stored.
+
+        `sum_scales` are as `SecureSums.open` takes them, the others as `HaloExchange.open`.
+        """
         give_back()  # what clients published, and what they were sent of each other, may be most of the graph
         self._halo.open(halos, tree)
+        if self._sums:
+            self._sums.open(sum_scales)
 
     def most_training_bytes(self, client: int) -> Traffic:
         """Return the most bytes that a client's round can take."""
@@ -105,22 +94,30 @@ class Messenger:
         return self._send("trial", round, self._requests("trial", round, models, progress, reports))
 
     def train(
-        self, models: Models, round: int, progress: float, guidance: Mapping[int, Mapping[str, float]]
+        self,
+        models: Models,
+        round: int,
+        progress: float,
+        guidance: Mapping[int, Mapping[str, float]],
+        weights: Mapping[int, float],
     ) -> Trained:
         """Have a cohort train to the end of its round, counted from 1.
 
         `progress` is the share of the run that is over, in [0, 1]; clients' learning rates follow it. `guidance` is
-        {client: {name: scalar for its sampler}}.
+        {client: {name: scalar for its sampler}}, `weights` {client: what its update weighs, at least of the cohort}.
         """
         limits = {client: self.limits.reply_bytes("train") + self._halo.most_bytes(client)[0] for client in models}
         rows: dict[int, int] = {}
-        if self._plan.guided or self._halo.active:
-            requests = self._orders(models, round, progress, guidance, rows)
+        begun = self._sums.begin({client: weights[client] for client in models}) if self._sums else None
+        if begun or self._plan.guided or self._halo.active:
+            requests = self._orders(models, round, progress, guidance, rows, begun)
         else:
             requests = self._requests("train", round, models, progress)
         replies = self._exchange.send("train", round, requests, limits, halo_bytes=rows)
         replies = self._halo.finish(replies, round, limits)
         self._halo.forget(replies.failed)
+        if self._sums and begun:
+            return self._sums.ended(begun, replies)
         uploads, norms, refused = self._uploads(replies)
         replies = replies.without(refused)
         reports = {client: message.report for client, message in replies.messages.items()}
@@ -186,6 +183,7 @@ class Messenger:
         progress: float,
         guidance: Mapping[int, Mapping[str, float]],
         rows: dict[int, int],
+        begun: Begun | None,
     ) -> Mapping[int, bytes]:
         """{client: order to train}, encoded when it is sent: others are at work by then. Fills {client: row bytes}."""
         layout, names = self._plan.request_layouts["train"], self._plan.request_names["train"]
@@ -194,10 +192,10 @@ class Messenger:
             model, arrays = models[client], None
             if model is not None:
                 halo = self._halo.with_order(client, round)
-                arrays = {**model, **halo}
+                arrays = {**model, **halo, **(begun.arrays if begun else {})}
                 rows[client] = halo_bytes(halo, self._plan.coded_halo_layout) if halo else 0
             progressed = int(progress * PROGRESS_STEPS)
-            report = dict(guidance.get(client, {}))
+            report = {**guidance.get(client, {}), **(begun.report(client) if begun else {})}
             return wire.encode(Message("train", round, report, arrays, progress=progressed), layout, names)
 
         return MadeOnce(models, order)

@@ -36,6 +36,8 @@ class RunState:
             needs of others; empty where no rows travel.
         halo_store: halo rows by address, see `halo_store.State`; written by the halo exchange alone.
         broadcast: models on their way to the clients, see `Broadcast`, which alone writes it.
+        sum_scales: "scales" of the next sum of updates, float32 [scales], written by `SecureSums` alone; {} before the
+            first, and where each update is sent by itself.
         server_optimizer: {group: the server optimiser's state of its model}; empty without one.
         averages: {group: running mean of its global models}; empty where models are not averaged.
         sampler: the state of the sampler's half at the server; None before it learnt.
@@ -78,6 +80,7 @@ class RunState:
     halos: list[dict[str, Any]] = field(default_factory=list)
     halo_store: dict[str, Any] = field(default_factory=dict)
     broadcast: dict[str, Any] = field(default_factory=dict)
+    sum_scales: Arrays = field(default_factory=dict)
     server_optimizer: dict[str, Any] = field(default_factory=dict)
     averages: dict[str, Arrays] = field(default_factory=dict)
     sampler: Any = None

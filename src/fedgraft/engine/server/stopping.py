@@ -119,7 +119,7 @@ class Row:
         round: counted from 1.
         selected: the cohort; empty where the server only waited for late answers.
         failed: {client: reason}.
-        loss: mean over the answers that arrived; nan without any.
+        loss: mean over the answers that arrived; nan without any, and where updates are added up.
         validation: score, None where the round was not scored; test: likewise.
         bytes: of the round; bytes_total: so far.
         seconds: measured, so far; simulated_seconds: of the simulated clock, so far.
@@ -170,7 +170,7 @@ class Row:
         all. `aside` has {client: reason}, failures to do anything but to train; `terms` are those of the selector's
         choice.
         """
-        losses = [report["loss"] for report in outcome.reports.values()]
+        losses = [report["loss"] for report in outcome.reports.values() if "loss" in report]
         return cls(
             round=state.round,
             selected=outcome.selected,

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from fedgraft.contracts.table_files import absolute, is_address
 from fedgraft.engine.policy import Policy
+from fedgraft.engine.secure_sum import SecureSum
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
@@ -115,6 +116,7 @@ SETTINGS = {
     "clock": Clock,
     "safeguards": Safeguards,
     "policy": Policy,
+    "secure_sum": SecureSum,
     "budget": BudgetOptions,
     "checkpoint": CheckpointOptions,
 }

@@ -59,7 +59,8 @@ _IN_FLIGHT: Final[dict[str, Any]] = {
     "arrays": dict[str, Array],
 }
 LATER_FIELDS: Final[Mapping[str, Any]] = {
-    **{name: {} for name in ("borders", "smoothed", "server_optimizer", "best_after_steps", "loss_scales")},
+    **{name: {} for name in ("borders", "smoothed", "server_optimizer", "best_after_steps")},
+    **{name: {} for name in ("loss_scales", "sum_scales")},
     "fewest": 0,
 }
 """Parts of a run's state that came later, as they are in runs of earlier versions."""

@@ -49,6 +49,8 @@ class FedGNN(OneModel, PartsSharing[ModelState]):
     Cost: the model down and its difference up, per selected client.
     """
 
+    merges_means: ClassVar[bool] = False  # of a table, row by row, by those that touched the row
+
     parts: ClassVar[frozenset[str]] = frozenset({"embeddings"})
 
     clip: float = 0.1

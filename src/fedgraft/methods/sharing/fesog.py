@@ -46,6 +46,8 @@ class FeSoG(OneModel, PartsSharing[ModelState]):
     Cost: the model down and its difference up, per selected client.
     """
 
+    merges_means: ClassVar[bool] = False  # of a table, row by row, by those that touched the row
+
     parts: ClassVar[frozenset[str]] = frozenset({"embeddings", "relations"})
 
     clip: float = 0.3

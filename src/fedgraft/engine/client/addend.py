@@ -1,0 +1,64 @@
+"""What a client adds to a round's sum of updates: whole numbers, by scales that all clients have in common."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedgraft.contracts import randomness
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.secure_sum import CODES, SCALES, TOTAL, WEIGHT, sum_bits
+from fedgraft.errors import BeyondLimitError
+from fedgraft.wire import Message, packing
+from fedgraft.wire.layouts import Array, Arrays
+from fedgraft.wire.packing import Codes
+
+MOST_BITS = 32
+"""Bits of a code in the largest sum that is taken."""
+
+
+@dataclass(frozen=True)
+class Adding:
+    """What the order to train says of the sum.
+
+    Args:
+        scales: float32 [scales], of the codes.
+        weight: of the client, >= 1.
+        bits: of a code in the sum.
+    """
+
+    scales: Array
+    weight: int
+    bits: int
+
+    @classmethod
+    def of(cls, plan: Plan, message: Message) -> "Adding | None":
+        """Return what an order says; None where each update is sent by itself.
+
+        Raises `BeyondLimitError` for weights and scales that are none.
+        """
+        if plan.sum_coding is None or message.arrays is None:
+            return None
+        scales, weight, total = message.arrays[SCALES], message.report[WEIGHT], message.report[TOTAL]
+        most = plan.secure_sum.most_weight
+        if not (1 <= weight <= most and weight.is_integer()):
+            raise BeyondLimitError(f"a weight of {weight:g}, where secure_sum.most_weight = {most}")
+        bits = sum_bits(plan.sum_coding.bits, int(total)) if weight <= total < 2**MOST_BITS else MOST_BITS + 1
+        if bits > MOST_BITS:
+            raise BeyondLimitError(f"weights of {total:g} in all: codes of a sum may have {MOST_BITS} bits at most")
+        if not (np.isfinite(scales) & (scales >= 0)).all():
+            raise BeyondLimitError("a scale of the sum is negative or not finite")
+        return cls(scales, int(weight), bits)
+
+
+def coded(plan: Plan, adding: Adding, upload: Arrays, round: int, client: int) -> Codes:
+    """Return a client's update as it is added: uint32 [codes], weight times code."""
+    assert plan.sum_coding is not None, "updates are added up"
+    g = randomness.lazy(plan.seed, "uplink", round, client)
+    return plan.sum_coding.coded(upload, adding.scales, g) * np.uint32(adding.weight)
+
+
+def packed(codes: Codes, bits: int) -> Arrays:
+    """Return codes of so many bits as a message holds them."""
+    padded = np.zeros(-(-codes.size // 8) * 8, packing.code_type(bits))
+    padded[: codes.size] = codes
+    return {CODES: packing.pack(padded, codes.size, bits)}

@@ -1,0 +1,68 @@
+"""Whether updates are added up before anybody sees one of them, and how."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from fedgraft.errors import require, require_one_of
+
+CLEAR, MASKED = "clear", "secagg"
+PREFIX: Final = "sum."
+"""Prefix of the names of a sum's arrays in messages."""
+SCALES, CODES = f"{PREFIX}scales", f"{PREFIX}codes"
+"""Names of the scales that a server sends, and of what a client adds."""
+WEIGHT, TOTAL = "weight", "total"
+"""Names of the scalars that tell a client what its update weighs, and what all together weigh at most."""
+MOST_WEIGHT: Final = 256
+"""Largest weight of one client; ours."""
+
+
+@dataclass(frozen=True)
+class SecureSum:
+    """Updates of a round are added up, and the server learns their sum alone.
+
+    Codes of all clients are whole numbers by scales that they have in common, so [codec] must be "quantized" with
+    `scale = "agreed"`. They are added modulo a power of two that no sum reaches.
+
+    Source: SecAgg+ (Bell et al., "Secure Single-Server Aggregation with (Poly)Logarithmic Overhead", CCS 2020) after
+        Bonawitz et al., "Practical Secure Aggregation for Privacy-Preserving Machine Learning", CCS 2017.
+
+    Args:
+        name: "" sends each update by itself; "secagg" masks them; "clear" sends the same numbers without masks, and has
+            the same results.
+        neighbours: clients with which each shares masks, >= 0; 0 = by formula, from the size of a cohort.
+        threshold: share of its neighbours, in (0.5, 1], that must be there to the end of a round, or there is no sum.
+        least_cohort: clients, >= 3, that a sum must be of.
+        most_weight: in [1, 256]; clients weigh 1 to this many, in proportion to their training examples or to what the
+            selector says. With 1 all weigh the same.
+    """
+
+    name: str = ""
+    neighbours: int = 0
+    threshold: float = 0.55
+    least_cohort: int = 3
+    most_weight: int = 1
+
+    def __post_init__(self) -> None:
+        require_one_of("secure_sum.name", self.name, ("", CLEAR, MASKED))
+        counts = {"neighbours": (0, 1 << 16), "least_cohort": (3, 1 << 16), "most_weight": (1, MOST_WEIGHT)}
+        for name, (least, most) in counts.items():
+            value = getattr(self, name)
+            fits = type(value) is int and least <= value <= most
+            require(fits, f"secure_sum.{name}", f"a whole number in [{least}, {most}]", value)
+        require(0.5 < self.threshold <= 1, "secure_sum.threshold", "in (0.5, 1]", self.threshold)
+
+    @property
+    def active(self) -> bool:
+        """True where updates are added up."""
+        return self.name != ""
+
+    @property
+    def masked(self) -> bool:
+        """True where they are masked."""
+        return self.name == MASKED
+
+
+def sum_bits(bits: int, total: int) -> int:
+    """Return how many bits a sum of codes of so many bits takes, with weights of `total` in all."""
+    most: int = (2**bits - 1) * total
+    return most.bit_length()

@@ -1,0 +1,122 @@
+"""A round's updates added up: the server decodes their sum, and none of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from fedgraft.engine.halo_codec import part_of
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.secure_sum import CODES, SCALES, TOTAL, WEIGHT, sum_bits
+from fedgraft.engine.server.exchange import Replies
+from fedgraft.engine.server.safeguards import norm
+from fedgraft.engine.server.trained import TOGETHER, Trained
+from fedgraft.errors import WireError, printable
+from fedgraft.wire import Message, packing
+from fedgraft.wire.layouts import Arrays
+from fedgraft.wire.packing import Codes
+
+_FIRST: Final = 10.0
+"""Size of a first update, in learning rates: about what ten steps of Adam move a parameter by. Ours."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A sum that is under way.
+
+    Args:
+        weights: {client that takes part: what its update weighs, >= 1}.
+        scales: float32 [scales], of the codes.
+    """
+
+    weights: Mapping[int, int] = field(default_factory=dict)
+    scales: Codes = field(default_factory=lambda: np.zeros(0, np.float32))
+
+    @property
+    def total(self) -> int:
+        """int, what all weigh together."""
+        return sum(self.weights.values())
+
+    def report(self, client: int) -> dict[str, float]:
+        """Return what a client is told with the order to train."""
+        return {WEIGHT: float(self.weights[client]), TOTAL: float(self.total)}
+
+    @property
+    def arrays(self) -> Arrays:
+        """The same, arrays."""
+        return {SCALES: self.scales}
+
+
+class SecureSums:
+    """Add up the updates of a round.
+
+    Clients' weights are whole numbers up to `secure_sum.most_weight`. Scales of the codes follow from the last sum.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        assert plan.sum_coding is not None, "updates are added up"
+        self._plan, self._coding = plan, plan.sum_coding
+        self._scales: Arrays = {}
+
+    def open(self, scales: Arrays) -> None:
+        """Serve a run from its start, or from where it was stored: `scales` is changed in place."""
+        self._scales = scales
+
+    def begin(self, weights: Mapping[int, float]) -> Begun:
+        """Begin the sum of a cohort, {client: what its update weighs}."""
+        scales = self._scales.get(SCALES)
+        if scales is None:
+            scales = self._coding.first(_FIRST * self._plan.training.learning_rate)
+        return Begun(self._whole(weights), scales)
+
+    def ended(self, begun: Begun, replies: Replies) -> Trained:
+        """Return what a cohort has made together: an upload of nobody's, `TOGETHER`."""
+        bits = sum_bits(self._coding.bits, begun.total)
+        total = np.zeros(self._coding.codes, np.uint64)
+        refused: dict[int, str] = {}
+        for client, message in replies.messages.items():
+            try:
+                total += self._codes(message, bits)
+            except WireError as error:
+                refused[client] = printable(str(error))
+        replies = replies.without(refused)
+        if why := self._too_few(replies):
+            replies = replies.without(dict.fromkeys(replies.messages, why))
+        if not replies.messages:
+            return Trained(failed=replies.failed, bytes=replies.bytes, waits=replies.waits)
+        return self._decoded(begun, replies, total & np.uint64(2**bits - 1))
+
+    def _decoded(self, begun: Begun, replies: Replies, total: Codes) -> Trained:
+        weight = sum(begun.weights[client] for client in replies.messages)
+        try:
+            mean = self._coding.mean(total, weight, begun.scales)
+        except WireError as error:  # somebody's codes are none, and nobody knows whose
+            failed = replies.without(dict.fromkeys(replies.messages, f"their sum is none: {error}")).failed
+            return Trained(failed=failed, bytes=replies.bytes, waits=replies.waits)
+        self._scales[SCALES] = self._coding.following(total, weight, begun.scales)
+        reports: dict[int, dict[str, float]] = {client: {} for client in replies.messages}
+        return Trained(
+            {TOGETHER: mean},
+            reports,
+            replies.failed,
+            replies.bytes,
+            replies.waits,
+            norms={TOGETHER: norm(mean)},
+            weights={TOGETHER: float(weight)},
+        )
+
+    def _whole(self, weights: Mapping[int, float]) -> dict[int, int]:
+        """Weights as whole numbers, the largest `most_weight`, none below 1."""
+        largest = max(weights.values(), default=0.0)
+        unit = self._plan.secure_sum.most_weight / largest if largest > 0 else 0.0
+        return {client: max(1, round(weight * unit)) for client, weight in weights.items()}
+
+    def _codes(self, message: Message, bits: int) -> Codes:
+        coded = part_of(message.arrays or {}, self._plan.coded_upload_layout)[CODES]
+        return packing.unpack(coded, self._coding.codes, bits)
+
+    def _too_few(self, replies: Replies) -> str:
+        """Why there is no sum; "" where there is."""
+        count, least = len(replies.messages), self._plan.secure_sum.least_cohort
+        return f"no sum of {count} clients: secure_sum.least_cohort = {least}" if count < least else ""
