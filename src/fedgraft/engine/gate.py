@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.policy import NEVER, REQUIRED
 from fedgraft.engine.purposes import HALO, PURPOSES
 from fedgraft.engine.told import told_by
 from fedgraft.errors import BeyondLimitError
@@ -58,6 +59,17 @@ class Gate:
         if policy.most_rounds:
             beyond = f"{rounds} rounds" if rounds > policy.most_rounds else ""
             rules.append(Rule("most_rounds", f"{policy.most_rounds}", beyond))
+        sums = self._plan.secure_sum
+        if policy.secure_sum == REQUIRED:
+            rules.append(
+                Rule("secure_sum", REQUIRED, "" if sums.masked or not self._plan.connected else "bare updates")
+            )
+        if policy.secure_sum == NEVER:
+            rules.append(Rule("secure_sum", NEVER, f"secure_sum.name = {sums.name!r}" if sums.masked else ""))
+        if policy.least_cohort:
+            least = sums.least_cohort if sums.masked else 1
+            beyond = f"sums of {least}" if self._plan.connected and least < policy.least_cohort else ""
+            rules.append(Rule("least_cohort", f"{policy.least_cohort}", beyond))
         return rules
 
     @cached_property
@@ -88,6 +100,8 @@ class Gate:
             return f"policy.purposes has no {other[0]!r}"
         if policy.most_rounds and reply.round > policy.most_rounds and reply.kind != "error":
             return f"round {reply.round} is behind the last, policy.most_rounds = {policy.most_rounds}"
+        if policy.secure_sum == REQUIRED and reply.kind == "train" and not self._plan.secure_sum.masked:
+            return f"policy.secure_sum = {REQUIRED!r}, and it is not masked"
         return self._too_few(int(reply.report["examples"])) if reply.kind == "hello" else ""
 
     def _too_few(self, examples: int) -> str:

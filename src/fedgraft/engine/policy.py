@@ -7,8 +7,9 @@ from typing import Final
 
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.purposes import PURPOSES_OF_CLIENTS
-from fedgraft.errors import InputError, nearest, require
+from fedgraft.errors import InputError, nearest, require, require_one_of
 
+REQUIRED, NEVER = "required", "never"
 _KEY: Final = re.compile(r"(sha256:[0-9a-f]{64})?")
 
 
@@ -18,7 +19,7 @@ class Policy:
 
     Args:
         purposes: of the ledger's purposes those for which a client sends anything: "model", "probe", "halo",
-            "statistics", "evaluation", "smoothing", "matching".
+            "statistics", "evaluation", "smoothing", "matching", "masking".
         capabilities: what messages may tell of a client: "features", "states", "labels", "answers", "rows", "users",
             "ids", "columns", "sizes", "class_counts", "sums", "prototypes", "losses", "scores", "update".
         least_examples: training examples, >= 0, that a client must have to take part; 0 = any number.
@@ -26,6 +27,9 @@ class Policy:
         most_parameters_per_example: of the model that travels, for each training example of the client, >= 0; 0 = no
             limit. A model much larger than its data can be made to hold them.
         most_rounds: rounds, >= 0, that a client takes part in; 0 = no limit.
+        secure_sum: "required": an update leaves masked alone, so that the server learns nothing but a sum of several;
+            "allowed"; "never".
+        least_cohort: clients, >= 0, that a sum must be of which the client's update is part; 0 = any number.
         server: "sha256:" and the digest of the key of the federation's authority, by which a node knows the server; ""
             = whichever is in the node's folder.
         queries_per_round: different requests of one kind that a node answers in a round, >= 1. The same request has the
@@ -38,6 +42,8 @@ class Policy:
     networks: tuple[str, ...] | None = None
     most_parameters_per_example: float = 0.0
     most_rounds: int = 0
+    secure_sum: str = "allowed"
+    least_cohort: int = 0
     server: str = ""
     queries_per_round: int = 1
 
@@ -48,7 +54,8 @@ class Policy:
                     raise InputError(
                         f"policy.{name} must be of {', '.join(known)}; got {word!r}.{nearest(str(word), known)}"
                     )
-        for name in ("least_examples", "most_rounds"):
+        require_one_of("policy.secure_sum", self.secure_sum, (REQUIRED, "allowed", NEVER))
+        for name in ("least_examples", "most_rounds", "least_cohort"):
             value = getattr(self, name)
             require(type(value) is int and value >= 0, f"policy.{name}", "a whole number >= 0", value)
         queries = self.queries_per_round

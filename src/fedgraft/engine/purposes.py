@@ -5,6 +5,8 @@ from typing import Final
 
 SMOOTHING_KINDS: Final = ("border", "smooth", "hop", "sums", "tally", "choice", "smoothed")
 """Kinds of messages by which answers are smoothed."""
+MASKING_KINDS: Final = ("keys", "shares", "unmask")
+"""Kinds of messages by which updates are masked, and their sum is unmasked."""
 OUTSIDE: Final = ("measure", "relay")
 """Kinds of the experimenter's requests, outside the protocol: remembered halo states play no part, the work is not
 counted."""
@@ -21,6 +23,7 @@ PURPOSE_OF_KIND: Final = MappingProxyType(
         "wait": "halo",
         "evaluate": "evaluation",
         **dict.fromkeys(SMOOTHING_KINDS, "smoothing"),
+        **dict.fromkeys(MASKING_KINDS, "masking"),
     }
 )
 """{kind of message: purpose that the ledger charges it to}."""

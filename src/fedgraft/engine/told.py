@@ -5,7 +5,7 @@ from typing import Final
 
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import REPORTED, SCORE, Plan
-from fedgraft.engine.purposes import SMOOTHING_KINDS
+from fedgraft.engine.purposes import MASKING_KINDS, SMOOTHING_KINDS
 from fedgraft.wire.layouts import Spec
 
 _SCALARS: Final = {"examples": "sizes", **dict.fromkeys(REPORTED, "losses"), SCORE: "scores"}
@@ -21,12 +21,13 @@ def told_by(plan: Plan) -> dict[str, frozenset[str]]:
     told: dict[str, set[str]] = {
         "hello": _scalars(plan, "hello") | _arrays(plan.publishing.statistics_layout if plan.publishing else ()),
         "statistics": set(),
-        "train": _scalars(plan, "train") | _uploaded(plan) | states,
+        "train": _scalars(plan, "train") | (set() if plan.secure_sum.masked else _uploaded(plan)) | states,
         "alone": _scalars(plan, "alone"),
         "wait": states | asked,
         "evaluate": set(plan.task.sums_tell),
         "measure": set(plan.task.sums_tell),
         "error": set(),
+        **{kind: set() for kind in (MASKING_KINDS if plan.secure_sum.masked else ())},
     }
     told |= {kind: _scalars(plan, kind) for kind in ("probe", "trial")}
     if plan.staged:
@@ -57,6 +58,7 @@ def asked_kinds(plan: Plan, probes: bool, at_clients: bool) -> list[str]:
         at_clients: whether clients score models; if not, sums and states go to the experimenter, outside the protocol.
     """
     kinds = ["hello", "statistics", *(["stage"] if plan.staged else []), *(["probe", "trial"] if probes else [])]
+    kinds += MASKING_KINDS if plan.secure_sum.masked else ()
     kinds += ["train", "alone", *(["wait"] if plan.refreshes else [])]
     kinds += ["evaluate"] if at_clients else ["measure", *(["relay"] if plan.halo_widths else [])]
     return [*kinds, *(SMOOTHING_KINDS if plan.smoothing else ())]

@@ -50,6 +50,9 @@ KINDS: Final = {
     "smoothed": 18,
     "stage": 19,
     "sums": 20,
+    "keys": 21,
+    "shares": 22,
+    "unmask": 23,
 }
 """Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
 

@@ -24,7 +24,7 @@ def test_a_message_is_charged_in_two_entries():
     assert ledger.drain() == []
     assert ledger.total == 100
     assert ledger.summary() == {
-        **dict.fromkeys(["down", "probe", "halo", "statistics", "evaluation", "smoothing", "matching"], 0),
+        **dict.fromkeys(["down", "probe", "halo", "statistics", "evaluation", "smoothing", "matching", "masking"], 0),
         **{"total": 100, "up": 100, "model": 76, "header": 24},
     }
 

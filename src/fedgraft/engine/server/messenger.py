@@ -117,7 +117,7 @@ class Messenger:
         replies = self._halo.finish(replies, round, limits)
         self._halo.forget(replies.failed)
         if self._sums and begun:
-            return self._sums.ended(begun, replies)
+            return self._sums.ended(begun, replies, round)
         uploads, norms, refused = self._uploads(replies)
         replies = replies.without(refused)
         reports = {client: message.report for client, message in replies.messages.items()}

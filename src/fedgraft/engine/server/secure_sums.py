@@ -1,5 +1,6 @@
 """A round's updates added up: the server decodes their sum, and none of them."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,6 +18,7 @@ from fedgraft.wire import Message, packing
 from fedgraft.wire.layouts import Arrays
 from fedgraft.wire.packing import Codes
 
+LOG = logging.getLogger("fedgraft.engine.server.secure_sums")
 _FIRST: Final = 10.0
 """Size of a first update, in learning rates: about what ten steps of Adam move a parameter by. Ours."""
 
@@ -70,8 +72,8 @@ class SecureSums:
             scales = self._coding.first(_FIRST * self._plan.training.learning_rate)
         return Begun(self._whole(weights), scales)
 
-    def ended(self, begun: Begun, replies: Replies) -> Trained:
-        """Return what a cohort has made together: an upload of nobody's, `TOGETHER`."""
+    def ended(self, begun: Begun, replies: Replies, round: int) -> Trained:
+        """Return what a cohort has made together in a round: an upload of `TOGETHER`, or none."""
         bits = sum_bits(self._coding.bits, begun.total)
         total = np.zeros(self._coding.codes, np.uint64)
         refused: dict[int, str] = {}
@@ -81,30 +83,21 @@ class SecureSums:
             except WireError as error:
                 refused[client] = printable(str(error))
         replies = replies.without(refused)
-        if why := self._too_few(replies):
-            replies = replies.without(dict.fromkeys(replies.messages, why))
-        if not replies.messages:
-            return Trained(failed=replies.failed, bytes=replies.bytes, waits=replies.waits)
-        return self._decoded(begun, replies, total & np.uint64(2**bits - 1))
+        try:
+            if (count := len(replies.messages)) < (least := self._plan.secure_sum.least_cohort):
+                raise WireError(f"{count} clients are fewer than secure_sum.least_cohort = {least}")
+            return self._decoded(begun, replies, total & np.uint64(2**bits - 1))
+        except WireError as error:
+            LOG.warning("Round %d has no sum of updates: %s.", round, error)
+            return Trained({}, _nothing(replies), replies.failed, replies.bytes, replies.waits)
 
     def _decoded(self, begun: Begun, replies: Replies, total: Codes) -> Trained:
+        """Return what a sum of codes stands for. Raises `WireError` where somebody's were none: nobody knows whose."""
         weight = sum(begun.weights[client] for client in replies.messages)
-        try:
-            mean = self._coding.mean(total, weight, begun.scales)
-        except WireError as error:  # somebody's codes are none, and nobody knows whose
-            failed = replies.without(dict.fromkeys(replies.messages, f"their sum is none: {error}")).failed
-            return Trained(failed=failed, bytes=replies.bytes, waits=replies.waits)
+        mean = self._coding.mean(total, weight, begun.scales)
         self._scales[SCALES] = self._coding.following(total, weight, begun.scales)
-        reports: dict[int, dict[str, float]] = {client: {} for client in replies.messages}
-        return Trained(
-            {TOGETHER: mean},
-            reports,
-            replies.failed,
-            replies.bytes,
-            replies.waits,
-            norms={TOGETHER: norm(mean)},
-            weights={TOGETHER: float(weight)},
-        )
+        known = {TOGETHER: norm(mean)}, {TOGETHER: float(weight)}
+        return Trained({TOGETHER: mean}, _nothing(replies), replies.failed, replies.bytes, replies.waits, *known)
 
     def _whole(self, weights: Mapping[int, float]) -> dict[int, int]:
         """Weights as whole numbers, the largest `most_weight`, none below 1."""
@@ -116,7 +109,7 @@ class SecureSums:
         coded = part_of(message.arrays or {}, self._plan.coded_upload_layout)[CODES]
         return packing.unpack(coded, self._coding.codes, bits)
 
-    def _too_few(self, replies: Replies) -> str:
-        """Why there is no sum; "" where there is."""
-        count, least = len(replies.messages), self._plan.secure_sum.least_cohort
-        return f"no sum of {count} clients: secure_sum.least_cohort = {least}" if count < least else ""
+
+def _nothing(replies: Replies) -> dict[int, dict[str, float]]:
+    """What the server hears of each client that answered."""
+    return {client: {} for client in replies.messages}

@@ -12,7 +12,7 @@ DIFFERENT = "The runs are on different data: none of them is the best."
 NOTHING = "Nothing came out that could be compared: no run has a score on test."
 COUNTED = ("popularity",)
 """Yardsticks for which each client need not tell more than how often it has what."""
-_LEARNT = ("model", "halo", "statistics", "smoothing", "matching")
+_LEARNT = ("model", "halo", "statistics", "smoothing", "matching", "masking")
 """Purposes of bytes by which clients learn of each other."""
 
 Summary = Mapping[str, Any]

@@ -1,0 +1,163 @@
+"""One round of SecAgg+: what a client does, and what the server does with it, without messages."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from fedgraft.errors import ClientError
+from fedgraft.secrets.agreement import KEY_BYTES, TAG_BYTES, Round, derived, opened, public_of, sealed
+from fedgraft.secrets.masks import Lanes, lane_type, mask
+from fedgraft.secrets.shamir import PRIME, SHARE_BYTES, rebuilt, shares
+
+PUBLIC_BYTES: Final = 2 * KEY_BYTES
+"""Of a client's two public keys: for masks, and for shares."""
+BOX_BYTES: Final = 2 * SHARE_BYTES + TAG_BYTES
+"""Of a sealed pair of shares."""
+_WIDE: Final = 2 * KEY_BYTES
+"""Bytes that a number of the field is made of, so that it is as good as uniform."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A client in one round of sums.
+
+    All its secrets are functions of its root secret and of the round: it keeps none, and the same requests have the
+    same answers. That it answers no others is its journal's part.
+
+    Args:
+        client: its number.
+        round: which it is.
+        root: 32 bytes or more that nobody else has.
+    """
+
+    client: int
+    round: Round
+    root: bytes
+
+    @property
+    def public(self) -> bytes:
+        """Both public keys."""
+        return public_of(self._secret("mask key")) + public_of(self._secret("share key"))
+
+    def boxes(self, peers: Mapping[int, bytes], threshold: int) -> dict[int, bytes]:
+        """Return {neighbour: a share of each of two secrets, sealed for it}, given {neighbour: its public keys}.
+
+        `threshold` shares rebuild a secret. One is that of the own mask, the other the key of masks in common.
+        """
+        places = [peer + 1 for peer in peers]
+        own = self._shares("own mask", places, threshold)
+        key = self._shares("mask key", places, threshold)
+        return {
+            peer: sealed(self._box_key(keys, self.client, peer), _share(one) + _share(other))
+            for (peer, keys), one, other in zip(peers.items(), own, key, strict=True)
+        }
+
+    def masked(self, codes: Lanes, bits: int, peers: Mapping[int, bytes]) -> Lanes:
+        """Return codes of so many bits with all masks on; `peers` are {neighbour that is alive: its public keys}."""
+        values = codes.astype(lane_type(bits))
+        common = {peer: self._mask_key(keys, peer) for peer, keys in peers.items()}
+        added = [key for peer, key in common.items() if peer > self.client]
+        mask(values, [self._secret("own mask"), *added], [key for peer, key in common.items() if peer < self.client])
+        values &= values.dtype.type(2**bits - 1)
+        return values
+
+    def revealed(
+        self, peers: Mapping[int, bytes], boxes: Mapping[int, bytes], alive: Collection[int]
+    ) -> dict[int, bytes]:
+        """Return a share for each neighbour: of its own mask where it is `alive`, else of its key. Never both.
+
+        Args:
+            peers: {neighbour: its public keys}.
+            boxes: {neighbour: what it has sealed for this client}.
+            alive: those whose masked codes have arrived.
+        """
+        found = {}
+        for peer, box in boxes.items():
+            pair = opened(self._box_key(peers[peer], peer, self.client), box)
+            found[peer] = pair[:SHARE_BYTES] if peer in alive else pair[SHARE_BYTES:]
+        return found
+
+    def _secret(self, purpose: str) -> bytes:
+        return derived(self.root, "fedgraft", purpose, self.round.run, self.round.number, self.client)
+
+    def _mask_key(self, keys: bytes, peer: int) -> bytes:
+        pair = sorted((self.client, peer))
+        return self.round.agreed(self._secret("mask key"), keys[:KEY_BYTES], "mask", *pair)
+
+    def _box_key(self, keys: bytes, sender: int, receiver: int) -> bytes:
+        return self.round.agreed(self._secret("share key"), keys[KEY_BYTES:], "share", sender, receiver)
+
+    def _shares(self, purpose: str, places: list[int], threshold: int) -> list[int]:
+        numbers = np.zeros(_WIDE * (threshold - 1), np.uint8)
+        mask(numbers, [self._secret(f"shares of {purpose}")], [])
+        drawn = numbers.tobytes()
+        coefficients = [int.from_bytes(drawn[at : at + _WIDE], "little") % PRIME for at in range(0, len(drawn), _WIDE)]
+        return shares(int.from_bytes(self._secret(purpose), "little"), coefficients, places)
+
+
+@dataclass
+class Collector:
+    """The server's part in one round of sums.
+
+    Args:
+        round: which it is.
+        bits: of a code in the sum.
+        threshold: shares that rebuild a secret.
+        keys: {client: its public keys}.
+        neighbours: {client: its neighbours}, of those that have sealed shares.
+        total: sum of all masked codes that have arrived, of `lane_type(bits)`.
+        alive: those whose they are.
+    """
+
+    round: Round
+    bits: int
+    threshold: int
+    keys: Mapping[int, bytes]
+    neighbours: Mapping[int, Collection[int]]
+    total: Lanes
+    alive: set[int] = field(default_factory=set)
+
+    def add(self, client: int, masked: Lanes) -> None:
+        """Take in the masked codes of a client."""
+        self.total += masked.astype(self.total.dtype)
+        self.alive.add(client)
+
+    def unmasked(self, revealed: Mapping[int, Mapping[int, bytes]]) -> Lanes:
+        """Return the sum of codes, modulo 2**bits, given {client: {neighbour: the share that it reveals}}.
+
+        Raises `ClientError` where shares of a secret are too few, or none of it.
+        """
+        own = [self._secret(client, revealed) for client in sorted(self.alive)]
+        added, subtracted = [], []
+        for dead in sorted(self.neighbours.keys() - self.alive):
+            living = [peer for peer in self.neighbours[dead] if peer in self.alive]
+            if not living:
+                continue
+            private = self._secret(dead, revealed)
+            if public_of(private) != self.keys[dead][:KEY_BYTES]:
+                raise ClientError(f"shares of the key of client {dead} that are none")
+            for peer in living:
+                key = self.round.agreed(private, self.keys[peer][:KEY_BYTES], "mask", *sorted((dead, peer)))
+                (subtracted if dead > peer else added).append(key)
+        total = self.total.copy()
+        mask(total, added, [*subtracted, *own])
+        total &= total.dtype.type(2**self.bits - 1)
+        return total
+
+    def _secret(self, client: int, revealed: Mapping[int, Mapping[int, bytes]]) -> bytes:
+        """A secret of a client, from the shares that its neighbours reveal."""
+        known = {
+            peer + 1: int.from_bytes(revealed[peer][client], "little")
+            for peer in self.neighbours[client]
+            if client in revealed.get(peer, {})
+        }
+        secret = rebuilt(known, self.threshold)
+        if secret >= 2 ** (8 * KEY_BYTES):
+            raise ClientError(f"shares of a secret of client {client} that are none")
+        return secret.to_bytes(KEY_BYTES, "little")
+
+
+def _share(number: int) -> bytes:
+    return number.to_bytes(SHARE_BYTES, "little")

@@ -1,0 +1,182 @@
+"""Updates are added up before the server sees one of them: the mean of what clients made, whoever answers."""
+
+import numpy as np
+import pytest
+
+from fedgraft import wire
+from fedgraft.contracts import ClientFailed
+from fedgraft.engine.halo_codec import part_of
+from fedgraft.engine.secure_sum import CODES, SCALES, TOTAL, WEIGHT, sum_bits
+from fedgraft.errors import WireError
+from fedgraft.testing.runs import play, toy
+from fedgraft.wire import packing
+
+ADDED = {
+    "codec": {"name": "quantized", "scale": "agreed", "bits": 5, "rounding": "stochastic"},
+    "evaluation": {"at": "clients"},
+}
+
+
+def adding(name="clear", options=None, **sections):
+    """A toy experiment whose five clients' updates are added up; `options` are others of [secure_sum]."""
+    return toy(secure_sum={"name": name, **(options or {})}, **{**ADDED, **sections})
+
+
+def orders_of(experiment, played, round=1):
+    """{client: (the scalars, the scales) that came with its order to train}."""
+    plan = experiment.plan
+    decoded = {
+        sent.client: wire.decode(sent.message, plan.request_layouts, plan.request_names)
+        for sent in played.sent
+        if (sent.kind, sent.round) == ("train", round)
+    }
+    return {client: (dict(message.report), message.arrays[SCALES]) for client, message in decoded.items()}
+
+
+def codes_of(experiment, played, total, round=1):
+    """{client: the codes that it sent}."""
+    plan = experiment.plan
+    names, bits = {kind: plan.names(kind) for kind in wire.KINDS}, sum_bits(plan.sum_coding.bits, total)
+    sent = [each for each in played.received if (each.kind, each.round) == ("train", round)]
+    arrays = {each.client: wire.decode(each.message, plan.reply_layouts, names).arrays for each in sent}
+    return {
+        client: packing.unpack(part_of(each, plan.coded_upload_layout)[CODES], plan.sum_coding.codes, bits)
+        for client, each in arrays.items()
+    }
+
+
+def test_the_model_moves_by_the_decoded_sum():
+    experiment = adding()
+    played = play(experiment, stop_after=1)
+    told = orders_of(experiment, played)
+    assert all(report == {WEIGHT: 1.0, TOTAL: 5.0} for report, _ in told.values())
+    codes = codes_of(experiment, played, 5)
+    total = np.sum(list(codes.values()), axis=0, dtype=np.uint64)
+    mean = experiment.plan.sum_coding.mean(total, 5, told[0][1])
+    before, after = experiment.plan.first, experiment.plan.sharing.model(played.state.sharing)
+    for name, moved in mean.items():
+        np.testing.assert_allclose(after[name], before[name] + moved, rtol=1e-6)
+        assert np.abs(moved).max() > 0
+
+
+def test_it_learns_what_it_learns_without():
+    """At twelve bits there is next to no rounding: weights of examples or of clients alike make the same line."""
+    fine = {**ADDED["codec"], "bits": 12}
+    plain = play(toy(sharing={"name": "fedavg", "weights": "equal"}, rounds=10))
+    added = play(adding(codec=fine, rounds=10))
+    scores = [played.state.curve[-1]["test"] for played in (plain, added)]
+    assert scores[1] == pytest.approx(scores[0], rel=0.02)
+    assert added.rows[-1].loss != added.rows[-1].loss, "nobody tells its own loss"
+
+
+def test_weights_are_whole_numbers_in_proportion_to_examples():
+    experiment = adding(options={"most_weight": 6})
+    told = orders_of(experiment, play(experiment, stop_after=1))
+    assert [told[client][0][WEIGHT] for client in range(5)] == [2, 4, 6, 2, 4]
+    assert {report[TOTAL] for report, _ in told.values()} == {18}
+
+
+def test_scales_follow_from_round_to_round_and_are_stored():
+    experiment = adding()
+    played = play(experiment)
+    scales = [orders_of(experiment, played, round)[0][1] for round in (1, 2, 3)]
+    assert not np.array_equal(scales[0], scales[1])
+    stopped = play(adding(), stop_after=1)
+    np.testing.assert_array_equal(stopped.state.sum_scales[SCALES], scales[1])
+    resumed = play(adding(), stored=(stopped.state, stopped.memories))
+    assert resumed.digest == played.digest
+
+
+def test_who_fails_is_not_in_the_sum():
+    def away(kind, round, client, reply):
+        return ClientFailed("gone") if (kind, client) == ("train", 2) else reply
+
+    experiment = adding()
+    played = play(experiment, tamper=away)
+    assert played.rows[0].failed == {2: "gone"}
+    codes = codes_of(experiment, play(experiment, stop_after=1), 5)
+    del codes[2]
+    total = np.sum(list(codes.values()), axis=0, dtype=np.uint64)
+    stopped = play(experiment, tamper=away, stop_after=1)
+    mean = experiment.plan.sum_coding.mean(total, 4, experiment.plan.sum_coding.first(1.0))
+    after = experiment.plan.sharing.model(stopped.state.sharing)
+    for name, before in experiment.plan.first.items():
+        np.testing.assert_allclose(after[name], before + mean[name], rtol=1e-5)
+
+
+def test_a_sum_of_few_is_none_and_said(caplog):
+    def away(kind, round, client, reply):
+        return ClientFailed("gone") if kind == "train" and client > 1 and round == 1 else reply
+
+    played = play(adding(), tamper=away, stop_after=2)
+    assert "Round 1 has no sum of updates: 2 clients are fewer than secure_sum.least_cohort = 3" in caplog.text
+    assert [set(row.failed) for row in played.rows] == [{2, 3, 4}, set()]
+    assert played.state.merges == 1
+
+
+def test_a_sum_that_no_codes_have_moves_nothing(caplog):
+    """A client that sends numbers beyond its codes spoils the sum, and nobody knows who it was."""
+    experiment = adding()
+    plan, coding = experiment.plan, experiment.plan.sum_coding
+
+    def spoilt(kind, round, client, reply):
+        if (kind, client) != ("train", 1):
+            return reply
+        codes = np.full(-(-coding.codes // 8) * 8, 2 ** sum_bits(5, 5) - 1, packing.code_type(sum_bits(5, 5)))
+        codes[coding.codes :] = 0
+        arrays = {CODES: packing.pack(codes, coding.codes, sum_bits(5, 5))}
+        return wire.encode(wire.Message("train", round, {}, arrays), plan.reply_layouts["train"], plan.names("train"))
+
+    played = play(experiment, tamper=spoilt, stop_after=1)
+    assert played.state.merges == 0
+    assert "Round 1 has no sum of updates: no sum of" in caplog.text
+
+
+def test_codes_that_are_none_are_their_client_s_failure():
+    experiment = adding()
+    plan = experiment.plan
+
+    def short(kind, round, client, reply):
+        if (kind, client) != ("train", 1):
+            return reply
+        names = {each: plan.names(each) for each in wire.KINDS}
+        message = wire.decode(reply, plan.reply_layouts, names)
+        cut = {**message.arrays, CODES: message.arrays[CODES][:-1]}
+        return wire.encode(wire.Message("train", round, {}, cut), plan.reply_layouts["train"], plan.names("train"))
+
+    failed = play(experiment, tamper=short, stop_after=1).rows[0].failed
+    assert list(failed) == [1]
+    with pytest.raises(WireError) as said:
+        packing.unpack(np.zeros(1, np.uint8), plan.sum_coding.codes, sum_bits(5, 5))
+    assert failed[1].split(" take ")[0] == str(said.value).split(" take ")[0]
+
+
+def test_a_budget_holds():
+    whole = play(adding(rounds=40)).state
+    budget = sum(whole.bytes[direction] for direction in ("down", "up")) // 2
+    cut = play(adding(rounds=40, budget={"bytes": budget})).state
+    assert cut.finished == "budget"
+    assert budget * 0.7 < cut.bytes["down"] + cut.bytes["up"] <= budget
+
+
+@pytest.mark.parametrize(
+    ("report", "arrays"),
+    [
+        ({WEIGHT: 2.0, TOTAL: 5.0}, {}),
+        ({WEIGHT: 0.5, TOTAL: 5.0}, {}),
+        ({WEIGHT: 1.0, TOTAL: 2.0**31}, {}),
+        ({WEIGHT: 1.0, TOTAL: 5.0}, {SCALES: np.array([np.inf], np.float32)}),
+    ],
+)
+def test_a_client_takes_no_weights_and_scales_that_are_none(report, arrays):
+    from fedgraft.engine.client.client import Client
+
+    experiment = adding()
+    plan = experiment.plan
+    client = Client(plan, dict(enumerate(experiment.shards())))
+    model = plan.downlink.encode(plan.first, plan.downlink.init(plan.download_layout), np.random.default_rng(0))[0]
+    order = {**model, SCALES: plan.sum_coding.first(1.0), **arrays}
+    request = wire.Message("train", 1, report, order)
+    served = client.serve(0, wire.encode(request, plan.request_layouts["train"], plan.request_names["train"]), b"")
+    assert wire.kind_of(served.reply) == "error"
+    assert "sum" in served.reason or "weight" in served.reason
