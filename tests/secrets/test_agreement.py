@@ -4,11 +4,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from fedgraft.errors import ClientError
-from fedgraft.secrets.agreement import Round, derived, opened, public_of, sealed
+from fedgraft.secrets.agreement import agreed, derived, opened, public_of, sealed
 
 ALICE = bytes.fromhex("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a")
 BOB = bytes.fromhex("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb")
-ROUND = Round("run", 3)
 
 
 def test_x25519_is_that_of_rfc_7748():
@@ -20,16 +19,15 @@ def test_x25519_is_that_of_rfc_7748():
 
 
 def test_two_clients_agree_and_nobody_else():
-    one = ROUND.agreed(ALICE, public_of(BOB), "mask", 1, 2)
-    assert one == ROUND.agreed(BOB, public_of(ALICE), "mask", 1, 2)
+    one = agreed(ALICE, public_of(BOB), "mask", 3, 1, 2)
+    assert one == agreed(BOB, public_of(ALICE), "mask", 3, 1, 2)
     others = [
-        Round("run", 4).agreed(ALICE, public_of(BOB), "mask", 1, 2),
-        Round("other", 3).agreed(ALICE, public_of(BOB), "mask", 1, 2),
-        ROUND.agreed(ALICE, public_of(BOB), "share", 1, 2),
-        ROUND.agreed(ALICE, public_of(BOB), "mask", 2, 1),
-        ROUND.agreed(ALICE, public_of(ALICE), "mask", 1, 2),
+        agreed(ALICE, public_of(BOB), "mask", 4, 1, 2),
+        agreed(ALICE, public_of(BOB), "share", 3, 1, 2),
+        agreed(ALICE, public_of(BOB), "mask", 3, 2, 1),
+        agreed(ALICE, public_of(ALICE), "mask", 3, 1, 2),
     ]
-    assert len({one, *others}) == 6
+    assert len({one, *others}) == 5
 
 
 def test_what_is_derived_depends_on_every_word_of_its_purpose():
@@ -49,4 +47,4 @@ def test_a_box_opens_for_its_key_and_as_it_was_sealed():
 
 def test_a_key_of_small_order_is_refused():
     with pytest.raises(ClientError, match="nobody can agree"):
-        ROUND.agreed(ALICE, bytes(32), "mask", 1, 2)
+        agreed(ALICE, bytes(32), "mask", 3, 1, 2)

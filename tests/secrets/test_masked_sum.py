@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft.errors import ClientError
-from fedgraft.secrets.agreement import KEY_BYTES, Round
-from fedgraft.secrets.masked_sum import BOX_BYTES, PUBLIC_BYTES, Collector, Member
+from fedgraft.secrets.masked_sum import Collector, Member
 from fedgraft.secrets.masks import lane_type
 from fedgraft.secrets.neighbours import degree, graph, threshold
-from fedgraft.secrets.shamir import SHARE_BYTES
+from fedgraft.secrets.sizes import BOX_BYTES, KEY_BYTES, PUBLIC_BYTES, SHARE_BYTES
 
-ROUND, BITS, CODES = Round("run", 1), 11, 50
+ROUND, BITS, CODES = 1, 11, 50
 STAYS, SHARES, MASKED, REVEALS = 3, 0, 1, 2
 """When a client is gone: never, before it seals shares, before its masked codes, before it reveals shares."""
 
@@ -70,8 +69,9 @@ def enough(gone, share=0.55):
 
 @pytest.mark.parametrize("clients", [3, 4, 5])
 def test_masks_cancel_for_every_pattern_of_dead_clients(clients):
-    """All of 4^5 ways to be gone, and fewer."""
-    for gone in product(range(4), repeat=clients):
+    """Each is gone at one of four stages; of five clients, at the three before unmasking."""
+    stages = (SHARES, MASKED, REVEALS, STAYS) if clients < 5 else (SHARES, MASKED, STAYS)
+    for gone in product(stages, repeat=clients):
         if enough(gone):
             total, alive = play(gone)
             expected = np.sum([codes_of(client) for client in alive], axis=0, dtype=np.uint64) if alive else 0
@@ -81,7 +81,7 @@ def test_masks_cancel_for_every_pattern_of_dead_clients(clients):
                 play(gone)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(st.integers(14, 40), st.integers(0, 2**32))
 def test_masks_cancel_in_sparse_graphs(clients, seed):
     g = np.random.default_rng(seed)
@@ -105,7 +105,7 @@ def test_equal_updates_are_unrelated_when_masked():
 
 
 def test_a_round_has_keys_and_masks_of_its_own():
-    other = Member(1, Round("run", 2), b"root of client \x01")
+    other = Member(1, 2, b"root of client \x01")
     assert other.public != member(1).public
     assert member(1).public == member(1).public, "the same request has the same answer"
     assert member(1, b"another root of client ").public != member(1).public

@@ -14,7 +14,7 @@ def test_how_many_neighbours_are_safe(clients, k):
 def test_each_has_as_many_and_all_are_connected(clients, k):
     numbers = list(range(0, 3 * clients, 3))
     made = graph(numbers, k, seed=5)
-    assert list(made) != [] and set(made) == set(numbers)
+    assert set(made) == set(numbers)
     assert all(len(set(peers)) == len(peers) == k and client not in peers for client, peers in made.items())
     assert all(client in made[peer] for client, peers in made.items() for peer in peers)
     reached, waiting = set(), [numbers[0]]

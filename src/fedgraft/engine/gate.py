@@ -59,15 +59,17 @@ class Gate:
         if policy.most_rounds:
             beyond = f"{rounds} rounds" if rounds > policy.most_rounds else ""
             rules.append(Rule("most_rounds", f"{policy.most_rounds}", beyond))
-        sums = self._plan.secure_sum
+        return [*rules, *self._rules_of_sums()]
+
+    def _rules_of_sums(self) -> list[Rule]:
+        policy, sums, rules = self._policy, self._plan.secure_sum, []
+        bare = self._plan.connected and not sums.masked
         if policy.secure_sum == REQUIRED:
-            rules.append(
-                Rule("secure_sum", REQUIRED, "" if sums.masked or not self._plan.connected else "bare updates")
-            )
+            rules.append(Rule("secure_sum", REQUIRED, "each update by itself" if bare else ""))
         if policy.secure_sum == NEVER:
             rules.append(Rule("secure_sum", NEVER, f"secure_sum.name = {sums.name!r}" if sums.masked else ""))
         if policy.least_cohort:
-            least = sums.least_cohort if sums.masked else 1
+            least = 1 if bare else sums.least_cohort
             beyond = f"sums of {least}" if self._plan.connected and least < policy.least_cohort else ""
             rules.append(Rule("least_cohort", f"{policy.least_cohort}", beyond))
         return rules

@@ -18,11 +18,11 @@ from fedgraft.contracts import (
 from fedgraft.contracts.codec import RowCodec
 from fedgraft.contracts.summing import SumCoding, SummableCodec
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine import border_codec
+from fedgraft.engine import border_codec, secure_sum
 from fedgraft.engine.abilities import Abilities
 from fedgraft.engine.policy import Policy
 from fedgraft.engine.row_coding import EXACT, RowCoding
-from fedgraft.engine.secure_sum import CODES, SCALES, TOTAL, WEIGHT, SecureSum, sum_bits
+from fedgraft.engine.secure_sum import CODES, COUNT, SCALES, TOTAL, WEIGHT, SecureSum, sum_bits
 from fedgraft.engine.training import Training
 from fedgraft.nn import flops
 from fedgraft.nn.flat_model import FlatModel
@@ -137,7 +137,8 @@ class Plan(Abilities):
         if self.local_steps:
             scored = dict.fromkeys(("evaluate", "measure"), (*self.guidance, *((COLLECTS,) if self.silent else ())))
         order = (*self.guidance, *((WEIGHT, TOTAL) if self.secure_sum.active else ()))
-        return {"train": order, "trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), **scored}
+        named = {"trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), "unmask": (COUNT,)}
+        return {"train": order, **named, **scored}
 
     @cached_property
     def refreshes(self) -> int:
@@ -270,8 +271,10 @@ class Plan(Abilities):
         combined = self.rows.encoded(self.combined_layout)
         scored, smoothed = (self.downlink.encoded(layout) for layout in (self.scored_layout, self.model_layout))
         models = {**dict.fromkeys(("probe", "trial", "alone"), down), "evaluate": scored, "smooth": smoothed}
+        masking = secure_sum.request_layouts() if self.secure_sum.masked else {}
         scales = (Spec(SCALES, "float32", (self.sum_coding.scales,)),) if self.sum_coding else ()
-        orders = {"train": Layout((*down, *self.coded_halo_layout, *scales)), "rows": self.coded_halo_layout}
+        order = (*down, *self.coded_halo_layout, *scales, *masking.pop("train", ()))
+        orders = {**masking, "train": Layout(order), "rows": self.coded_halo_layout}
         free = {**dict.fromkeys(("measure", "relay"), self.relayed_layout), "scored": self.scored_layout}
         means = dict.fromkeys(self.hop_kinds, Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
         means |= {"tally": self.layer_layout} if "sums" in means else {}
@@ -297,6 +300,7 @@ class Plan(Abilities):
             **dict.fromkeys(("smooth", "hop"), self._row_layout),
             "sums": self.sums_layout,
             "tally": self._tally_layout,
+            **(secure_sum.reply_layouts() if self.secure_sum.masked else {}),
             **free,
         }
 

@@ -4,14 +4,25 @@ from dataclasses import dataclass
 from typing import Final
 
 from fedgraft.errors import require, require_one_of
+from fedgraft.secrets.sizes import BOX_BYTES, PUBLIC_BYTES, SHARE_BYTES
+from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 
 CLEAR, MASKED = "clear", "secagg"
-PREFIX: Final = "sum."
-"""Prefix of the names of a sum's arrays in messages."""
-SCALES, CODES = f"{PREFIX}scales", f"{PREFIX}codes"
+SCALES, CODES = "sum.scales", "sum.codes"
 """Names of the scales that a server sends, and of what a client adds."""
-WEIGHT, TOTAL = "weight", "total"
-"""Names of the scalars that tell a client what its update weighs, and what all together weigh at most."""
+PEERS, KEYS, BOXES, PRESENT, ALIVE, SHARES = (
+    "sum.peers",
+    "sum.keys",
+    "sum.boxes",
+    "sum.present",
+    "sum.alive",
+    "sum.shares",
+)
+"""Names of arrays: which clients are a client's neighbours, public keys, sealed shares, which neighbours have sealed
+any, whose codes have arrived, and shares that are revealed. Marks are bits, in the order of neighbours."""
+WEIGHT, TOTAL, COUNT = "weight", "total", "count"
+"""Names of the scalars that tell a client what its update weighs, what all together weigh at most, and how many clients
+are in the sum."""
 MOST_WEIGHT: Final = 256
 """Largest weight of one client; ours."""
 
@@ -29,7 +40,7 @@ class SecureSum:
     Args:
         name: "" sends each update by itself; "secagg" masks them; "clear" sends the same numbers without masks, and has
             the same results.
-        neighbours: clients with which each shares masks, >= 0; 0 = by formula, from the size of a cohort.
+        neighbours: clients with which each shares masks, even and >= 0; 0 = by formula, from the size of a cohort.
         threshold: share of its neighbours, in (0.5, 1], that must be there to the end of a round, or there is no sum.
         least_cohort: clients, >= 3, that a sum must be of.
         most_weight: in [1, 256]; clients weigh 1 to this many, in proportion to their training examples or to what the
@@ -49,6 +60,7 @@ class SecureSum:
             value = getattr(self, name)
             fits = type(value) is int and least <= value <= most
             require(fits, f"secure_sum.{name}", f"a whole number in [{least}, {most}]", value)
+        require(self.neighbours % 2 == 0, "secure_sum.neighbours", "even", self.neighbours)
         require(0.5 < self.threshold <= 1, "secure_sum.threshold", "in (0.5, 1]", self.threshold)
 
     @property
@@ -60,6 +72,26 @@ class SecureSum:
     def masked(self) -> bool:
         """True where they are masked."""
         return self.name == MASKED
+
+
+def request_layouts(peers: int = VARIABLE) -> dict[str, Layout]:
+    """Return {kind: layout of what the server sends for masks}, of so many neighbours."""
+    marks = VARIABLE if peers == VARIABLE else -(-peers // 8)
+    return {
+        "keys": Layout(()),
+        "shares": Layout((Spec(PEERS, "uint32", (peers,)), Spec(KEYS, "uint8", (peers, PUBLIC_BYTES)))),
+        "train": Layout((Spec(PRESENT, "uint8", (marks,)), Spec(BOXES, "uint8", (peers, BOX_BYTES)))),
+        "unmask": Layout((Spec(ALIVE, "uint8", (marks,)),)),
+    }
+
+
+def reply_layouts(peers: int = VARIABLE) -> dict[str, Layout]:
+    """Return {kind: layout of what a client answers}, of so many neighbours."""
+    return {
+        "keys": Layout((Spec(KEYS, "uint8", (PUBLIC_BYTES,)),)),
+        "shares": Layout((Spec(BOXES, "uint8", (peers, BOX_BYTES)),)),
+        "unmask": Layout((Spec(SHARES, "uint8", (peers, SHARE_BYTES)),)),
+    }
 
 
 def sum_bits(bits: int, total: int) -> int:

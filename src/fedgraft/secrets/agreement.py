@@ -1,6 +1,5 @@
 """Keys of a round: what a client derives from its root secret, and what two of them agree on."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
@@ -10,41 +9,28 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedgraft.errors import ClientError
+from fedgraft.secrets.sizes import KEY_BYTES
 
-KEY_BYTES: Final = 32
-TAG_BYTES: Final = 16
 _NONCE: Final = bytes(12)
 """A key seals one message: it is of one pair, direction and round, and the message is a function of the round, too."""
 
 
 def derived(secret: bytes, *purpose: str | int) -> bytes:
     """Return 32 bytes by HKDF with SHA-256 (RFC 5869), without salt; `purpose` is what they are for."""
-    info = "\0".join(map(str, purpose)).encode()
+    info = "\0".join(map(str, ("fedgraft", *purpose))).encode()
     return HKDF(SHA256(), KEY_BYTES, None, info).derive(secret)
 
 
-@dataclass(frozen=True)
-class Round:
-    """A round of a run, to which keys are bound.
+def agreed(private: bytes, public: bytes, *purpose: str | int) -> bytes:
+    """Return the key that two clients have in common, each by its private key and the other's public one.
 
-    Args:
-        run: name of the run.
-        number: of the round.
+    X25519 (RFC 7748), then `derived`. Raises `ClientError` for a public key of small order.
     """
-
-    run: str
-    number: int
-
-    def agreed(self, private: bytes, public: bytes, purpose: str, *clients: int) -> bytes:
-        """Return the key that two clients have in common, each by its private key and the other's public one.
-
-        X25519 (RFC 7748), then `derived`. Raises `ClientError` for a public key of small order.
-        """
-        try:
-            shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
-        except ValueError as error:
-            raise ClientError("a public key that nobody can agree on anything with") from error
-        return derived(shared, "fedgraft", purpose, self.run, self.number, *clients)
+    try:
+        shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError as error:
+        raise ClientError("a public key that nobody can agree on anything with") from error
+    return derived(shared, *purpose)
 
 
 def public_of(private: bytes) -> bytes:

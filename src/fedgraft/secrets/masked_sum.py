@@ -7,14 +7,11 @@ from typing import Final
 import numpy as np
 
 from fedgraft.errors import ClientError
-from fedgraft.secrets.agreement import KEY_BYTES, TAG_BYTES, Round, derived, opened, public_of, sealed
+from fedgraft.secrets.agreement import agreed, derived, opened, public_of, sealed
 from fedgraft.secrets.masks import Lanes, lane_type, mask
-from fedgraft.secrets.shamir import PRIME, SHARE_BYTES, rebuilt, shares
+from fedgraft.secrets.shamir import PRIME, rebuilt, shares
+from fedgraft.secrets.sizes import KEY_BYTES, SHARE_BYTES
 
-PUBLIC_BYTES: Final = 2 * KEY_BYTES
-"""Of a client's two public keys: for masks, and for shares."""
-BOX_BYTES: Final = 2 * SHARE_BYTES + TAG_BYTES
-"""Of a sealed pair of shares."""
 _WIDE: Final = 2 * KEY_BYTES
 """Bytes that a number of the field is made of, so that it is as good as uniform."""
 
@@ -28,12 +25,12 @@ class Member:
 
     Args:
         client: its number.
-        round: which it is.
-        root: 32 bytes or more that nobody else has.
+        round: its number.
+        root: of this run, 32 bytes that nobody else has.
     """
 
     client: int
-    round: Round
+    round: int
     root: bytes
 
     @property
@@ -57,7 +54,8 @@ class Member:
     def masked(self, codes: Lanes, bits: int, peers: Mapping[int, bytes]) -> Lanes:
         """Return codes of so many bits with all masks on; `peers` are {neighbour that is alive: its public keys}."""
         values = codes.astype(lane_type(bits))
-        common = {peer: self._mask_key(keys, peer) for peer, keys in peers.items()}
+        private = self._secret("mask key")
+        common = {peer: _mask_key(private, keys, self.round, self.client, peer) for peer, keys in peers.items()}
         added = [key for peer, key in common.items() if peer > self.client]
         mask(values, [self._secret("own mask"), *added], [key for peer, key in common.items() if peer < self.client])
         values &= values.dtype.type(2**bits - 1)
@@ -80,14 +78,10 @@ class Member:
         return found
 
     def _secret(self, purpose: str) -> bytes:
-        return derived(self.root, "fedgraft", purpose, self.round.run, self.round.number, self.client)
-
-    def _mask_key(self, keys: bytes, peer: int) -> bytes:
-        pair = sorted((self.client, peer))
-        return self.round.agreed(self._secret("mask key"), keys[:KEY_BYTES], "mask", *pair)
+        return derived(self.root, purpose, self.round, self.client)
 
     def _box_key(self, keys: bytes, sender: int, receiver: int) -> bytes:
-        return self.round.agreed(self._secret("share key"), keys[KEY_BYTES:], "share", sender, receiver)
+        return agreed(self._secret("share key"), keys[KEY_BYTES:], "share", self.round, sender, receiver)
 
     def _shares(self, purpose: str, places: list[int], threshold: int) -> list[int]:
         numbers = np.zeros(_WIDE * (threshold - 1), np.uint8)
@@ -102,7 +96,7 @@ class Collector:
     """The server's part in one round of sums.
 
     Args:
-        round: which it is.
+        round: its number.
         bits: of a code in the sum.
         threshold: shares that rebuild a secret.
         keys: {client: its public keys}.
@@ -111,7 +105,7 @@ class Collector:
         alive: those whose they are.
     """
 
-    round: Round
+    round: int
     bits: int
     threshold: int
     keys: Mapping[int, bytes]
@@ -130,7 +124,8 @@ class Collector:
         Raises `ClientError` where shares of a secret are too few, or none of it.
         """
         own = [self._secret(client, revealed) for client in sorted(self.alive)]
-        added, subtracted = [], []
+        added: list[bytes] = []
+        subtracted: list[bytes] = []
         for dead in sorted(self.neighbours.keys() - self.alive):
             living = [peer for peer in self.neighbours[dead] if peer in self.alive]
             if not living:
@@ -139,7 +134,7 @@ class Collector:
             if public_of(private) != self.keys[dead][:KEY_BYTES]:
                 raise ClientError(f"shares of the key of client {dead} that are none")
             for peer in living:
-                key = self.round.agreed(private, self.keys[peer][:KEY_BYTES], "mask", *sorted((dead, peer)))
+                key = _mask_key(private, self.keys[peer], self.round, dead, peer)
                 (subtracted if dead > peer else added).append(key)
         total = self.total.copy()
         mask(total, added, [*subtracted, *own])
@@ -157,6 +152,11 @@ class Collector:
         if secret >= 2 ** (8 * KEY_BYTES):
             raise ClientError(f"shares of a secret of client {client} that are none")
         return secret.to_bytes(KEY_BYTES, "little")
+
+
+def _mask_key(private: bytes, public: bytes, round: int, *pair: int) -> bytes:
+    """The key of the mask of two clients, by the private key of one and both public keys of the other."""
+    return agreed(private, public[:KEY_BYTES], "mask", round, *sorted(pair))
 
 
 def _share(number: int) -> bytes:

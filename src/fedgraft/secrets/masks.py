@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
@@ -31,12 +31,17 @@ def mask(values: Lanes, added: Iterable[bytes], subtracted: Iterable[bytes]) -> 
         added: keys of 32 bytes, each for one stream.
         subtracted: the same.
     """
-    ciphers = [(Cipher(ChaCha20(key, _NONCE), None).encryptor(), np.add) for key in added]
-    ciphers += [(Cipher(ChaCha20(key, _NONCE), None).encryptor(), np.subtract) for key in subtracted]
-    zeros, drawn = bytes(_BLOCK * values.itemsize), np.empty(_BLOCK * values.itemsize + 64, np.uint8)
-    stream = drawn[: _BLOCK * values.itemsize].view(values.dtype.newbyteorder("<"))
+    ciphers: list[tuple[CipherContext, np.ufunc]] = [(_stream(key), np.add) for key in added]
+    ciphers += [(_stream(key), np.subtract) for key in subtracted]
+    zeros = bytes(_BLOCK * values.itemsize)
+    drawn = bytearray(len(zeros) + 64)  # it may write as much more
+    stream = np.frombuffer(drawn, values.dtype.newbyteorder("<"), _BLOCK)
     for begin in range(0, values.size, _BLOCK):
         here = values[begin : begin + _BLOCK]
         for cipher, combine in ciphers:
             cipher.update_into(zeros, drawn)
             combine(here, stream[: here.size], out=here)
+
+
+def _stream(key: bytes) -> CipherContext:
+    return Cipher(ChaCha20(key, _NONCE), None).encryptor()

@@ -22,7 +22,9 @@ def threshold(neighbours: int, share: float) -> int:
 
 @lru_cache
 def degree(clients: int, share: float) -> int:
-    """Return how many neighbours each of so many clients has: the fewest, and `LEAST` or all, such that
+    """Return how many neighbours each of so many clients has.
+
+    They are the fewest, at least `LEAST` or all others, such that
 
         clients P[X >= t] <= BROKEN,     clients P[Y > k - t] <= LOST,     t = ceil(share k)
 

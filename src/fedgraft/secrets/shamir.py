@@ -7,7 +7,6 @@ from fedgraft.errors import ClientError
 
 PRIME: Final = 2**257 - 93
 """The field's size, above all secrets of 256 bits."""
-SHARE_BYTES: Final = 33
 
 
 def shares(secret: int, coefficients: Sequence[int], places: Sequence[int], prime: int = PRIME) -> list[int]:

@@ -151,12 +151,71 @@ def test_codes_that_are_none_are_their_client_s_failure():
     assert failed[1].split(" take ")[0] == str(said.value).split(" take ")[0]
 
 
-def test_a_budget_holds():
-    whole = play(adding(rounds=40)).state
+@pytest.mark.parametrize("name", ["clear", "secagg"])
+def test_a_budget_holds(name):
+    whole = play(adding(name, rounds=40)).state
     budget = sum(whole.bytes[direction] for direction in ("down", "up")) // 2
-    cut = play(adding(rounds=40, budget={"bytes": budget})).state
+    cut = play(adding(name, rounds=40, budget={"bytes": budget})).state
     assert cut.finished == "budget"
     assert budget * 0.7 < cut.bytes["down"] + cut.bytes["up"] <= budget
+
+
+def masked(kinds=("train",), clients=(), rounds=(1,)):
+    """A tamper by which these clients are gone for requests of these kinds."""
+    return lambda kind, round, client, reply: (
+        ClientFailed("gone") if kind in kinds and client in clients and round in rounds else reply
+    )
+
+
+@pytest.mark.parametrize(
+    ("kinds", "clients"),
+    [((), ()), (("train",), (2,)), (("keys",), (1, 4)), (("shares",), (3,)), (("unmask",), (2,))],
+)
+def test_masks_change_no_bit(kinds, clients):
+    """The model of a masked run is that of a clear one whose updates were the same clients'."""
+    lost = clients if kinds != ("unmask",) else ()
+    clear = play(adding(), tamper=masked(("train",), lost))
+    hidden = play(adding("secagg"), tamper=masked(kinds, clients))
+    assert hidden.state.merges == 3
+    assert hidden.digest == clear.digest
+    assert hidden.rows[0].failed.keys() == set(lost)
+
+
+def test_a_masked_round_with_too_few_shares_has_no_sum(caplog):
+    played = play(adding("secagg"), tamper=masked(("unmask",), (0, 1, 2)), stop_after=2)
+    assert "Round 1 has no sum of updates: 2 shares of a secret are too few: 3 rebuild it" in caplog.text
+    assert played.state.merges == 1
+    few = play(adding("secagg"), tamper=masked(("keys",), (0, 1, 2)), stop_after=2)
+    assert "Round 1 has no sum of updates: 0 clients are fewer" in caplog.text
+    assert few.state.merges == 1
+
+
+def test_a_round_is_four_exchanges_and_its_masks_are_charged():
+    experiment = adding("secagg")
+    played = play(experiment, stop_after=1)
+    kinds = [sent.kind for sent in played.sent if sent.client == 0 and sent.round == 1]
+    assert kinds == ["keys", "shares", "train", "unmask", "evaluate"]
+    up = sum(len(each.message) - wire.header_bytes(each.message) for each in played.received if each.kind == "keys")
+    assert up == 5 * 64
+    assert played.charged["masking"] > 5 * (64 + 4 * 64 + 4 * 82 + 4 * 33)
+    assert play(adding(), stop_after=1).charged["masking"] == 0
+
+
+def test_no_message_of_a_masked_round_holds_codes():
+    """Equal updates, in one round, are bytes that have nothing to do with each other, nor with the clear ones."""
+    clear, hidden = adding(), adding("secagg")
+    plain = codes_of(clear, play(clear, stop_after=1), 5)
+    seen = codes_of(hidden, play(hidden, stop_after=1), 5)
+    sums = [np.sum(list(each.values()), axis=0, dtype=np.uint64) % 2 ** sum_bits(5, 5) for each in (plain, seen)]
+    assert all((seen[client] != plain[client]).any() for client in plain)
+    assert (sums[0] != sums[1]).any(), "each has a mask of its own"
+
+
+def test_what_a_client_remembers_of_a_masked_round_is_no_secret():
+    """Who is asked to unmask forgets the round; who is dead by then knows public keys, and what is sealed for it."""
+    played = play(adding("secagg"), tamper=masked(clients=(2,)), stop_after=1)
+    kept = {client: wire.unpack(memory)["sum"] for client, memory in played.remembered.items() if memory}
+    assert {client: set(each) for client, each in kept.items()} == {2: {"round", "peers", "keys", "present", "boxes"}}
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,22 @@
 """What a client adds to a round's sum of updates: whole numbers, by scales that all clients have in common."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedgraft.contracts import randomness
+from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.secure_sum import CODES, SCALES, TOTAL, WEIGHT, sum_bits
 from fedgraft.errors import BeyondLimitError
 from fedgraft.wire import Message, packing
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.packing import Codes
+
+if TYPE_CHECKING:
+    from fedgraft.engine.client.masking import Masking
 
 MOST_BITS = 32
 """Bits of a code in the largest sum that is taken."""
@@ -24,37 +30,50 @@ class Adding:
         scales: float32 [scales], of the codes.
         weight: of the client, >= 1.
         bits: of a code in the sum.
+        mask: puts masks on codes; None leaves them as they are.
     """
 
     scales: Array
     weight: int
     bits: int
+    mask: Callable[[Codes], Codes] | None = None
 
-    @classmethod
-    def of(cls, plan: Plan, message: Message) -> "Adding | None":
-        """Return what an order says; None where each update is sent by itself.
 
-        Raises `BeyondLimitError` for weights and scales that are none.
-        """
-        if plan.sum_coding is None or message.arrays is None:
-            return None
-        scales, weight, total = message.arrays[SCALES], message.report[WEIGHT], message.report[TOTAL]
-        most = plan.secure_sum.most_weight
-        if not (1 <= weight <= most and weight.is_integer()):
-            raise BeyondLimitError(f"a weight of {weight:g}, where secure_sum.most_weight = {most}")
-        bits = sum_bits(plan.sum_coding.bits, int(total)) if weight <= total < 2**MOST_BITS else MOST_BITS + 1
-        if bits > MOST_BITS:
-            raise BeyondLimitError(f"weights of {total:g} in all: codes of a sum may have {MOST_BITS} bits at most")
-        if not (np.isfinite(scales) & (scales >= 0)).all():
-            raise BeyondLimitError("a scale of the sum is negative or not finite")
-        return cls(scales, int(weight), bits)
+def masking_of(plan: Plan, root: bytes) -> "Masking | None":
+    """Return the client's part in masked sums, if there are any: its cryptography takes its time to import."""
+    if not plan.secure_sum.masked:
+        return None
+    from fedgraft.engine.client.masking import Masking
+
+    return Masking(plan, root)
+
+
+def adding_of(plan: Plan, client: int, message: Message, memory: Memory, masking: "Masking | None") -> Adding | None:
+    """Return what an order to train says of the sum; None where each update is sent by itself.
+
+    Raises `BeyondLimitError` for weights and scales that are none.
+    """
+    if plan.sum_coding is None or message.arrays is None:
+        return None
+    scales, weight, total = message.arrays[SCALES], message.report[WEIGHT], message.report[TOTAL]
+    most = plan.secure_sum.most_weight
+    if not (1 <= weight <= most and weight.is_integer()):
+        raise BeyondLimitError(f"a weight of {weight:g}, where secure_sum.most_weight = {most}")
+    bits = sum_bits(plan.sum_coding.bits, int(total)) if weight <= total < 2**MOST_BITS else MOST_BITS + 1
+    if bits > MOST_BITS:
+        raise BeyondLimitError(f"weights of {total:g} in all: codes of a sum may have {MOST_BITS} bits at most")
+    if not (np.isfinite(scales) & (scales >= 0)).all():
+        raise BeyondLimitError("a scale of the sum is negative or not finite")
+    mask = masking.taken_up(client, message, memory, bits) if masking else None
+    return Adding(scales, int(weight), bits, mask)
 
 
 def coded(plan: Plan, adding: Adding, upload: Arrays, round: int, client: int) -> Codes:
-    """Return a client's update as it is added: uint32 [codes], weight times code."""
+    """Return a client's update as it is added, [codes]: weight times code, and masked."""
     assert plan.sum_coding is not None, "updates are added up"
     g = randomness.lazy(plan.seed, "uplink", round, client)
-    return plan.sum_coding.coded(upload, adding.scales, g) * np.uint32(adding.weight)
+    codes: Codes = plan.sum_coding.coded(upload, adding.scales, g) * np.uint32(adding.weight)
+    return adding.mask(codes) if adding.mask else codes
 
 
 def packed(codes: Codes, bits: int) -> Arrays:

@@ -9,7 +9,6 @@ it serves the round's requests anew.
 import logging
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -20,18 +19,19 @@ from fedgraft.contracts import Draw, randomness
 from fedgraft.contracts.data import Recent, Shards
 from fedgraft.contracts.task import example_losses
 from fedgraft.engine.client import own_scores
-from fedgraft.engine.client.addend import Adding
+from fedgraft.engine.client.addend import adding_of, masking_of
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
 from fedgraft.engine.client.client_rows import OPEN, ClientRows
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.engine.client.latest import Latest
 from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
+from fedgraft.engine.client.served import Served
 from fedgraft.engine.client.smoothing import served
 from fedgraft.engine.gate import Gate
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
-from fedgraft.engine.purposes import OUTSIDE, SMOOTHING_KINDS
+from fedgraft.engine.purposes import MASKING_KINDS, OUTSIDE, SMOOTHING_KINDS
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import BeyondLimitError, ClientError, UnknownRequestError, memory_shortage, printable
 from fedgraft.nn import flops
@@ -54,40 +54,28 @@ def most_prepared(shards: Given) -> int | None:
     return PREPARED if isinstance(shards, Shards) else None
 
 
-@dataclass(frozen=True)
-class Served:
-    """The answer of a client to a request.
-
-    Args:
-        reply: an encoded message.
-        memory: what the client remembers; the very object that was given if nothing changed.
-        keep: whether the request must be kept, to be handed to whoever serves this client next (`set_up`).
-        flops: operations that it took.
-        waits: whether the client's round waits here for rows.
-        reason: why the reply is an error, in words that stay on the client's machine; "" for any other.
-    """
-
-    reply: bytes
-    memory: Kept
-    keep: bool = False
-    flops: int = 0
-    waits: bool = False
-    reason: str = ""
-
-
 class Client:
     """Serves the requests of the given clients, one at a time, with one model for all of one variant.
 
     Their own shards, by client, are prepared when first needed, then kept: all, or the last `most_prepared`. Callers
-    that run several experiments on the same shards say in `prepared` where. `seal` is what rows are sealed with.
+    that run several experiments on the same shards say in `prepared` where. `seal` is what rows are sealed with, `root`
+    the secret of masks, see `Masking`.
     """
 
-    def __init__(self, plan: Plan, shards: Given, prepared: dict[int, Any] | None = None, seal: RowSeal = OPEN) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        shards: Given,
+        prepared: dict[int, Any] | None = None,
+        seal: RowSeal = OPEN,
+        root: bytes = b"",
+    ) -> None:
         self._plan, self._shards, self._gate = plan, shards, Gate(plan)
         self._most = most_prepared(shards) if prepared is None else None
         self._prepared: dict[int, Any] = Recent(self._most) if prepared is None else prepared
         self._models: dict[Hashable, ClientModel] = {}
         self.rows = ClientRows(plan, shards, seal)
+        self._masking = masking_of(plan, root)
         self._rounds: dict[int, LocalRound] = {}  # those that wait for rows
         self._set_ups: dict[int, Buffer] = {}
         self._relayed: dict[int, tuple[Buffer, Any]] = {}
@@ -105,6 +93,7 @@ class Client:
             "rows": self._go_on,
             "evaluate": self._evaluate,
             **dict.fromkeys(SMOOTHING_KINDS, self._smooth),
+            **(dict.fromkeys(MASKING_KINDS, self._masking.served) if self._masking else {}),
         }
 
     def serve(self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", set_up: Buffer = b"") -> Served:
@@ -242,7 +231,7 @@ class Client:
             self._plan.halo.receive(data, self.rows.decode(client, message.arrays or {}))
         rate = self._plan.training.rate(message.progress / PROGRESS_STEPS)
         guidance = {name: message.report[name] for name in plan.guidance} if collects else {}
-        adding = Adding.of(plan, message) if collects else None
+        adding = adding_of(plan, client, message, memory, self._masking) if collects else None
         order = Order(message.round, client, collects, received, guidance, rate, fresh, adding=adding)
         return self._run(LocalRound(self._plan, self.rows, order, data, model, memory), 0)
 

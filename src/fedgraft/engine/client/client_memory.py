@@ -16,6 +16,7 @@ Memory = dict[str, Any]
     states      hidden states of its nodes and its halo      best        its best model, those that answer with it,
     smoothing   what is smoothed, see `client.smoothing`                 and their choice and sums
     moments     those of its optimiser, a table for each run of a round
+    sum         what it knows of its neighbours in a sum that is under way
 
 What the server sent it before training is not among them: it may be most of what a client has, and never changes, so
 the message is kept as it came (see `client.Client.serve`).

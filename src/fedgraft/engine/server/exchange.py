@@ -62,6 +62,19 @@ class Replies:
         return replace(self, messages=messages, failed={**self.failed, **refused})
 
 
+def together(*parts: Replies) -> Replies:
+    """Return the last replies, with all failures and bytes of those before."""
+    failed: dict[int, str] = {}
+    moved: dict[int, Traffic] = {}
+    waits: dict[int, int] = {}
+    for part in parts:
+        failed.update(part.failed)
+        waits.update(part.waits)
+        for client, traffic in part.bytes.items():
+            moved[client] = moved.get(client, Traffic()).plus(traffic)
+    return Replies(parts[-1].messages, failed, moved, waits)
+
+
 class Exchange:
     """Send requests over a runtime.
 

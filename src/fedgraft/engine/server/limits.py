@@ -33,7 +33,8 @@ class Limits:
         if kind not in plan.request_bounds:
             return wire.message_bytes(plan.request_layouts.get(kind), plan.request_names.get(kind, ()))
         layout = plan.request_layouts[kind] if kind in ("evaluate", "smooth") else plan.coded_download_layout
-        return wire.message_bytes(layout, plan.request_names.get(kind, ()), plan.request_bounds[kind])
+        scales = 4 * plan.sum_coding.scales if kind == "train" and plan.sum_coding else 0
+        return scales + wire.message_bytes(layout, plan.request_names.get(kind, ()), plan.request_bounds[kind])
 
     def least_training_bytes(self) -> tuple[int, int]:
         """Return the least bytes of an order to train that brings the model, and of the answer."""

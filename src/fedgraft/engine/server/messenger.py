@@ -62,8 +62,9 @@ class Messenger:
         self._plan = plan
         self._exchange = Exchange(plan, runtime, ledger, deadline_seconds)
         self._halo = HaloExchange(plan, self._exchange)
-        self._sums = SecureSums(plan) if plan.sum_coding else None
-        self.limits = Limits(plan, len(runtime.clients()))
+        clients = len(runtime.clients())
+        self._sums = SecureSums(plan, self._exchange, clients) if plan.sum_coding else None
+        self.limits = Limits(plan, clients)
         self.set_up = SetUp(plan, self._exchange, self.limits, ledger, budget_bytes, safeguards, before)
         self.smoothing = SmoothingExchange(plan, self._exchange, self.limits, safeguards.hello_bytes)
         self.scorer = Scorer(plan, self._exchange, self._halo)
@@ -81,7 +82,8 @@ class Messenger:
     def most_training_bytes(self, client: int) -> Traffic:
         """Return the most bytes that a client's round can take."""
         model = Traffic(self.limits.request_bytes("train"), self.limits.reply_bytes("train"))
-        return model.plus(self._halo.most_bytes(client)[1])
+        masks = self._sums.most_bytes if self._sums else Traffic()
+        return model.plus(self._halo.most_bytes(client)[1]).plus(masks)
 
     def probe(self, models: Models, round: int, probe: Probe, progress: float) -> Replies:
         """Ask clients for losses on their own data: of the current model, or of steps that they try from it.
@@ -106,9 +108,11 @@ class Messenger:
         `progress` is the share of the run that is over, in [0, 1]; clients' learning rates follow it. `guidance` is
         {client: {name: scalar for its sampler}}, `weights` {client: what its update weighs, at least of the cohort}.
         """
-        limits = {client: self.limits.reply_bytes("train") + self._halo.most_bytes(client)[0] for client in models}
         rows: dict[int, int] = {}
-        begun = self._sums.begin({client: weights[client] for client in models}) if self._sums else None
+        begun = self._sums.begin({client: weights[client] for client in models}, round) if self._sums else None
+        if begun:
+            models = {client: models[client] for client in begun.weights}
+        limits = {client: self.limits.reply_bytes("train") + self._halo.most_bytes(client)[0] for client in models}
         if begun or self._plan.guided or self._halo.active:
             requests = self._orders(models, round, progress, guidance, rows, begun)
         else:
@@ -192,7 +196,7 @@ class Messenger:
             model, arrays = models[client], None
             if model is not None:
                 halo = self._halo.with_order(client, round)
-                arrays = {**model, **halo, **(begun.arrays if begun else {})}
+                arrays = {**model, **halo, **(begun.arrays(client) if begun else {})}
                 rows[client] = halo_bytes(halo, self._plan.coded_halo_layout) if halo else 0
             progressed = int(progress * PROGRESS_STEPS)
             report = {**guidance.get(client, {}), **(begun.report(client) if begun else {})}

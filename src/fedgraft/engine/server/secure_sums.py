@@ -2,21 +2,24 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.secure_sum import CODES, SCALES, TOTAL, WEIGHT, sum_bits
-from fedgraft.engine.server.exchange import Replies
+from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.engine.server.safeguards import norm
 from fedgraft.engine.server.trained import TOGETHER, Trained
-from fedgraft.errors import WireError, printable
+from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire import Message, packing
-from fedgraft.wire.layouts import Arrays
+from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.packing import Codes
+
+if TYPE_CHECKING:
+    from fedgraft.engine.server.masked_exchange import Masked, MaskedExchange
 
 LOG = logging.getLogger("fedgraft.engine.server.secure_sums")
 _FIRST: Final = 10.0
@@ -30,10 +33,12 @@ class Begun:
     Args:
         weights: {client that takes part: what its update weighs, >= 1}.
         scales: float32 [scales], of the codes.
+        masked: what the cohort has agreed on; None where codes are not masked.
     """
 
-    weights: Mapping[int, int] = field(default_factory=dict)
-    scales: Codes = field(default_factory=lambda: np.zeros(0, np.float32))
+    weights: Mapping[int, int]
+    scales: Array
+    masked: "Masked | None" = None
 
     @property
     def total(self) -> int:
@@ -41,53 +46,74 @@ class Begun:
         return sum(self.weights.values())
 
     def report(self, client: int) -> dict[str, float]:
-        """Return what a client is told with the order to train."""
+        """Return the scalars that a client is told with the order to train."""
         return {WEIGHT: float(self.weights[client]), TOTAL: float(self.total)}
 
-    @property
-    def arrays(self) -> Arrays:
-        """The same, arrays."""
-        return {SCALES: self.scales}
+    def arrays(self, client: int) -> Arrays:
+        """Return the arrays that it is told."""
+        return {SCALES: self.scales, **(self.masked.order(client) if self.masked else {})}
 
 
 class SecureSums:
     """Add up the updates of a round.
 
     Clients' weights are whole numbers up to `secure_sum.most_weight`. Scales of the codes follow from the last sum.
+
+    Args:
+        plan: what both ends agreed on.
+        exchange: sends requests.
+        clients: how many there are in all.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, exchange: Exchange, clients: int) -> None:
         assert plan.sum_coding is not None, "updates are added up"
         self._plan, self._coding = plan, plan.sum_coding
+        self._masks = _masks(plan, exchange, clients)
         self._scales: Arrays = {}
+
+    @property
+    def most_bytes(self) -> Traffic:
+        """The most bytes that a client's messages for masks take in a round."""
+        return self._masks.most_bytes if self._masks else Traffic()
 
     def open(self, scales: Arrays) -> None:
         """Serve a run from its start, or from where it was stored: `scales` is changed in place."""
         self._scales = scales
 
-    def begin(self, weights: Mapping[int, float]) -> Begun:
-        """Begin the sum of a cohort, {client: what its update weighs}."""
+    def begin(self, weights: Mapping[int, float], round: int) -> Begun:
+        """Begin the sum of a round's cohort, {client: what its update weighs}; those who are left take part."""
         scales = self._scales.get(SCALES)
         if scales is None:
             scales = self._coding.first(_FIRST * self._plan.training.learning_rate)
-        return Begun(self._whole(weights), scales)
+        whole = self._whole(weights)
+        if self._masks is None:
+            return Begun(whole, scales)
+        masked = self._masks.agreed(list(whole), round)
+        return Begun({client: whole[client] for client in masked.peers}, scales, masked)
 
     def ended(self, begun: Begun, replies: Replies, round: int) -> Trained:
         """Return what a cohort has made together in a round: an upload of `TOGETHER`, or none."""
         bits = sum_bits(self._coding.bits, begun.total)
-        total = np.zeros(self._coding.codes, np.uint64)
+        codes: dict[int, Codes] = {}
         refused: dict[int, str] = {}
-        for client, message in replies.messages.items():
+        for client, message in sorted(replies.messages.items()):
             try:
-                total += self._codes(message, bits)
+                codes[client] = self._codes(message, bits)
             except WireError as error:
                 refused[client] = printable(str(error))
         replies = replies.without(refused)
+        if begun.masked:
+            replies = together(begun.masked.before, replies)
         try:
-            if (count := len(replies.messages)) < (least := self._plan.secure_sum.least_cohort):
-                raise WireError(f"{count} clients are fewer than secure_sum.least_cohort = {least}")
-            return self._decoded(begun, replies, total & np.uint64(2**bits - 1))
-        except WireError as error:
+            if len(codes) < (least := self._plan.secure_sum.least_cohort):
+                raise ClientError(f"{len(codes)} clients are fewer than secure_sum.least_cohort = {least}")
+            if self._masks and begun.masked:
+                total, last = self._masks.unmasked(begun.masked, codes, bits)
+                replies = replace(together(replies, last), messages=replies.messages, failed=replies.failed)
+            else:
+                total = np.stack(list(codes.values())).sum(0, dtype=np.uint64) & np.uint64(2**bits - 1)
+            return self._decoded(begun, replies, total)
+        except (ClientError, WireError) as error:
             LOG.warning("Round %d has no sum of updates: %s.", round, error)
             return Trained({}, _nothing(replies), replies.failed, replies.bytes, replies.waits)
 
@@ -113,3 +139,12 @@ class SecureSums:
 def _nothing(replies: Replies) -> dict[int, dict[str, float]]:
     """What the server hears of each client that answered."""
     return {client: {} for client in replies.messages}
+
+
+def _masks(plan: Plan, exchange: Exchange, clients: int) -> "MaskedExchange | None":
+    """What has clients agree on masks, where there are any: its cryptography takes its time to import."""
+    if not plan.secure_sum.masked:
+        return None
+    from fedgraft.engine.server.masked_exchange import MaskedExchange
+
+    return MaskedExchange(plan, exchange, clients)

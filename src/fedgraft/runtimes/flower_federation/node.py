@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from fedgraft import wire
 from fedgraft.contracts.runtime import FINGERPRINT_BYTES
-from fedgraft.engine.client.client import Client, Served
+from fedgraft.engine.client.client import Client
 from fedgraft.engine.client.client_memory import packed as packed_memory
 from fedgraft.engine.client.client_rows import OPEN
 from fedgraft.engine.client.failure_codes import UNABLE, code_of
+from fedgraft.engine.client.served import Served
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import ClientError, FedgraftError, WireError, memory_shortage, printable
 from fedgraft.runtimes.flower_federation import envelope

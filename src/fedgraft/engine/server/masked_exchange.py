@@ -1,0 +1,148 @@
+"""The exchanges around a masked sum: keys and shares before the order to train, shares that unmask the sum after it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.secure_sum import ALIVE, BOXES, COUNT, KEYS, PEERS, PRESENT, SHARES, reply_layouts, request_layouts
+from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
+from fedgraft.secrets import neighbours
+from fedgraft.secrets.masked_sum import Collector
+from fedgraft.secrets.masks import lane_type
+from fedgraft.secrets.sizes import BOX_BYTES, PUBLIC_BYTES
+from fedgraft.wire import TEXT_BYTES, Message, encode, message_bytes
+from fedgraft.wire.layouts import Array, Arrays
+from fedgraft.wire.packing import Codes
+
+
+@dataclass(frozen=True)
+class Masked:
+    """What a cohort has agreed on before it trains.
+
+    Args:
+        round: its number.
+        threshold: shares that rebuild a secret.
+        keys: {client: its public keys}.
+        peers: {client that has sealed shares: its neighbours}, in the order of its shares.
+        boxes: {client: {neighbour: what the client has sealed for it}}.
+        before: the replies so far: who has failed, and all bytes.
+    """
+
+    round: int
+    threshold: int
+    keys: Mapping[int, bytes]
+    peers: Mapping[int, list[int]]
+    boxes: Mapping[int, Mapping[int, bytes]]
+    before: Replies
+
+    def order(self, client: int) -> Arrays:
+        """Return what goes to a client with the order to train: what its neighbours have sealed for it."""
+        peers = self.peers[client]
+        boxes = [self.boxes[peer][client] if peer in self.boxes else bytes(BOX_BYTES) for peer in peers]
+        return {PRESENT: _marks(peers, self.boxes), BOXES: _rows(boxes, BOX_BYTES)}
+
+    def there(self, client: int) -> list[int]:
+        """Return the neighbours of a client that have sealed shares."""
+        return [peer for peer in self.peers[client] if peer in self.boxes]
+
+
+class MaskedExchange:
+    """Have a cohort agree on masks, and its sum unmasked.
+
+    Args:
+        plan: what both ends agreed on.
+        exchange: sends requests.
+        clients: how many there are in all.
+    """
+
+    def __init__(self, plan: Plan, exchange: Exchange, clients: int) -> None:
+        self._plan, self._exchange, self._options, self._clients = plan, exchange, plan.secure_sum, clients
+
+    @property
+    def most_bytes(self) -> Traffic:
+        """The most bytes of a client's messages for masks in a round."""
+        peers = min(self._clients - 1, self._options.neighbours or self._most_degree)
+        down = sum(message_bytes(layout, (), layout) for layout in request_layouts(max(0, peers)).values())
+        up = sum(message_bytes(layout, (), layout) for layout in reply_layouts(max(0, peers)).values())
+        dims = 4 * 8  # of dimensions that only the sender knows
+        return Traffic(down + dims + 4, up + dims)
+
+    def agreed(self, clients: list[int], round: int) -> Masked:
+        """Return what comes of two exchanges: public keys, and shares sealed for neighbours."""
+        first = self._sent("keys", round, dict.fromkeys(clients, Message("keys", round)), 0)
+        keys = {client: _bytes(message, KEYS) for client, message in sorted(first.messages.items())}
+        if len(keys) < self._options.least_cohort:
+            return Masked(round, 0, keys, {}, {}, first)
+        k = self._degree(len(keys))
+        peers = neighbours.graph(list(keys), k, (self._plan.seed << 32) | round)
+        share = neighbours.threshold(min(k, len(keys) - 1), self._options.threshold)
+        told = {
+            client: {PEERS: np.array(mine, np.uint32), KEYS: _rows([keys[peer] for peer in mine], PUBLIC_BYTES)}
+            for client, mine in peers.items()
+        }
+        requests = {client: Message("shares", round, arrays=arrays) for client, arrays in told.items()}
+        second = self._sent("shares", round, requests, len(next(iter(peers.values()))))
+        found = {client: len(_array(message, BOXES)) for client, message in second.messages.items()}
+        wrong = [client for client, count in found.items() if count != len(peers[client])]
+        second = second.without(dict.fromkeys(wrong, "sealed shares for others than its neighbours"))
+        boxes = {
+            client: {peer: row.tobytes() for peer, row in zip(peers[client], _array(message, BOXES), strict=True)}
+            for client, message in sorted(second.messages.items())
+        }
+        return Masked(round, share, keys, {client: peers[client] for client in boxes}, boxes, together(first, second))
+
+    def unmasked(self, masked: Masked, codes: Mapping[int, Codes], bits: int) -> tuple[Codes, Replies]:
+        """Return the sum of the codes that have arrived, {client: masked codes}, and the replies that unmasked it.
+
+        Raises `ClientError` where there are too few shares.
+        """
+        there = {client: masked.there(client) for client in masked.peers}
+        total = np.zeros(len(next(iter(codes.values()))), lane_type(bits))
+        collector = Collector(masked.round, bits, masked.threshold, masked.keys, there, total)
+        for client, each in codes.items():
+            collector.add(client, each)
+        alive = {client: {ALIVE: _marks(masked.peers[client], codes)} for client in codes}
+        count = {COUNT: float(len(codes))}
+        requests = {client: Message("unmask", masked.round, count, marks) for client, marks in alive.items()}
+        replies = self._sent("unmask", masked.round, requests, max(map(len, there.values())))
+        revealed = {
+            client: {peer: row.tobytes() for peer, row in zip(there[client], rows, strict=True)}
+            for client, message in replies.messages.items()
+            if len(rows := _array(message, SHARES)) == len(there[client])
+        }
+        return collector.unmasked(revealed).astype(np.uint64), replies
+
+    def _degree(self, clients: int) -> int:
+        """How many neighbours each of so many clients has."""
+        return self._options.neighbours or neighbours.degree(clients, self._options.threshold)
+
+    @property
+    def _most_degree(self) -> int:
+        """How many of so many clients or fewer: by formula it falls by two at most."""
+        return neighbours.degree(max(3, self._clients), self._options.threshold) + 2
+
+    def _sent(self, kind: str, round: int, messages: Mapping[int, Message], peers: int) -> Replies:
+        layout, names = self._plan.request_layouts[kind], self._plan.request_names.get(kind, ())
+        requests = {client: encode(message, layout, names) for client, message in messages.items()}
+        bound = reply_layouts(peers)[kind]
+        limit = max(message_bytes(self._plan.reply_layouts[kind], (), bound), message_bytes() + TEXT_BYTES)
+        return self._exchange.send(kind, round, requests, dict.fromkeys(requests, limit))
+
+
+def _marks(peers: list[int], those: Mapping[int, object]) -> Array:
+    """Which neighbours are among those, as bits."""
+    return np.packbits([peer in those for peer in peers])
+
+
+def _rows(contents: list[bytes], width: int) -> Array:
+    return np.frombuffer(b"".join(contents), np.uint8).reshape(len(contents), width)
+
+
+def _array(message: Message, name: str) -> Array:
+    return (message.arrays or {})[name]
+
+
+def _bytes(message: Message, name: str) -> bytes:
+    return _array(message, name).tobytes()
