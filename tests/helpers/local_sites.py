@@ -73,6 +73,7 @@ class LocalSites:
                 take_model=keep,
                 read_data=site.read,
                 seal=site.seal,
+                mask_root=site.mask_root,
                 journal=Journal(AuditLog(root / name / FILE)),
             )
         self.link = LocalLink(nodes)

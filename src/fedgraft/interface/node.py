@@ -76,6 +76,7 @@ def serve_node(
         take_model=lambda run, *left: _keep(folder, run, left, site, say),
         read_data=site.read,
         seal=site.seal,
+        mask_root=site.mask_root,
         in_time=folder.limits.in_time,
         journal=Journal(AuditLog(folder.path / FILE, None if folder.insecure else folder.key.read_bytes())),
     )

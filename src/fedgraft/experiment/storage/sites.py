@@ -1,5 +1,6 @@
 """What a site of a federation has: its data, and what it publishes for all to agree on how data are read."""
 
+import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
@@ -111,6 +112,10 @@ class Site:
     def seal(self, run: str) -> RowSeal:
         """Return what rows are sealed with in a run, by its name."""
         return RowSeal(self.secret, run)
+
+    def mask_root(self, run: str) -> bytes:
+        """Return the root of the secrets of this site's masks in a run, by its name."""
+        return hmac.digest(self.own_secret, f"masks of sums in run {run}".encode(), "sha256")
 
     def _seals(self, own: Experiment) -> bool:
         """Whether rows are sealed. Raises `InputError` where the secret for it is missing."""

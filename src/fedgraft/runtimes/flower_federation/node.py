@@ -90,6 +90,7 @@ class Node:
             says of itself; no shard until clients have agreed on how data are read. None = `shard` and `about`,
             whatever is run.
         seal: what rows are sealed with in a run, by its name, where it has them sealed; None = they are open.
+        mask_root: makes the root of the secrets of masks in a run, by its name; None = as in a simulation.
         in_time: makes the block in which an order is answered; it raises where that takes too long.
         journal: by which a round is served once; None keeps none, and serves any.
     """
@@ -102,6 +103,7 @@ class Node:
     take_model: Callable[[str, bytes, bytes, bytes, bytes], None] | None = None
     read_data: Callable[[bytes, bytes, str], tuple[Any, Mapping[str, Tree]]] | None = None
     seal: Callable[[str], RowSeal] | None = None
+    mask_root: Callable[[str], bytes] | None = None
     in_time: Callable[[], AbstractContextManager[None]] = nullcontext
     journal: Journal | None = None
     _runs: dict[str, _Joined] = field(default_factory=dict, init=False)
@@ -159,7 +161,8 @@ class Node:
         if self.read_data:
             shard, about = self.read_data(order.request, order.told, order.run)
         seal = self.seal(order.run) if self.seal and plan.sealed else OPEN
-        client = None if shard is None else Client(plan, {self.number: shard}, seal=seal)
+        root = self.mask_root(order.run) if self.mask_root and plan.secure_sum.masked else b""
+        client = None if shard is None else Client(plan, {self.number: shard}, seal=seal, root=root)
         joined = _Joined(order.request, client, store_of(self.folder, order.run), about, told=order.told)
         if self.journal:
             self.journal.begin(order.run, plan.hop_kinds.count("hop"), plan.policy.queries_per_round)
