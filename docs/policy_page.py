@@ -38,6 +38,8 @@ least_examples = 100
 networks = ["mlp", "sage"]
 most_parameters_per_example = 20
 most_rounds = 200
+secure_sum = "required"  # or "allowed", "never"
+least_cohort = 10
 queries_per_round = 1
 server = "sha256:0f3a..."  # 'fedgraft federation init' says it
 ```
@@ -50,6 +52,8 @@ server = "sha256:0f3a..."  # 'fedgraft federation init' says it
 | `most_rounds` | rounds of a run | the same |
 | `least_examples` | training examples that a client must have | the client takes no part, and is named |
 | `most_parameters_per_example` | size of the model that travels, for each training example | the same |
+| `secure_sum` | whether an update leaves in a [masked sum](secure_sums.md) alone, or never | the node does not start, or does not join |
+| `least_cohort` | clients that such a sum must be of | the same |
 | `queries_per_round` | different requests of one kind in a round; 1 by default | the order is refused ([audit log](audit.md)) |
 | `server` | digest of the key of the authority by which the node knows the server | the node does not start |
 
