@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from fedgraft.errors import InputError
 from fedgraft.secrets.accountant import Answered, Released, epsilon_of, noise_for
 from fedgraft.secrets.gaussian import gaussian_epsilon, gaussian_noise
+from fedgraft.secrets.noise_shares import divergence, noise_multiplier, share_variance
+from fedgraft.secrets.rounding import sensitivity
 
 TABLE = Path(__file__).with_name("accountant_values.json")
 
@@ -128,6 +130,21 @@ def test_noise_of_whole_rounds_grows_with_their_root():
 
 def test_noise_where_delta_pays_for_any():
     assert noise_for(1.0, 0.05, share=0.01) == pytest.approx(0.1)
+
+
+def test_a_masked_sum_from_the_claim_to_the_shares_and_back():
+    """A hundred clients, of whom eighty are sure to add noise: the claim is kept, and hardly undercut."""
+    rounds, dimension, step, failure = 60, 1_503, 0.005, 1e-10
+    moved = sensitivity(1.0, step, dimension, failure) / step
+    noise = noise_for(2.0, 1e-5 - rounds * failure, rounds)
+    variance = share_variance(noise, 80, moved)
+    told = Released(
+        noise_multiplier(variance, 80, moved),
+        rounds,
+        divergence=divergence(variance, 80, dimension),
+        failure=failure,
+    )
+    assert 1.999 < epsilon_of([told], 1e-5) <= 2.0 + 1e-9
 
 
 def test_errors_say_what_is_allowed():

@@ -110,7 +110,7 @@ def noise_for(epsilon: float, delta: float, rounds: int = 1, share: float = 1.0,
 
     Args:
         epsilon: for all together, > 0 and finite.
-        delta: in (0, 1).
+        delta: in (0, 1); without what `Released.failure` of all rounds takes of it.
         rounds: as of `Released`.
         share: as of `Released`.
         also: other parts.
