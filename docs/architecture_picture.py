@@ -27,6 +27,7 @@ FLOORS = (
     ("contracts",),
     ("nn",),
     ("wire",),
+    ("secrets",),
     ("errors",),
 )
 """Packages from top to bottom; import-linter holds the same order (pyproject.toml)."""

@@ -52,9 +52,9 @@ server = "sha256:0f3a..."  # 'fedgraft federation init' says it
 | `most_rounds` | rounds of a run | the same |
 | `least_examples` | training examples that a client must have | the client takes no part, and is named |
 | `most_parameters_per_example` | size of the model that travels, for each training example | the same |
-| `secure_sum` | whether an update leaves in a [masked sum](secure_sums.md) alone, or never | the node does not start, or does not join |
+| `secure_sum` | whether updates leave in [masked sums](secure_sums.md) alone, or never | the same |
 | `least_cohort` | clients that such a sum must be of | the same |
-| `queries_per_round` | different requests of one kind in a round; 1 by default | the order is refused ([audit log](audit.md)) |
+| `queries_per_round` | different requests of one kind in a round; 1 | the order is refused ([audit log](audit.md)) |
 | `server` | digest of the key of the authority by which the node knows the server | the node does not start |
 
 A model that is much larger than a client's data can be made to hold them: that is what the last rule is for. An order

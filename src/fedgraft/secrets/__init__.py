@@ -1,1 +1,1 @@
-"""Cryptography of secure sums: keys, masks, shares of secrets, and who shares them with whom."""
+"""What must stay hidden: masks of secure sums and their keys, noise of differential privacy and its account."""
