@@ -16,7 +16,7 @@ FIRST = README.partition("```")[0]
     [
         r"\*\*For whom\.\*\*",
         r"\*\*When not\.\*\*",
-        r"no secure aggregation and\s+no differential privacy",
+        r"there is no differential privacy yet",
         r"Clients are simulated .* or they are \[nodes at their\s+sites\]\(docs/deploy\.md\)",
         r"\*\*Who sees what\.\*\*",
         r"features or hidden states of neighbours elsewhere",

@@ -299,12 +299,10 @@ def build(recipe: str, content: Section) -> Experiment:
         policy=settings["policy"],
         secure_sum=settings["secure_sum"],
     )
-    watching = settings["safeguards"], settings["clock"], settings["evaluation"]
-    secure_sums.check(plan, selector, aggregation, *watching)
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", data_section)
-    plan = sealed_by_data(content, plan, data)
+    plan = sealed_by_data(content, secure_sums.checked(plan, selector, aggregation, settings), data)
     optimizer = suiting.server_optimizer_of(content, sharing)
     chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime, "server_optimizer": optimizer}
     resolved = _resolve(content, task_name, data, plan, chosen, stopping, settings, yardsticks)

@@ -1,5 +1,6 @@
 """Which methods go with secure sums: those that need no more of clients than the sum of their updates."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from fedgraft.contracts import Aggregation, ProbingSelector, Selector, SilentSharing
@@ -12,24 +13,21 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 
 
-def check(
-    plan: Plan,
-    selector: Selector[Any],
-    aggregation: Aggregation,
-    safeguards: Safeguards,
-    clock: Clock,
-    evaluation: Evaluation,
-) -> None:
-    """Raise `InputError` where updates are to be added up and something needs to see each by itself."""
+def checked(plan: Plan, selector: Selector[Any], aggregation: Aggregation, settings: Mapping[str, Any]) -> Plan:
+    """Return a plan; raise `InputError` where updates are to be added up and something needs to see each by itself.
+
+    `settings` are {name of a section without a name: what it sets}.
+    """
     if not plan.secure_sum.active:
-        return
+        return plan
     for why, instead in (
         *_of_clients(plan),
         *_of_selection(plan, selector),
-        *_of_the_server(aggregation, safeguards, clock, evaluation),
+        *_of_the_server(aggregation, settings["safeguards"], settings["clock"], settings["evaluation"]),
     ):
         raise InputError(f"secure_sum.name = {plan.secure_sum.name!r} adds updates up, but {why}: {instead}.")
     _check_codes(plan)
+    return plan
 
 
 def _of_clients(plan: Plan) -> list[tuple[str, str]]:

@@ -67,9 +67,6 @@ LATER_FIELDS: Final[Mapping[str, Any]] = {
 _NAMES: Final = {int: "a whole number >= 0", float: "a number", str: "a text", dict: "a table", list: "a list"}
 
 
-# --- the file itself --------------------------------------------------------------------------------------------------
-
-
 def checked_content(tree: Any, format: int) -> dict[str, Any]:
     """The parts of `state.bin`, its "format" 1 where it has none. Raises `WireError` if they are not those of `format`.
 

@@ -21,7 +21,7 @@ from fedgraft.reports.stored.stored_runs import (
 
 RUN_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777")
 RUN_MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "triangle-down", "star", "cross")
-_COLOURS = ("#332288", "#88CCEE", "#44AA99", "#DDCC77", "#CC6677", "#AA4499", "#117733", "#BBBBBB")
+_COLOURS = ("#332288", "#88CCEE", "#44AA99", "#DDCC77", "#CC6677", "#AA4499", "#117733", "#882255", "#BBBBBB")
 PURPOSE_COLOURS = dict(zip(PURPOSES, _COLOURS, strict=True))
 NOT_CHOSEN, CHOSEN, FAILED = "#EEF1F5", "#0072B2", "#D55E00"
 INK, GRID, YARDSTICK = "#1F2933", "#E4E7EB", "#52606D"
