@@ -203,7 +203,7 @@ class Loop:
         trained = self._messenger.train(models, view.round, progress, guidance, weights)
         self._broadcast.received(trained.reports)
         self._broadcast.sent()
-        if reached:
+        if trained.reports or trained.failed:  # nobody is asked where a sum would be of too few
             state.note_training(trained.reports, trained.failed, view.round)
         missed = {client: DISCONNECTED for client in selection.clients if client in disconnected}
         trained = replace(trained, failed={**trained.failed, **missed})

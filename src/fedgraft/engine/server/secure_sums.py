@@ -13,7 +13,7 @@ from fedgraft.engine.secure_sum import CODES, SCALES, TOTAL, WEIGHT, sum_bits
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.engine.server.safeguards import norm
 from fedgraft.engine.server.trained import TOGETHER, Trained
-from fedgraft.errors import ClientError, WireError, printable
+from fedgraft.errors import ClientError, WireError, printable, require
 from fedgraft.wire import Message, packing
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.packing import Codes
@@ -68,6 +68,8 @@ class SecureSums:
     def __init__(self, plan: Plan, exchange: Exchange, clients: int) -> None:
         assert plan.sum_coding is not None, "updates are added up"
         self._plan, self._coding = plan, plan.sum_coding
+        least = plan.secure_sum.least_cohort
+        require(clients >= least, "secure_sum.least_cohort", f"at most {clients}, the number of clients", least)
         self._masks = _masks(plan, exchange, clients)
         self._scales: Arrays = {}
 
@@ -81,12 +83,15 @@ class SecureSums:
         self._scales = scales
 
     def begin(self, weights: Mapping[int, float], round: int) -> Begun:
-        """Begin the sum of a round's cohort, {client: what its update weighs}; those who are left take part."""
+        """Begin the sum of a round's cohort, {client: what its update weighs}; those who are left take part.
+
+        Nobody does where they are fewer than `secure_sum.least_cohort`.
+        """
         scales = self._scales.get(SCALES)
         if scales is None:
             scales = self._coding.first(_FIRST * self._plan.training.learning_rate)
-        whole = self._whole(weights)
-        if self._masks is None:
+        whole = self._whole(weights) if len(weights) >= self._plan.secure_sum.least_cohort else {}
+        if self._masks is None or not whole:
             return Begun(whole, scales)
         masked = self._masks.agreed(list(whole), round)
         return Begun({client: whole[client] for client in masked.peers}, scales, masked)

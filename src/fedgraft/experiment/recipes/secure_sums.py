@@ -51,6 +51,10 @@ def _of_selection(plan: Plan, selector: Selector[Any]) -> list[tuple[str, str]]:
         found.append((f"selector {name} asks single clients for losses", instead))
     if selector.reports:
         found.append((f"selector {name} needs {', '.join(sorted(selector.reports))} of single clients", instead))
+    fixed, least = getattr(selector, "clients", 0), plan.secure_sum.least_cohort
+    if isinstance(fixed, int) and 0 < fixed < least:
+        few = f"selector.clients = {fixed} is below secure_sum.least_cohort = {least}"
+        found.append((few, f"selector.clients = {least} or more"))
     if plan.guided and plan.guided.reports:
         who, needed = type(plan.sampler).__name__, ", ".join(sorted(plan.guided.reports))
         found.append((f"sampler {who} needs {needed} of single clients", "sampler.name = 'uniform' needs none"))

@@ -38,9 +38,9 @@ def summarise(
     run keeps, as "test_at_best_validation" is; "validation" and "test" are of the last round. Where clients keep models
     of their own, the digest covers the fingerprints of what they remember as well. A score that lacks clients, and the
     test score of a client that could not be scored, are None. Raises `AllClientsFailedError` where no client ever
-    trained: there is no result.
+    trained, or no sum of updates was ever had: there is no result.
     """
-    _check_answered(state)
+    _check_answered(experiment.plan, state)
     last, kept = state.curve[-1], _kept_scores(experiment.plan, state)
     names, scored = names_of(shards), experiment.evaluation.scored(state.joined, experiment.seed)
     sampled = len(scored) < len(state.joined)
@@ -162,10 +162,12 @@ def _after_steps(plan: Plan, state: RunState, names: Sequence[str]) -> dict[str,
     return {"after_local_steps": told}
 
 
-def _check_answered(state: RunState) -> None:
-    if state.round and not (state.answered or state.merges):
+def _check_answered(plan: Plan, state: RunState) -> None:
+    adds = plan.secure_sum.active
+    if state.round and not state.merges and (adds or not state.answered):
+        usual = f"no round had a sum of {plan.secure_sum.least_cohort} clients" if adds else DISCONNECTED
         chosen = [client for client, times in enumerate(state.chosen) if times]
-        reasons = {client: state.failing.get(str(client), DISCONNECTED) for client in chosen}
+        reasons = {client: state.failing.get(str(client), usual) for client in chosen}
         raise AllClientsFailedError(state.round, reasons)
 
 
