@@ -120,15 +120,15 @@ def test_a_sum_that_no_codes_have_moves_nothing(caplog):
     plan, coding = experiment.plan, experiment.plan.sum_coding
 
     def spoilt(kind, round, client, reply):
-        if (kind, client) != ("train", 1):
+        if (kind, round, client) != ("train", 1, 1):
             return reply
         codes = np.full(-(-coding.codes // 8) * 8, 2 ** sum_bits(5, 5) - 1, packing.code_type(sum_bits(5, 5)))
         codes[coding.codes :] = 0
         arrays = {CODES: packing.pack(codes, coding.codes, sum_bits(5, 5))}
         return wire.encode(wire.Message("train", round, {}, arrays), plan.reply_layouts["train"], plan.names("train"))
 
-    played = play(experiment, tamper=spoilt, stop_after=1)
-    assert played.state.merges == 0
+    played = play(experiment, tamper=spoilt, stop_after=2)
+    assert played.state.merges == 1
     assert "Round 1 has no sum of updates: no sum of" in caplog.text
 
 
