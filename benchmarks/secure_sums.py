@@ -34,13 +34,13 @@ COLUMNS = (
 def measured(clients: int, numbers: int) -> list[str]:
     """Return a row of the table."""
     k, bits, codes = degree(clients, SHARE), sum_bits(BITS, clients), numbers + -(-numbers // BUCKET)
-    members = {client: Member(client, 1, client.to_bytes(32)) for client in range(clients)}
+    members = {client: Member(client, 1, 0, client.to_bytes(32)) for client in range(clients)}
     keys, key_ms = _timed(lambda: {client: each.public for client, each in members.items()})
     peers = graph(list(members), k, seed=0)
     known = {client: {peer: keys[peer] for peer in peers[client]} for client in members}
     t = threshold(k, SHARE)
     boxes, share_ms = _timed(lambda: {client: each.boxes(known[client], t) for client, each in members.items()})
-    collector = Collector(1, bits, t, keys, peers, np.zeros(codes, lane_type(bits)))
+    collector = Collector(1, 0, bits, t, keys, peers, np.zeros(codes, lane_type(bits)))
     values, mask_ms = np.ones(codes, np.uint32), 0.0
     for client in list(members)[clients // GONE :]:
         masked, spent = _timed(lambda client=client: members[client].masked(values, bits, known[client]))

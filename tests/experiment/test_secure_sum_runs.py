@@ -47,6 +47,15 @@ def same(found, expected):
     return all(found[key] == expected[key] for key in keys)
 
 
+def test_yardsticks_are_those_of_a_run_that_adds_nothing_up(tmp_path):
+    """Each alone trains without a sum, whose cohort would be too small."""
+    found = run({**MASKED, "rounds": 2, "yardsticks": ["local_only"]}, tmp_path / "run")
+    plain = run({**CHANGES, "rounds": 2, "codec.scale": "max", "yardsticks": ["local_only"]}, tmp_path / "plain")
+    assert found["yardsticks"] == plain["yardsticks"]
+    assert set(found["test_per_client"].values()) == {None}, "nobody tells its own score"
+    assert found["test"] is not None
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_masked_run_is_the_clear_one_on_one_machine(workers, clear, tmp_path):
     assert same(run({**MASKED, "runtime.workers": workers}, tmp_path / "run"), clear)

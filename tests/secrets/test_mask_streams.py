@@ -18,7 +18,7 @@ def test_a_stream_is_that_of_rfc_8439():
     assert wide.astype("<u4").tobytes() == values.tobytes()
 
 
-@pytest.mark.parametrize("bits", [1, 7, 8, 9, 16, 17, 32])
+@pytest.mark.parametrize("bits", [1, 7, 8, 9, 16, 17, 32, 33, 63])
 @pytest.mark.parametrize("size", [0, 1, 1 << 16, (1 << 16) + 5])
 def test_what_one_adds_another_subtracts(bits, size):
     values = np.random.default_rng(bits).integers(0, 2**bits, size).astype(lane_type(bits))

@@ -19,7 +19,7 @@ STAYS, SHARES, MASKED, REVEALS = 3, 0, 1, 2
 
 
 def member(client, root=b"root of client "):
-    return Member(client, ROUND, root + bytes([client]))
+    return Member(client, ROUND, 0, root + bytes([client]))
 
 
 def codes_of(client):
@@ -40,7 +40,7 @@ def play(gone, k=None, share=0.55):
         if gone[client] > SHARES
     }
     there = {client: [peer for peer in neighbours[client] if peer in sealed] for client in sealed}
-    collector = Collector(ROUND, BITS, t, keys, there, np.zeros(CODES, lane_type(BITS)))
+    collector = Collector(ROUND, 0, BITS, t, keys, there, np.zeros(CODES, lane_type(BITS)))
     for client, peers in there.items():
         if gone[client] > MASKED:
             collector.add(client, members[client].masked(codes_of(client), BITS, {p: keys[p] for p in peers}))
@@ -104,9 +104,9 @@ def test_equal_updates_are_unrelated_when_masked():
         assert ((counts - 156.25) ** 2 / 156.25).sum() < 330, "chi-square of bytes, a thousandth is beyond"
 
 
-def test_a_round_has_keys_and_masks_of_its_own():
-    other = Member(1, 2, b"root of client \x01")
-    assert other.public != member(1).public
+def test_each_sum_of_each_round_has_keys_of_its_own():
+    others = [Member(1, 2, 0, b"root of client \x01"), Member(1, 1, 1, b"root of client \x01")]
+    assert len({member(1).public, *(other.public for other in others)}) == 3
     assert member(1).public == member(1).public, "the same request has the same answer"
     assert member(1, b"another root of client ").public != member(1).public
 
@@ -126,7 +126,7 @@ def test_a_liar_s_shares_of_a_key_are_seen():
     keys = {client: each.public for client, each in members.items()}
     sealed = {c: m.boxes({p: keys[p] for p in keys if p != c}, 2) for c, m in members.items()}
     there = {client: [peer for peer in keys if peer != client] for client in keys}
-    collector = Collector(ROUND, BITS, 2, keys, there, np.zeros(CODES, lane_type(BITS)), {0, 1, 2})
+    collector = Collector(ROUND, 0, BITS, 2, keys, there, np.zeros(CODES, lane_type(BITS)), {0, 1, 2})
     revealed = {
         c: members[c].revealed({p: keys[p] for p in there[c]}, {p: sealed[p][c] for p in there[c]}, {0, 1, 2})
         for c in (0, 1, 2)

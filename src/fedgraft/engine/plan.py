@@ -173,6 +173,11 @@ class Plan(Abilities):
         """Layout of a model to score: the shared parameters, or all that local steps from it need."""
         return self.download_layout if self.local_steps else self.model_layout
 
+    def decoded_scored(self, arrays: Arrays) -> Arrays:
+        """Return the model of a request to score it. Raises `WireError` for what no codec makes."""
+        coded = self.downlink.encoded(self.scored_layout)
+        return self.downlink.decode({spec.name: arrays[spec.name] for spec in coded}, self.scored_layout)
+
     @cached_property
     def upload_layout(self) -> Layout:
         """Layout of what `local_update` returns, and of the updates of the sampler's arrays."""
@@ -270,8 +275,9 @@ class Plan(Abilities):
         down = self.coded_download_layout
         combined = self.rows.encoded(self.combined_layout)
         scored, smoothed = (self.downlink.encoded(layout) for layout in (self.scored_layout, self.model_layout))
-        models = {**dict.fromkeys(("probe", "trial", "alone"), down), "evaluate": scored, "smooth": smoothed}
         masking = secure_sum.request_layouts() if self.secure_sum.masked else {}
+        scored = Layout((*scored, *masking.pop("evaluate", ())))
+        models = {**dict.fromkeys(("probe", "trial", "alone"), down), "evaluate": scored, "smooth": smoothed}
         scales = (Spec(SCALES, "float32", (self.sum_coding.scales,)),) if self.sum_coding else ()
         order = (*down, *self.coded_halo_layout, *scales, *masking.pop("train", ()))
         orders = {**masking, "train": Layout(order), "rows": self.coded_halo_layout}
@@ -294,7 +300,7 @@ class Plan(Abilities):
             "stage": self.rows.encoded(self.further_layout),
             "train": up,
             "wait": wait,
-            "evaluate": scored,
+            "evaluate": Layout((Spec(CODES, "uint8", (VARIABLE,)),)) if self.secure_sum.active else scored,
             "smoothed": sums,
             "border": border_codec.LAYOUT,
             **dict.fromkeys(("smooth", "hop"), self._row_layout),

@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 from typing import Final
 
-from fedgraft.errors import require, require_one_of
+import numpy as np
+
+from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.errors import ClientError, require, require_one_of
 from fedgraft.secrets.sizes import BOX_BYTES, PUBLIC_BYTES, SHARE_BYTES
-from fedgraft.wire.layouts import VARIABLE, Layout, Spec
+from fedgraft.wire.layouts import VARIABLE, Array, Layout, Spec
+from fedgraft.wire.packing import Codes
 
 CLEAR, MASKED = "clear", "secagg"
 SCALES, CODES = "sum.scales", "sum.codes"
@@ -23,6 +27,11 @@ any, whose codes have arrived, and shares that are revealed. Marks are bits, in 
 WEIGHT, TOTAL, COUNT = "weight", "total", "count"
 """Names of the scalars that tell a client what its update weighs, what all together weigh at most, and how many clients
 are in the sum."""
+UPDATES, SCORES = 0, 1
+"""Which sum of a round."""
+SCORE_BITS: Final = 64
+"""Of a number in a sum of scores."""
+_FRACTION: Final = 2.0**16
 MOST_WEIGHT: Final = 256
 """Largest weight of one client; ours."""
 
@@ -77,10 +86,12 @@ class SecureSum:
 def request_layouts(peers: int = VARIABLE) -> dict[str, Layout]:
     """Return {kind: layout of what the server sends for masks}, of so many neighbours."""
     marks = VARIABLE if peers == VARIABLE else -(-peers // 8)
+    sealed = Layout((Spec(PRESENT, "uint8", (marks,)), Spec(BOXES, "uint8", (peers, BOX_BYTES))))
     return {
         "keys": Layout(()),
         "shares": Layout((Spec(PEERS, "uint32", (peers,)), Spec(KEYS, "uint8", (peers, PUBLIC_BYTES)))),
-        "train": Layout((Spec(PRESENT, "uint8", (marks,)), Spec(BOXES, "uint8", (peers, BOX_BYTES)))),
+        "train": sealed,
+        "evaluate": sealed,
         "unmask": Layout((Spec(ALIVE, "uint8", (marks,)),)),
     }
 
@@ -92,6 +103,27 @@ def reply_layouts(peers: int = VARIABLE) -> dict[str, Layout]:
         "shares": Layout((Spec(BOXES, "uint8", (peers, BOX_BYTES)),)),
         "unmask": Layout((Spec(SHARES, "uint8", (peers, SHARE_BYTES)),)),
     }
+
+
+def score_bounds(sums: int) -> Layout:
+    """Return the layout of scores as they are added, of a task with so many sums of a split."""
+    return Layout((Spec(CODES, "uint8", (SCORE_BITS // 8 * len(SCORED_SPLITS) * sums,)),))
+
+
+def whole(numbers: Array) -> Codes:
+    """Return numbers as they are added: uint64, of a 65,536th, modulo 2**64.
+
+    Raises `ClientError` for one that is not finite or beyond 2**46.
+    """
+    if not (np.abs(numbers) < 2.0**46).all():
+        raise ClientError("a sum of scores is not finite or too large")
+    return np.rint(numbers * _FRACTION).astype(np.int64).view(np.uint64)
+
+
+def numbers_of(total: Codes) -> Array:
+    """Return the numbers that a sum of `whole` ones stands for, float64."""
+    made: Array = total.view(np.int64) / _FRACTION
+    return made
 
 
 def sum_bits(bits: int, total: int) -> int:

@@ -26,11 +26,13 @@ class Member:
     Args:
         client: its number.
         round: its number.
+        segment: which sum of the round.
         root: of this run, 32 bytes that nobody else has.
     """
 
     client: int
     round: int
+    segment: int
     root: bytes
 
     @property
@@ -55,7 +57,8 @@ class Member:
         """Return codes of so many bits with all masks on; `peers` are {neighbour that is alive: its public keys}."""
         values = codes.astype(lane_type(bits))
         private = self._secret("mask key")
-        common = {peer: _mask_key(private, keys, self.round, self.client, peer) for peer, keys in peers.items()}
+        place = self.round, self.segment
+        common = {peer: _mask_key(private, keys, place, self.client, peer) for peer, keys in peers.items()}
         added = [key for peer, key in common.items() if peer > self.client]
         mask(values, [self._secret("own mask"), *added], [key for peer, key in common.items() if peer < self.client])
         values &= values.dtype.type(2**bits - 1)
@@ -78,10 +81,10 @@ class Member:
         return found
 
     def _secret(self, purpose: str) -> bytes:
-        return derived(self.root, purpose, self.round, self.client)
+        return derived(self.root, purpose, self.round, self.segment, self.client)
 
     def _box_key(self, keys: bytes, sender: int, receiver: int) -> bytes:
-        return agreed(self._secret("share key"), keys[KEY_BYTES:], "share", self.round, sender, receiver)
+        return agreed(self._secret("share key"), keys[KEY_BYTES:], "share", self.round, self.segment, sender, receiver)
 
     def _shares(self, purpose: str, places: list[int], threshold: int) -> list[int]:
         numbers = np.zeros(_WIDE * (threshold - 1), np.uint8)
@@ -97,6 +100,7 @@ class Collector:
 
     Args:
         round: its number.
+        segment: which sum of the round.
         bits: of a code in the sum.
         threshold: shares that rebuild a secret.
         keys: {client: its public keys}.
@@ -106,6 +110,7 @@ class Collector:
     """
 
     round: int
+    segment: int
     bits: int
     threshold: int
     keys: Mapping[int, bytes]
@@ -134,7 +139,7 @@ class Collector:
             if public_of(private) != self.keys[dead][:KEY_BYTES]:
                 raise ClientError(f"shares of the key of client {dead} that are none")
             for peer in living:
-                key = _mask_key(private, self.keys[peer], self.round, dead, peer)
+                key = _mask_key(private, self.keys[peer], (self.round, self.segment), dead, peer)
                 (subtracted if dead > peer else added).append(key)
         total = self.total.copy()
         mask(total, added, [*subtracted, *own])
@@ -154,9 +159,12 @@ class Collector:
         return secret.to_bytes(KEY_BYTES, "little")
 
 
-def _mask_key(private: bytes, public: bytes, round: int, *pair: int) -> bytes:
-    """The key of the mask of two clients, by the private key of one and both public keys of the other."""
-    return agreed(private, public[:KEY_BYTES], "mask", round, *sorted(pair))
+def _mask_key(private: bytes, public: bytes, place: tuple[int, int], *pair: int) -> bytes:
+    """The key of the mask of two clients, in a sum by its round and segment.
+
+    `private` is the key of one, `public` both keys of the other.
+    """
+    return agreed(private, public[:KEY_BYTES], "mask", *place, *sorted(pair))
 
 
 def _share(number: int) -> bytes:

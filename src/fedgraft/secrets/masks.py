@@ -16,8 +16,8 @@ _BLOCK: Final = 1 << 16
 
 
 def lane_type(bits: int) -> type[np.unsignedinteger[Any]]:
-    """Return the narrowest type that numbers of 1 to 32 bits are added in, modulo a power of two."""
-    return np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32
+    """Return the narrowest type that numbers of 1 to 64 bits are added in, modulo a power of two."""
+    return next(kind for kind in (np.uint8, np.uint16, np.uint32, np.uint64) if bits <= 8 * np.dtype(kind).itemsize)
 
 
 def mask(values: Lanes, added: Iterable[bytes], subtracted: Iterable[bytes]) -> None:

@@ -194,11 +194,30 @@ def test_a_round_is_four_exchanges_and_its_masks_are_charged():
     experiment = adding("secagg")
     played = play(experiment, stop_after=1)
     kinds = [sent.kind for sent in played.sent if sent.client == 0 and sent.round == 1]
-    assert kinds == ["keys", "shares", "train", "unmask", "evaluate"]
+    assert kinds == ["keys", "shares", "train", "unmask", "keys", "shares", "evaluate", "unmask"]
     up = sum(len(each.message) - wire.header_bytes(each.message) for each in played.received if each.kind == "keys")
-    assert up == 5 * 64
-    assert played.charged["masking"] > 5 * (64 + 4 * 64 + 4 * 82 + 4 * 33)
+    assert up == 2 * 5 * 64
+    assert played.charged["masking"] > 2 * 5 * (64 + 4 * 64 + 4 * 82 + 4 * 33)
     assert play(adding(), stop_after=1).charged["masking"] == 0
+
+
+def test_scores_are_added_up_too():
+    """What all say of held-out points is known to a 65,536th, and of nobody alone."""
+    plain, clear, hidden = (
+        play(each, stop_after=1) for each in (toy(evaluation={"at": "clients"}), adding("clear"), adding("secagg"))
+    )
+    assert hidden.state.curve[-1]["test"] == clear.state.curve[-1]["test"]
+    assert plain.state.scores.keys() == {str(client) for client in range(5)}
+    assert clear.state.scores == hidden.state.scores == {}
+    one, two = (played.state.best["sums"]["test"] for played in (clear, hidden))
+    assert one == two
+
+
+def test_scores_of_too_few_are_none():
+    played = play(adding("secagg"), tamper=masked(("evaluate",), (0, 1, 2)), stop_after=2)
+    assert played.state.curve[1]["lacking"] == 5
+    assert "no sum of scores: 2 clients are fewer than secure_sum.least_cohort = 3" in played.rows[0].failed[3]
+    assert "lacking" not in played.state.curve[2]
 
 
 def test_no_message_of_a_masked_round_holds_codes():
@@ -213,9 +232,11 @@ def test_no_message_of_a_masked_round_holds_codes():
 
 def test_what_a_client_remembers_of_a_masked_round_is_no_secret():
     """Who is asked to unmask forgets the round; who is dead by then knows public keys, and what is sealed for it."""
-    played = play(adding("secagg"), tamper=masked(clients=(2,)), stop_after=1)
+    played = play(adding("secagg"), tamper=masked(clients=(2,), kinds=("evaluate",)), stop_after=1)
     kept = {client: wire.unpack(memory)["sum"] for client, memory in played.remembered.items() if memory}
-    assert {client: set(each) for client, each in kept.items()} == {2: {"round", "peers", "keys", "present", "boxes"}}
+    assert {client: set(each) for client, each in kept.items()} == {
+        2: {"round", "segment", "peers", "keys", "present", "boxes"}
+    }
 
 
 @pytest.mark.parametrize(

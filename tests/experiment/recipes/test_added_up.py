@@ -24,6 +24,7 @@ def test_what_merges_means_is_taken(sharing) -> None:
         ({"aggregation.name": "median"}, "aggregation Median compares them: aggregation.name = 'mean'"),
         ({"safeguards.clip": 1.0}, "safeguards.clip = 1 looks at each: 0, and training.clip at the clients"),
         ({"clock.late": "drop"}, "clock.late = 'drop' takes them one by one: clock.late = 'wait'"),
+        ({"evaluation.local_steps": True}, "tells whose steps have failed: evaluation.local_steps = false"),
         ({"evaluation.at": "server"}, "evaluation.at = 'clients'"),
         ({"selector.name": "oort"}, "selector Oort needs .* of single clients: selector.name = 'random'"),
         ({"selector.name": "power_of_choice"}, "selector PowerOfChoice asks single clients for losses"),

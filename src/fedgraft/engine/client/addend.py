@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedgraft.contracts import randomness
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import CODES, SCALES, TOTAL, WEIGHT, sum_bits
+from fedgraft.engine.secure_sum import CODES, SCALES, SCORE_BITS, SCORES, TOTAL, UPDATES, WEIGHT, sum_bits, whole
 from fedgraft.errors import BeyondLimitError
 from fedgraft.wire import Message, packing
 from fedgraft.wire.layouts import Array, Arrays
@@ -64,8 +65,20 @@ def adding_of(plan: Plan, client: int, message: Message, memory: Memory, masking
         raise BeyondLimitError(f"weights of {total:g} in all: codes of a sum may have {MOST_BITS} bits at most")
     if not (np.isfinite(scales) & (scales >= 0)).all():
         raise BeyondLimitError("a scale of the sum is negative or not finite")
-    mask = masking.taken_up(client, message, memory, bits) if masking else None
+    mask = masking.taken_up(client, message, memory, bits, UPDATES) if masking else None
     return Adding(scales, int(weight), bits, mask)
+
+
+def scores_added(
+    plan: Plan, client: int, message: Message, memory: Memory, reply: Message, masking: "Masking | None"
+) -> Message:
+    """Return a client's sums of held-out examples as they are added to those of others, masked where updates are."""
+    if not plan.secure_sum.active:
+        return reply
+    codes = whole(np.concatenate([(reply.arrays or {})[split] for split in SCORED_SPLITS]))
+    if masking:
+        codes = masking.taken_up(client, message, memory, SCORE_BITS, SCORES)(codes)
+    return Message(reply.kind, reply.round, {}, {CODES: codes.astype("<u8").view(np.uint8)})
 
 
 def coded(plan: Plan, adding: Adding, upload: Arrays, round: int, client: int) -> Codes:

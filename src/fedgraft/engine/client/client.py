@@ -19,7 +19,7 @@ from fedgraft.contracts import Draw, randomness
 from fedgraft.contracts.data import Recent, Shards
 from fedgraft.contracts.task import example_losses
 from fedgraft.engine.client import own_scores
-from fedgraft.engine.client.addend import adding_of, masking_of
+from fedgraft.engine.client.addend import adding_of, masking_of, scores_added
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
 from fedgraft.engine.client.client_rows import OPEN, ClientRows
 from fedgraft.engine.client.ensemble import ensemble_of
@@ -273,9 +273,10 @@ class Client:
         if self._plan.silent:
             received = self._model_received(message, memory)
         else:
-            received = self._plan.downlink.decode(message.arrays or {}, self._plan.scored_layout)
+            received = self._plan.decoded_scored(message.arrays or {})
         data, model = self._load(client, part_of(received, self._plan.model_layout), memory)
-        return self._evaluated(client, message, received, data, model, memory)
+        reply = self._evaluated(client, message, received, data, model, memory)
+        return scores_added(self._plan, client, message, memory, reply, self._masking)
 
     def _evaluated(
         self, client: int, message: Message, received: Arrays, data: Any, model: ClientModel, memory: Memory

@@ -37,23 +37,28 @@ class Masking:
         """Answer a request of one of the kinds of `purposes.MASKING_KINDS`."""
         if not self._plan.secure_sum.masked:
             raise ClientError(f"asked for {message.kind!r}, and secure_sum.name is not 'secagg'")
-        member = Member(client, message.round, self._root)
+        member = Member(client, message.round, message.segment, self._root)
         if message.kind == "keys":
-            return Message("keys", message.round, arrays={KEYS: _array(member.public)})
+            return Message("keys", message.round, segment=message.segment, arrays={KEYS: _array(member.public)})
         if message.kind == "shares":
             return self._shares(member, message, memory)
         return self._revealed(member, message, memory)
 
-    def taken_up(self, client: int, message: Message, memory: Memory, bits: int) -> Callable[[Codes], Codes]:
-        """Return what puts masks on codes of so many bits, as the order to train says; keep what is sealed for it."""
-        kept, arrays = self._kept(message, memory), message.arrays or {}
+    def taken_up(
+        self, client: int, message: Message, memory: Memory, bits: int, segment: int
+    ) -> Callable[[Codes], Codes]:
+        """Return what puts masks on codes of so many bits, in a sum of the round; keep what is sealed for it.
+
+        `message` is the order to train, or to score.
+        """
+        kept, arrays = self._kept(message, memory, segment), message.arrays or {}
         peers, present = kept["peers"].tolist(), _marked(arrays[PRESENT], len(kept["peers"]))
         if len(arrays[BOXES]) != len(peers):
             raise ClientError(f"{len(arrays[BOXES])} sealed shares of {len(peers)} neighbours")
         self._check_enough(sum(present), len(peers), "have sealed shares")
         memory["sum"] = {**kept, "present": np.array(present, np.uint8), "boxes": arrays[BOXES]}
         keys = {peer: kept["keys"][at].tobytes() for at, peer in enumerate(peers) if present[at]}
-        member = Member(client, message.round, self._root)
+        member = Member(client, message.round, segment, self._root)
         return lambda codes: member.masked(codes, bits, keys)
 
     def _shares(self, member: Member, message: Message, memory: Memory) -> Message:
@@ -63,17 +68,18 @@ class Masking:
             raise ClientError(f"neighbours that are none: {len(peers)}, with {len(keys)} keys")
         if len(peers) < least - 1:
             raise BeyondLimitError(f"{len(peers)} neighbours, where secure_sum.least_cohort = {least}")
-        memory["sum"] = {"round": message.round, "peers": arrays[PEERS], "keys": keys}
+        memory["sum"] = {"round": message.round, "segment": message.segment, "peers": arrays[PEERS], "keys": keys}
         known = {peer: keys[at].tobytes() for at, peer in enumerate(peers)}
         boxes = member.boxes(known, threshold(len(peers), self._plan.secure_sum.threshold))
-        return Message("shares", message.round, arrays={BOXES: _rows([boxes[peer] for peer in peers])})
+        sealed = {BOXES: _rows([boxes[peer] for peer in peers])}
+        return Message("shares", message.round, segment=message.segment, arrays=sealed)
 
     def _revealed(self, member: Member, message: Message, memory: Memory) -> Message:
         """Reveal a share for each neighbour that had sealed any, and forget the round."""
-        kept, count, least = self._kept(message, memory), message.report[COUNT], self._plan.secure_sum.least_cohort
+        kept, count = self._kept(message, memory, message.segment), message.report[COUNT]
         if "boxes" not in kept:
             raise ClientError("asked to reveal shares before it has sent anything")
-        if count < least:
+        if count < (least := self._plan.secure_sum.least_cohort):
             raise BeyondLimitError(f"a sum of {count:g} clients, where secure_sum.least_cohort = {least}")
         peers = kept["peers"].tolist()
         alive = _marked((message.arrays or {})[ALIVE], len(peers))
@@ -85,11 +91,12 @@ class Masking:
             {peer for at, peer in enumerate(peers) if alive[at]},
         )
         memory.pop("sum")
-        return Message("unmask", message.round, arrays={SHARES: _rows([found[peers[at]] for at in there])})
+        revealed = {SHARES: _rows([found[peers[at]] for at in there])}
+        return Message("unmask", message.round, segment=message.segment, arrays=revealed)
 
-    def _kept(self, message: Message, memory: Memory) -> dict[str, Any]:
+    def _kept(self, message: Message, memory: Memory, segment: int) -> dict[str, Any]:
         kept: dict[str, Any] = memory.get("sum") or {}
-        if kept.get("round") != message.round:
+        if (kept.get("round"), kept.get("segment")) != (message.round, segment):
             raise ClientError(f"asked for {message.kind!r} of a sum that it has no part in, or no longer")
         return kept
 

@@ -2,7 +2,7 @@
 
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import CODES
+from fedgraft.engine.secure_sum import CODES, score_bounds
 from fedgraft.wire import packing
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 
@@ -32,7 +32,8 @@ class Limits:
         plan = self._plan
         if kind not in plan.request_bounds:
             return wire.message_bytes(plan.request_layouts.get(kind), plan.request_names.get(kind, ()))
-        layout = plan.request_layouts[kind] if kind in ("evaluate", "smooth") else plan.coded_download_layout
+        scored = {"evaluate": plan.scored_layout, "smooth": plan.model_layout}
+        layout = plan.downlink.encoded(scored[kind]) if kind in scored else plan.coded_download_layout
         scales = 4 * plan.sum_coding.scales if kind == "train" and plan.sum_coding else 0
         return scales + wire.message_bytes(layout, plan.request_names.get(kind, ()), plan.request_bounds[kind])
 
@@ -52,6 +53,8 @@ class Limits:
         plan = self._plan
         if kind == "train":
             message = wire.message_bytes(plan.coded_upload_layout, plan.names(kind), self._upload_bounds())
+        elif kind == "evaluate" and plan.secure_sum.active:
+            message = wire.message_bytes(plan.reply_layouts[kind], (), score_bounds(len(plan.task.sums)))
         else:
             message = wire.message_bytes(plan.reply_layouts.get(kind), plan.names(kind))
         return max(message, wire.message_bytes() + wire.TEXT_BYTES)

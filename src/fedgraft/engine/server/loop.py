@@ -375,15 +375,14 @@ class Loop:
         clients = state.joined if relayed else self._scored
         groups = {client: self._plan.group(state.sharing, client) for client in clients}
         ahead = self._ahead(state)
-        if at_clients:
-            if self._plan.silent:
-                replies = messenger.evaluate(self._models(state, clients), state.round, ahead)
-                broadcast.received(replies.messages)
-            else:
-                kept = {group: kept_model(self._plan, state, group) for group in sorted(set(groups.values()))}
-                encoded = {group: broadcast.scored(group, state.round, model) for group, model in kept.items()}
-                replies = messenger.evaluate({c: encoded[groups[c]] for c in clients}, state.round, ahead)
+        if at_clients and self._plan.silent:
+            replies = messenger.evaluate(self._models(state, clients), state.round, ahead)
+            broadcast.received(replies.messages)
             return messenger.scorer.summed(replies, self._plan.local_steps)
+        if at_clients:
+            kept = {group: kept_model(self._plan, state, group) for group in sorted(set(groups.values()))}
+            encoded = {group: broadcast.scored(group, state.round, model) for group, model in kept.items()}
+            return messenger.scored({c: encoded[groups[c]] for c in clients}, state.round, ahead)
         if self._plan.silent and broadcast.version:  # what is scored is what clients would hold
             for group in sorted(set(groups.values())):
                 self._publish(state, group)

@@ -23,6 +23,7 @@ class Masked:
 
     Args:
         round: its number.
+        segment: which sum of it.
         threshold: shares that rebuild a secret.
         keys: {client: its public keys}.
         peers: {client that has sealed shares: its neighbours}, in the order of its shares.
@@ -31,6 +32,7 @@ class Masked:
     """
 
     round: int
+    segment: int
     threshold: int
     keys: Mapping[int, bytes]
     peers: Mapping[int, list[int]]
@@ -38,7 +40,7 @@ class Masked:
     before: Replies
 
     def order(self, client: int) -> Arrays:
-        """Return what goes to a client with the order to train: what its neighbours have sealed for it."""
+        """Return what goes to a client with the order to train, or to score: what its neighbours have sealed for it."""
         peers = self.peers[client]
         boxes = [self.boxes[peer][client] if peer in self.boxes else bytes(BOX_BYTES) for peer in peers]
         return {PRESENT: _marks(peers, self.boxes), BOXES: _rows(boxes, BOX_BYTES)}
@@ -62,27 +64,28 @@ class MaskedExchange:
 
     @property
     def most_bytes(self) -> Traffic:
-        """The most bytes of a client's messages for masks in a round."""
+        """The most bytes of a client's messages for the masks of a sum."""
         peers = min(self._clients - 1, self._options.neighbours or self._most_degree)
-        down = sum(message_bytes(layout, (), layout) for layout in request_layouts(max(0, peers)).values())
+        requests = {kind: each for kind, each in request_layouts(max(0, peers)).items() if kind != "evaluate"}
+        down = sum(message_bytes(layout, (), layout) for layout in requests.values())
         up = sum(message_bytes(layout, (), layout) for layout in reply_layouts(max(0, peers)).values())
         dims = 4 * 8  # of dimensions that only the sender knows
         return Traffic(down + dims + 4, up + dims)
 
-    def agreed(self, clients: list[int], round: int) -> Masked:
+    def agreed(self, clients: list[int], round: int, segment: int) -> Masked:
         """Return what comes of two exchanges: public keys, and shares sealed for neighbours."""
-        first = self._sent("keys", round, dict.fromkeys(clients, Message("keys", round)), 0)
+        first = self._sent("keys", round, dict.fromkeys(clients, Message("keys", round, segment=segment)), 0)
         keys = {client: _bytes(message, KEYS) for client, message in sorted(first.messages.items())}
         if len(keys) < self._options.least_cohort:
-            return Masked(round, 0, keys, {}, {}, first)
+            return Masked(round, segment, 0, keys, {}, {}, first)
         k = self._degree(len(keys))
-        peers = neighbours.graph(list(keys), k, (self._plan.seed << 32) | round)
+        peers = neighbours.graph(list(keys), k, ((self._plan.seed << 32 | round) << 1) | segment)
         share = neighbours.threshold(min(k, len(keys) - 1), self._options.threshold)
         told = {
             client: {PEERS: np.array(mine, np.uint32), KEYS: _rows([keys[peer] for peer in mine], PUBLIC_BYTES)}
             for client, mine in peers.items()
         }
-        requests = {client: Message("shares", round, arrays=arrays) for client, arrays in told.items()}
+        requests = {client: Message("shares", round, segment=segment, arrays=arrays) for client, arrays in told.items()}
         second = self._sent("shares", round, requests, len(next(iter(peers.values()))))
         found = {client: len(_array(message, BOXES)) for client, message in second.messages.items()}
         wrong = [client for client, count in found.items() if count != len(peers[client])]
@@ -91,7 +94,8 @@ class MaskedExchange:
             client: {peer: row.tobytes() for peer, row in zip(peers[client], _array(message, BOXES), strict=True)}
             for client, message in sorted(second.messages.items())
         }
-        return Masked(round, share, keys, {client: peers[client] for client in boxes}, boxes, together(first, second))
+        sealing = {client: peers[client] for client in boxes}
+        return Masked(round, segment, share, keys, sealing, boxes, together(first, second))
 
     def unmasked(self, masked: Masked, codes: Mapping[int, Codes], bits: int) -> tuple[Codes, Replies]:
         """Return the sum of the codes that have arrived, {client: masked codes}, and the replies that unmasked it.
@@ -100,12 +104,15 @@ class MaskedExchange:
         """
         there = {client: masked.there(client) for client in masked.peers}
         total = np.zeros(len(next(iter(codes.values()))), lane_type(bits))
-        collector = Collector(masked.round, bits, masked.threshold, masked.keys, there, total)
+        collector = Collector(masked.round, masked.segment, bits, masked.threshold, masked.keys, there, total)
         for client, each in codes.items():
             collector.add(client, each)
         alive = {client: {ALIVE: _marks(masked.peers[client], codes)} for client in codes}
         count = {COUNT: float(len(codes))}
-        requests = {client: Message("unmask", masked.round, count, marks) for client, marks in alive.items()}
+        requests = {
+            client: Message("unmask", masked.round, count, marks, segment=masked.segment)
+            for client, marks in alive.items()
+        }
         replies = self._sent("unmask", masked.round, requests, max(map(len, there.values())))
         revealed = {
             client: {peer: row.tobytes() for peer, row in zip(there[client], rows, strict=True)}

@@ -13,6 +13,7 @@ from fedgraft.engine.server.refining import Refining
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards, norm
 from fedgraft.engine.server.server_step import ServerStep
+from fedgraft.engine.server.trained import TOGETHER
 from fedgraft.wire.layouts import finite
 
 LOG = logging.getLogger("fedgraft.engine.server.merging")
@@ -76,7 +77,7 @@ class Merging:
                     after, steps = self._step.taken(state.sharing, after, clients, steps)
             if self._is_finite(after, kept):
                 state.sharing, state.server_optimizer = after, steps
-                self._note(state, groups.values() if moves else ())
+                self._note(state, groups.values() if moves and TOGETHER not in norms else ())
                 state.sampler_shared = arrived.without(refused).sampler_shared(state.sampler_shared)
                 break
             worst = max(kept, key=lambda update: update.weight * norms[update.client]).client

@@ -20,7 +20,7 @@ from fedgraft.engine.server.halo_exchange import HaloExchange
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.safeguards import Safeguards, norm
-from fedgraft.engine.server.scoring import Scorer
+from fedgraft.engine.server.scoring import Scorer, Scoring
 from fedgraft.engine.server.secure_sums import Begun, SecureSums
 from fedgraft.engine.server.set_up import SetUp
 from fedgraft.engine.server.smoothing import SmoothingExchange
@@ -140,6 +140,25 @@ class Messenger:
         moved = {client: Traffic(len(requests[client]) if client in lacking else 0) for client in models}
         reports = {client: message.report for client, message in replies.messages.items()}
         return Trained({}, reports, replies.failed, moved)
+
+    def scored(self, models: Models, round: int, ahead: Ahead) -> Scoring:
+        """Have clients score the models that they are sent, charged; where updates are added up, so are scores."""
+        if self._sums is None:
+            return self.scorer.summed(self.evaluate(models, round, ahead), self._plan.local_steps)
+        masked, layout = self._sums.scored_by(models, round), self._plan.request_layouts["evaluate"]
+        nothing: dict[int, Arrays] = {client: {} for client in models}
+        orders = {client: masked.order(client) for client in masked.peers} if masked else nothing
+        requests = {
+            client: wire.encode(Message("evaluate", round, arrays={**(models[client] or {}), **more}), layout)
+            for client, more in orders.items()
+        }
+        limits = dict.fromkeys(requests, self.limits.reply_bytes("evaluate"))
+        return self._sums.scored(masked, self._exchange.send("evaluate", round, requests, limits))
+
+    @property
+    def most_scoring_bytes(self) -> int:
+        """The most bytes that it takes to have a client score a model."""
+        return self.limits.most_bytes("evaluate") + (self._sums.most_bytes.total if self._sums else 0)
 
     def evaluate(self, models: Models, round: int, ahead: Ahead) -> Replies:
         """Send models to be scored, charged; clients that keep models need none. `ahead` says what comes next."""

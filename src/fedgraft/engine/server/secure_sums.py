@@ -1,17 +1,19 @@
 """A round's updates added up: the server decodes their sum, and none of them."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import CODES, SCALES, TOTAL, WEIGHT, sum_bits
+from fedgraft.engine.secure_sum import CODES, SCALES, SCORE_BITS, SCORES, TOTAL, UPDATES, WEIGHT, numbers_of, sum_bits
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.engine.server.safeguards import norm
+from fedgraft.engine.server.scoring import Scoring
 from fedgraft.engine.server.trained import TOGETHER, Trained
 from fedgraft.errors import ClientError, WireError, printable, require
 from fedgraft.wire import Message, packing
@@ -75,7 +77,7 @@ class SecureSums:
 
     @property
     def most_bytes(self) -> Traffic:
-        """The most bytes that a client's messages for masks take in a round."""
+        """The most bytes that a client's messages for the masks of a sum take."""
         return self._masks.most_bytes if self._masks else Traffic()
 
     def open(self, scales: Arrays) -> None:
@@ -93,7 +95,7 @@ class SecureSums:
         whole = self._whole(weights) if len(weights) >= self._plan.secure_sum.least_cohort else {}
         if self._masks is None or not whole:
             return Begun(whole, scales)
-        masked = self._masks.agreed(list(whole), round)
+        masked = self._masks.agreed(list(whole), round, UPDATES)
         return Begun({client: whole[client] for client in masked.peers}, scales, masked)
 
     def ended(self, begun: Begun, replies: Replies, round: int) -> Trained:
@@ -121,6 +123,34 @@ class SecureSums:
         except (ClientError, WireError) as error:
             LOG.warning("Round %d has no sum of updates: %s.", round, error)
             return Trained({}, _nothing(replies), replies.failed, replies.bytes, replies.waits)
+
+    def scored_by(self, clients: Collection[int], round: int) -> "Masked | None":
+        """Have clients agree on masks of their scores; None where these are not masked."""
+        return self._masks.agreed(sorted(clients), round, SCORES) if self._masks else None
+
+    def scored(self, masked: "Masked | None", replies: Replies) -> Scoring:
+        """Return what clients' scores come to together; where that is not known, all have failed."""
+        names, found = self._plan.task.sums, {}
+        for client, message in sorted(replies.messages.items()):
+            content = (message.arrays or {})[CODES]
+            if len(content) == SCORE_BITS // 8 * len(SCORED_SPLITS) * len(names):
+                found[client] = content.view("<u8").astype(np.uint64)
+        replies = replies.without(dict.fromkeys(replies.messages.keys() - found.keys(), "scores of another length"))
+        if masked:
+            replies = together(masked.before, replies)
+        try:
+            if len(found) < (least := self._plan.secure_sum.least_cohort):
+                raise ClientError(f"{len(found)} clients are fewer than secure_sum.least_cohort = {least}")
+            if self._masks and masked:
+                total, _ = self._masks.unmasked(masked, found, SCORE_BITS)
+            else:
+                total = np.stack(list(found.values())).sum(0, dtype=np.uint64)
+        except ClientError as error:
+            lost = replies.without(dict.fromkeys(found, f"no sum of scores: {error}"))
+            return Scoring({split: dict.fromkeys(names, 0.0) for split in SCORED_SPLITS}, {}, lost.failed)
+        numbers = numbers_of(total).reshape(len(SCORED_SPLITS), len(names)).tolist()
+        sums = {split: dict(zip(names, row, strict=True)) for split, row in zip(SCORED_SPLITS, numbers, strict=True)}
+        return Scoring(sums, {}, replies.failed)
 
     def _decoded(self, begun: Begun, replies: Replies, total: Codes) -> Trained:
         """Return what a sum of codes stands for. Raises `WireError` where somebody's were none: nobody knows whose."""

@@ -70,7 +70,7 @@ class Views:
         """The most bytes that a round takes whoever trains: scoring at the clients."""
         count, sample = len(self._examples), self._evaluation.sample
         scored = min(sample or count, count) if self._evaluation.at == "clients" else 0
-        return self._messenger.limits.most_bytes("evaluate") * scored if scored else 0
+        return self._messenger.most_scoring_bytes * scored if scored else 0
 
     @cached_property
     def _first(self) -> View:

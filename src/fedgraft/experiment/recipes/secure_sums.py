@@ -75,6 +75,8 @@ def _of_the_server(
     if evaluation.at != "clients":
         looks = f"evaluation.at = {evaluation.at!r} has the experimenter look at clients"
         found.append((looks, "evaluation.at = 'clients'"))
+    if evaluation.local_steps:
+        found.append(("evaluation.local_steps tells whose steps have failed", "evaluation.local_steps = false"))
     return found
 
 
