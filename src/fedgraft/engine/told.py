@@ -24,7 +24,7 @@ def told_by(plan: Plan) -> dict[str, frozenset[str]]:
         "train": _scalars(plan, "train") | (set() if plan.secure_sum.masked else _uploaded(plan)) | states,
         "alone": _scalars(plan, "alone"),
         "wait": states | asked,
-        "evaluate": set(plan.task.sums_tell),
+        "evaluate": set() if plan.secure_sum.masked else set(plan.task.sums_tell),
         "measure": set(plan.task.sums_tell),
         "error": set(),
         **{kind: set() for kind in (MASKING_KINDS if plan.secure_sum.masked else ())},

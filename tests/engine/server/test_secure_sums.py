@@ -196,7 +196,7 @@ def test_a_round_is_four_exchanges_and_its_masks_are_charged():
     kinds = [sent.kind for sent in played.sent if sent.client == 0 and sent.round == 1]
     assert kinds == ["keys", "shares", "train", "unmask", "keys", "shares", "evaluate", "unmask"]
     up = sum(len(each.message) - wire.header_bytes(each.message) for each in played.received if each.kind == "keys")
-    assert up == 2 * 5 * 64
+    assert up == 3 * 5 * 64, "of the updates and scores of a round, and of scores before it"
     assert played.charged["masking"] > 2 * 5 * (64 + 4 * 64 + 4 * 82 + 4 * 33)
     assert play(adding(), stop_after=1).charged["masking"] == 0
 

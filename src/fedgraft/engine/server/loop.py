@@ -370,7 +370,8 @@ class Loop:
     def _scoring(self, state: RunState) -> Scoring:
         """Added sums of every split for the models that the clients would keep."""
         messenger, broadcast = self._messenger, self._broadcast
-        at_clients = self._evaluation.at == "clients" and state.round > 0
+        adds = self._plan.secure_sum.active  # then nobody looks at single clients, before the first round neither
+        at_clients = self._evaluation.at == "clients" and (state.round > 0 or adds)
         relayed = messenger.scorer.halo.active and not at_clients
         clients = state.joined if relayed else self._scored
         groups = {client: self._plan.group(state.sharing, client) for client in clients}
