@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo quick test test-all lint lint-types lint-style docs tutorials wheel \
-  bench bench-nodes-scale bench-clients bench-edges bench-selection bench-device same-results testbed study-fedacs \
+  bench bench-nodes-scale bench-clients bench-edges bench-selection bench-device same-results testbed kills study-fedacs \
   study-cefgl study-fedais study-levers study-reputation-ucb study-rafhgl study-selectors study-attackers study-graft study-openfgl clean
 
 help:  ## list the targets (what plain `make` does)
@@ -90,6 +90,9 @@ same-results: .venv/.installed  ## run two commits in turns and compare digests,
 
 testbed: .venv/.installed  ## a federation over slow links, in network namespaces of this machine; needs root and iproute2
 	$(BIN)/python benchmarks/testbed.py $(ARGS)
+
+kills: .venv/.installed  ## kill a federation's server and runs at 26 random moments, and compare digests; half an hour
+	$(BIN)/python benchmarks/server_kills.py $(ARGS)
 
 study-fedacs: .venv/.installed  ## the FedACS table: methods x seeds, the paper's numbers beside ours
 	$(BIN)/fedgraft study fedacs $(ARGS)

@@ -29,18 +29,28 @@ def federation(folder: Path, recipe: Sequence[str], *options: Any, spaces: Seque
     server, *sites = spaces or [""]
     call("shard", recipe[0], "-o", fed, *recipe[1:], space=server)
     call("federation", "init", fed, *options, space=server)
-    names = [file_name(name) for name in tomllib.loads((fed / "clients.toml").read_text())["names"]]
+    names = names_in(fed)
     try:
-        children.append(_begun(folder / "server.log", "ready at", "federation", "start", fed, space=server))
+        children.append(begun(folder / "server.log", "ready at", "federation", "start", fed, space=server))
         for name, space in zip(names, sites or [""] * len(names), strict=True):
-            words = "node", fed / "nodes" / name, "--data", fed / "clients" / f"{name}.data"
-            children.append(_begun(folder / f"{name}.log", "joining", *words, space=space))
+            children.append(site_begun(folder, fed, name, space))
         yield fed
     finally:
         for child in children:
             child.terminate()
         for child in children:
             child.wait()
+
+
+def names_in(fed: Path) -> list[str]:
+    """Return the names of a federation's sites, as their files are called."""
+    return [file_name(name) for name in tomllib.loads((fed / "clients.toml").read_text())["names"]]
+
+
+def site_begun(folder: Path, fed: Path, name: str, space: str = "") -> "subprocess.Popen[bytes]":
+    """Start a site, whose log is in `folder`, and wait until it joins."""
+    words = "node", fed / "nodes" / name, "--data", fed / "clients" / f"{name}.data"
+    return begun(folder / f"{name}.log", "joining", *words, space=space)
 
 
 def call(*words: Any, space: str = "") -> str:
@@ -51,7 +61,7 @@ def call(*words: Any, space: str = "") -> str:
     return done.stdout
 
 
-def _begun(log: Path, text: str, *words: Any, space: str) -> "subprocess.Popen[bytes]":
+def begun(log: Path, text: str, *words: Any, space: str = "") -> "subprocess.Popen[bytes]":
     """Start a command that stays, and wait until it has said something."""
     with open(log, "wb") as out:
         child = subprocess.Popen(_command(words, space), stdout=out, stderr=out, env=_environment())

@@ -113,10 +113,10 @@ class Federation:
         self._start("server", "federation", "start", self.root)
         self.wait_for("server", f"ready at {self.host}:{self.port}")
 
-    def start(self, name, lies=()):
+    def start(self, name, lies=(), program=("fedgraft",)):
         """Start a node; with lies, `helpers.lying_node` says which, one that changes its answers."""
         folder, data = self.root / "nodes" / name, self.root / "clients" / f"{name}.data"
-        program = ("helpers.lying_node", ",".join(lies)) if lies else ("fedgraft",)
+        program = ("helpers.lying_node", ",".join(lies)) if lies else program
         self._start(name, "node", folder, "--data", data, program=program)
 
     def _start(self, name, *arguments, program=("fedgraft",)):

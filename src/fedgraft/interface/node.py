@@ -24,7 +24,7 @@ from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.sites import AGREED, Site, reading_as
 from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
 from fedgraft.runtimes.flower_federation.certificates import key_of
-from fedgraft.runtimes.flower_federation.child import UNKNOWN_KEY, last_line
+from fedgraft.runtimes.flower_federation.child import ANEW, UNKNOWN_KEY, last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.journal import Journal
 from fedgraft.runtimes.flower_federation.node import Node
@@ -149,6 +149,10 @@ def _answer(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> None:
         reason = last_line(folder.path / LOGFILE)
         if UNKNOWN_KEY in (said := (folder.path / LOGFILE).read_text(errors="replace")):
             raise MachineError(f"{UNKNOWN_KEY}: {folder.address} does not know {folder.key}. {KEY_HINT}")
+        if code == ANEW:
+            LOG.warning("The SuperNode is begun anew, and orders are served again: %s", reason)
+        if code in (0, ANEW):  # it was connected
+            until = time.monotonic() + FREE_SECONDS
         if stop() or _may_connect_again(code, said, time.monotonic() < until):
             continue
         raise MachineError(f"Flower's SuperNode has ended (exit code {code}): {reason}")
@@ -157,7 +161,8 @@ def _answer(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> None:
 def _answered_until_it_ends(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> int:
     """Run a SuperNode until told to stop or until it ends; return its exit code."""
     with open(folder.path / LOGFILE, "wb") as log:
-        supernode = SuperNode(folder.address, folder.trust(), folder.path / HOME, log)
+        home, unanswered = folder.path / HOME, folder.limits.unanswered
+        supernode = SuperNode(folder.address, folder.trust(), home, log, unanswered)
         try:
             supernode.serve(node.answer, stop)
         finally:
@@ -172,7 +177,7 @@ def _may_connect_again(code: int, said: str, is_new: bool) -> bool:
     dropped, which it hears of as it connects again; or it has its new key already.
     """
     time.sleep(AGAIN_SECONDS)
-    return code == 0 or DROPPED in said or (is_new and TAKEN in said)
+    return code in (0, ANEW) or DROPPED in said or (is_new and TAKEN in said)
 
 
 def _plain(section: Any, but: Collection[str]) -> dict[str, Any]:

@@ -14,6 +14,10 @@ HERE: Final = ("localhost", "127.0.0.1", "::1")
 """Names of this machine for its own processes."""
 UNKNOWN_KEY: Final = "unknown key"
 """What the SuperLink says, at both ends, of a node that it does not let in."""
+ANEW: Final = 75
+"""Exit code of a SuperNode that is to be begun anew; that of sysexits.h for what is to be tried again."""
+UNANSWERED: Final = "FEDGRAFT_UNANSWERED_SECONDS"
+"""What tells a SuperNode how long it holds a message that nobody is answering."""
 ENVIRONMENT: Final = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",

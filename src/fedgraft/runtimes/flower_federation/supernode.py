@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
-from fedgraft.runtimes.flower_federation.child import Child, environment
+from fedgraft.runtimes.flower_federation.child import UNANSWERED, Child, environment
 
 PROGRAM: Final = "fedgraft.runtimes.flower_federation.patched.quick_supernode"
 _PRIVATE: Final = 0o600
@@ -23,9 +23,11 @@ class SuperNode:
         trust: Flower's options for TLS and authentication.
         home: Flower's own folder.
         log: where its output goes.
+        unanswered: seconds that it holds a message which nobody is answering, before it ends to be begun anew; 0 = for
+            ever.
     """
 
-    def __init__(self, address: str, trust: Sequence[str], home: Path, log: IO[bytes]) -> None:
+    def __init__(self, address: str, trust: Sequence[str], home: Path, log: IO[bytes], unanswered: int = 0) -> None:
         self._port, self._secret = _free_port(), secrets.token_hex(32).encode()
         home.mkdir(parents=True, exist_ok=True)
         self._file = home / "secret"
@@ -36,7 +38,7 @@ class SuperNode:
         own = ["--host", "127.0.0.1", "--port", str(self._port), "--isolation", "process"]
         own += ["--superexec-auth-secret-file", str(self._file)]
         command = [sys.executable, "-m", PROGRAM, "--superlink", address, *trust, *own]
-        self._child = Child(command, environment(home), log)
+        self._child = Child(command, {**environment(home), UNANSWERED: str(unanswered)}, log)
 
     def serve(self, answer: Callable[[bytes], bytes], stop: Callable[[], bool]) -> None:
         """Answer messages until told to stop, or until the SuperNode ends."""

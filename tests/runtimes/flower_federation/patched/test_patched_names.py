@@ -35,12 +35,15 @@ REPLACED = [
     ("guarded_superlink", "flwr.superlink.cli.flower_superlink", "uvicorn", None, "uvicorn.run"),
     ("quick_supernode", "flwr.supernode.start_client_internal", "time", None, "time.sleep"),
     ("quick_supernode", "flwr.supernode.start_client_internal", "_pull_and_store_message", None, ""),
+    ("quick_supernode", "flwr.supernode.start_client_internal", "_push_messages", None, ""),
+    ("quick_supernode", "flwr.supernode.fleet_http_connection", "HeartbeatSender", None, ""),
     ("quick_supernode", "flwr.supercore.protobuf.client", "httpx", None, "httpx.Client"),
 ]
 """Who replaces what, where: module, name; and the module that calls it, and how; None and "" for the same."""
 CALLED = [
     ("quick_supernode", "flwr.supernode.start_client_internal", "_pull_and_store_message", "pull_object"),
     ("quick_supernode", "flwr.supernode.start_client_internal", "_pull_and_store_message", "confirm_message_received"),
+    ("quick_supernode", "flwr.supernode.start_client_internal", "_push_messages", "state"),
     *(
         (file, module, f"{client}.from_server_address", parameter)
         for file, module, client in (
@@ -126,11 +129,19 @@ def test_the_application_is_looked_up_when_it_is_made():
     assert not hasattr(module, "create_app"), changed("guarded_superlink", "where it imports create_app")
 
 
-def test_what_fetches_a_message_is_called_by_names():
+@pytest.mark.parametrize("name", ["_pull_and_store_message", "_push_messages", "state.create_task"])
+def test_what_is_replaced_is_called_by_names(name):
     tree = ast.parse(inspect.getsource(importlib.import_module("flwr.supernode.start_client_internal")))
     made = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    (call,) = [node for node in made if ast.unparse(node.func) == "_pull_and_store_message"]
-    assert not call.args, changed("quick_supernode", "how _pull_and_store_message is called")
+    (call,) = [node for node in made if ast.unparse(node.func) == name]
+    assert not call.args, changed("quick_supernode", f"how {name} is called")
+
+
+@pytest.mark.parametrize("name", ["msg_store", "get_tasks", "delete_messages"])
+def test_a_supernode_s_state_has_what_is_looked_at(name):
+    factory = found("quick_supernode", "flwr.supernode.nodestate", "NodeStateFactory")
+    store = found("quick_supernode", "flwr.supercore.object_store", "ObjectStoreFactory")()
+    assert hasattr(factory(store).state(), name), changed("quick_supernode", f"the attribute {name} of a node's state")
 
 
 @pytest.mark.parametrize(("who", "module", "name", "parameter"), CALLED)
