@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check -c co
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo quick test test-all lint lint-types lint-style docs tutorials wheel \
-  bench bench-nodes-scale bench-clients bench-edges bench-selection bench-device same-results testbed kills study-fedacs \
+  bench bench-nodes-scale bench-clients bench-edges bench-selection bench-device attack same-results testbed kills study-fedacs \
   study-cefgl study-fedais study-levers study-reputation-ucb study-rafhgl study-selectors study-attackers study-graft study-openfgl clean
 
 help:  ## list the targets (what plain `make` does)
@@ -84,6 +84,9 @@ bench-selection: .venv/.installed  ## measure each selector among 100, 1,000 and
 
 bench-device: .venv/.installed  ## measure every task on a CUDA device and on one core; six minutes
 	$(BIN)/python benchmarks/device.py $(ARGS)
+
+attack: .venv/.installed  ## attack the code as it is: bytes, folders, kills, no room, liars; half an hour, or ARGS="--minutes 5"
+	$(BIN)/python benchmarks/attack.py $(ARGS)
 
 same-results: .venv/.installed  ## run two commits in turns and compare digests, bytes, scores:  make same-results ARGS=HEAD~1
 	$(BIN)/python benchmarks/same_results.py $(ARGS)

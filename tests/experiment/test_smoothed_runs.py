@@ -148,6 +148,8 @@ def test_what_it_takes_is_kept_back_of_a_budget(tmp_path):
         assert found["bytes"]["total"] > 0.7 * budget, "and not much more"
     with pytest.raises(BudgetError, match=r"does not pay for smoothing answers \(task\.smoothing\)"):
         execute(load("graft_node", {**SMOOTHED, "budget.bytes": 3000}))
+    with pytest.raises(BudgetError, match=r"budget\.bytes = 300 does not pay for asking clients what joins them"):
+        execute(load("graft_node", {**SMOOTHED, "budget.bytes": 300}))
 
 
 @pytest.mark.parametrize("kind", ["border", "smooth", "hop", "sums", "tally", "choice", "smoothed"])
@@ -167,6 +169,18 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
         assert state.failures["setup"] == 1
     elif kind != "smoothed":
         assert "1" in state.smoothed["failed"]
+
+
+def test_where_no_client_tells_its_border_the_run_goes_on():
+    experiment, shards = small("graft_node")
+
+    def tamper(asked, round, client, reply):
+        return ClientFailed("is gone") if asked == "border" else reply
+
+    state, *_ = ran(experiment, shards, tamper)
+    assert state.failures["setup"] == len(shards)
+    assert state.round == experiment.stopping.rounds
+    assert state.best["test"] == state.smoothed["before"]["test"]
 
 
 @pytest.mark.parametrize(

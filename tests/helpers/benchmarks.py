@@ -18,7 +18,8 @@ def importable() -> Iterator[None]:
         yield
     finally:
         sys.path.remove(str(FOLDER))
-        for name in [path.stem for path in FOLDER.glob("*.py")]:
+        for path in FOLDER.rglob("*.py"):
+            name = ".".join(path.relative_to(FOLDER).with_suffix("").parts).removesuffix(".__init__")
             sys.modules.pop(name, None)
 
 

@@ -39,6 +39,10 @@ BAD = {
     "cut short": (lambda round, plan: upload(FINE)(round, plan)[:-1], "bytes are left|needs"),
     "zeros": (lambda round, plan: bytes(5000), "Not bytes of fedgraft"),
     "an error": (lambda round, plan: wire.encode(Message("error", round, text="no power")), "^no power$"),
+    "an error without a word": (
+        lambda round, plan: wire.encode(Message("error", round)),
+        "^failed, and gave no reason$",
+    ),
     "an error that would clear the screen": (
         lambda round, plan: wire.encode(Message("error", round, text="\x1b[2J\nround 3/3")),
         r"^\\x1b\[2J\\nround 3/3$",

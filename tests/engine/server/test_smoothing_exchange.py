@@ -44,6 +44,12 @@ def test_clients_that_did_not_tell_have_no_rows():
     assert joined.senders.tolist() == [1, 0]
 
 
+def test_nobody_may_have_told():
+    joined = Joined.of({}, 3)
+    assert joined.fits(3)
+    assert (joined.own.tolist(), len(joined.senders)) == ([0, 0, 0], 0)
+
+
 def test_every_cut_edge_of_a_graph_is_found():
     _, shards = small(recipe="fedlocal")
     borders = {client: Neighbours(shard).border for client, shard in enumerate(shards)}

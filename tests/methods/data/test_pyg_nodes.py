@@ -110,6 +110,14 @@ def test_no_code_runs_from_a_pickle(tmp_path: Path, part: str) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("content", [b"\x80\x04\x95" + b"\xff" * 8, b"\x80\x04\x8e" + b"\xff" * 7 + b"\x0f"])
+def test_a_pickle_that_claims_more_than_memory_holds_is_damaged(tmp_path: Path, content: bytes) -> None:
+    raw = write_planetoid(tmp_path)
+    (raw / "ind.cora.x").write_bytes(content + b"N.")
+    with pytest.raises(InputError, match=r"UnpicklingError: it says that it holds more than memory can"):
+        PygNodes(tmp_path, "cora").load(1)
+
+
 def test_more_clients_than_nodes(tmp_path: Path) -> None:
     write_npz(tmp_path / CS)
     with pytest.raises(InputError, match=r"PygNodes.clients must be at most 60, the nodes of CS; got 100"):

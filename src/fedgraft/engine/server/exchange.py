@@ -176,7 +176,7 @@ class Exchange:
                     {name: array for name, array in (message.arrays or {}).items() if not name.startswith(AFTER)}
                 )
         except (WireError, ClientError) as error:
-            return message, printable(str(error))  # a client wrote some of it
+            return message, printable(str(error)) or NO_REASON  # a client wrote some of it, or nothing
         return message, ""
 
     def _expected(self, kind: str) -> tuple[str, ...]:
@@ -191,6 +191,7 @@ class Exchange:
         return {kind: self._plan.names(kind) for kind in wire.KINDS}
 
 
+NO_REASON = "failed, and gave no reason"
 _EMPTY = Layout(())
 _PLAIN = ("hello", "stage", "evaluate", "smoothed")
 """Kinds of replies whose arrays are numbers as they stand. An upload is checked behind its codec. A NaN that was

@@ -48,8 +48,10 @@ class Joined:
 
     @classmethod
     def of(cls, borders: Mapping[int, Border], clients: int) -> "Joined":
-        """Join the borders of {client: border}."""
+        """Join the borders of {client: border}; there may be none."""
         own, sizes = np.zeros(clients, np.int64), np.zeros(clients, np.int64)
+        if not borders:
+            return cls(own, sizes, np.zeros(1, np.int64), np.zeros(0, np.int64))
         for client, border in borders.items():
             own[client], sizes[client] = border.own, len(border.nodes)
         first, rows = np.cumsum(own) - own, int(sizes.sum())

@@ -30,12 +30,16 @@ class _Plain(pickle.Unpickler):
 
 
 def load_plain(path: Path) -> Any:
-    """Return what a pickle holds. Raises `UnpicklingError` where it names anything but arrays, matrices and lists.
+    """Return what a pickle holds.
 
-    Raises what `pickle` raises for a file that is damaged.
+    Raises `UnpicklingError` where it names anything but arrays, matrices and lists, or more than memory can hold, and
+    what `pickle` raises for a file that is damaged.
     """
     with path.open("rb") as file:
-        return _Plain(file, encoding="latin1").load()
+        try:
+            return _Plain(file, encoding="latin1").load()
+        except (MemoryError, OverflowError) as error:
+            raise pickle.UnpicklingError("it says that it holds more than memory can") from error
 
 
 MATRICES = ("x", "tx", "allx", "y", "ty", "ally")

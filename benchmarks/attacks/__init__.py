@@ -1,0 +1,1 @@
+"""Attacks on fedgraft, one kind a file: each is a generator that tries for ever, or until its cases are done."""
