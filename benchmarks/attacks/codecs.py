@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fedgraft.methods.float_codec import EXPANSION
 
 from attacks.mutations import arrays_changed, one_of
 from attacks.outcomes import Outcome, outcome
@@ -19,6 +18,7 @@ from fedgraft.methods.codecs.identity import Identity
 from fedgraft.methods.codecs.low_rank import LowRank
 from fedgraft.methods.codecs.quantized import Quantized
 from fedgraft.methods.codecs.sparse import Sparse
+from fedgraft.methods.float_codec import EXPANSION
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
 
 MOST = 1 << 20
