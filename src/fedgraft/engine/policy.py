@@ -32,8 +32,8 @@ class Policy:
         least_cohort: clients, >= 0, that a sum must be of which the client's update is part; 0 = any number.
         server: "sha256:" and the digest of the key of the federation's authority, by which a node knows the server; ""
             = whichever is in the node's folder.
-        queries_per_round: different requests of one kind that a node answers in a round, >= 1. The same request has the
-            same answer, as often as it is made.
+        queries_per_round: different requests of one kind that a node answers in a round, >= 1; always one where updates
+            are masked. The same request has the same answer, as often as it is made.
     """
 
     purposes: tuple[str, ...] | None = None

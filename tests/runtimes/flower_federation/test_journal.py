@@ -4,11 +4,13 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.policy import Policy
+from fedgraft.engine.secure_sum import KEYS, PEERS
 from fedgraft.errors import InputError, MachineError, WireError
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.recorder import Silent
@@ -16,6 +18,7 @@ from fedgraft.runtimes.flower_federation import journal
 from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
 from fedgraft.runtimes.flower_federation.envelope import Answer, Order, opened, packed
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
+from fedgraft.secrets.masked_sum import Member
 from fedgraft.testing.runs import play, toy
 from fedgraft.testing.runtimes import NODES, REMEMBERING
 from fedgraft.wire import Message
@@ -99,6 +102,37 @@ def test_a_policy_may_allow_more_requests_of_a_round(server):
     assert isinstance(server.ask(), bytes)
     assert isinstance(server.ask(model=1.0), bytes)
     refused(server.ask(model=2.0), "round 1 was served: 'train' was asked for by another request")
+
+
+MASKED = {
+    "secure_sum": {"name": "secagg"},
+    "codec": {"name": "quantized", "scale": "agreed"},
+    "evaluation": {"at": "clients"},
+}
+
+
+def test_a_masked_sum_is_asked_for_once_whatever_a_policy_allows(tmp_path):
+    """Two answers under the same keys would undo their masks."""
+    server = Server(tmp_path)
+    server.experiment = toy(**MASKED)
+    server.start(queries_per_round=5)
+    plan = server.experiment.plan
+
+    def keys(segment):
+        request = wire.encode(Message("keys", 1, segment=segment), plan.request_layouts["keys"])
+        return server.runtime.exchange({1: request}, {1: ENOUGH}, 5.0)[1]
+
+    def shares(peers):
+        told = {PEERS: np.array(peers, np.uint32), KEYS: np.tile(np.frombuffer(public, np.uint8), (len(peers), 1))}
+        request = wire.encode(Message("shares", 1, arrays=told), plan.request_layouts["shares"])
+        return server.runtime.exchange({1: request}, {1: ENOUGH}, 5.0)[1]
+
+    public = Member(0, 1, 0, bytes(32)).public
+    assert keys(0) != keys(1), "each sum of a round has keys of its own"
+    first = shares([0, 2, 3])
+    assert isinstance(first, bytes)
+    server.runtime.restore({})
+    refused(shares([0, 2, 4]), "round 1 was served: 'shares' was asked for by another request")
 
 
 def test_progress_does_not_make_a_request_another_place(server):
