@@ -12,6 +12,7 @@ def test_init_says_what_comes_next(fedgraft, tmp_path):
         "1. Start the server",
         "2. Hand each site its folder, over a safe way",
         "3. Look who is there",
+        "A site may name the server in its policy",
         "This machine has seen these keys, and the secret of all sites; with --no-keys sites make their own.",
     ]
     assert (tmp_path / "here/nodes/south/node.key").is_file()
