@@ -61,6 +61,13 @@ def test_a_masked_run_is_the_clear_one_on_one_machine(workers, clear, tmp_path):
     assert same(run({**MASKED, "runtime.workers": workers}, tmp_path / "run"), clear)
 
 
+def test_a_cohort_may_have_to_be_larger_than_a_neighbourhood(tmp_path):
+    """Of fifteen clients each has twelve neighbours, and a sum must be of fourteen."""
+    change = {"data.nodes": 300, "data.clients": 15, "secure_sum.least_cohort": 14, "rounds": 1}
+    one = run({**CHANGES, **change, "secure_sum.name": "clear"}, tmp_path / "clear")
+    assert same(run({**MASKED, **change}, tmp_path / "masked"), one)
+
+
 @pytest.mark.parametrize(
     "change", [{"secure_sum.most_weight": 5}, {"sharing.name": "fedper"}, {"secure_sum.neighbours": 2}]
 )

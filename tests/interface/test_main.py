@@ -43,6 +43,20 @@ def test_a_signal_while_importing_is_one_line(name: str, code: int, line: str) -
     assert done.returncode in (code, -signal.Signals[name]), "a shell makes the same of both"
 
 
+def test_an_interruption_that_typer_would_take_for_its_own_is_one_line() -> None:
+    script = """
+from fedgraft.interface import cli
+def interrupted(*given):
+    raise KeyboardInterrupt
+cli.Commands.resolve_command = interrupted
+from fedgraft.__main__ import main
+main()
+"""
+    command = [sys.executable, "-c", script, "list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
+
+
 @pytest.mark.parametrize(
     ("raised", "words"),
     [

@@ -11,9 +11,8 @@ from helpers.benchmarks import importable, load
 
 QUICK = ("trees", "messages", "codecs", "requests", "replies", "budgets", "liars")
 """Kinds of which one try takes a moment; others start processes, or whole runs in folders."""
-SLOW = ("damaged", "tampered", "kills_at_operations", "no_room", "read_only", "code", "shown")
-AT_MOMENTS = ("kills", "signalled", "little_memory", "together")
-"""Kinds whose one try hangs on the machine's load, and tells nothing by itself: `make attack` makes many."""
+SLOW = ("damaged", "tampered", "kills", "kills_at_operations", "little_memory", "no_room", "read_only", "signalled")
+SLOW += ("together", "code", "shown")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def outcomes(attack):
 
 
 def test_these_are_all_kinds(attack):
-    assert {kind.name for kind in attack.KINDS} == {*QUICK, *SLOW, *AT_MOMENTS}
+    assert {kind.name for kind in attack.KINDS} == {*QUICK, *SLOW}
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

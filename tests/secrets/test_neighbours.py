@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedgraft.secrets.neighbours import degree, graph, threshold
+from fedgraft.secrets.neighbours import degree, expected, graph, threshold
 
 
 @pytest.mark.parametrize(("clients", "k"), [(3, 2), (10, 9), (13, 12), (50, 12), (100, 24), (200, 32), (1000, 46)])
@@ -29,3 +29,8 @@ def test_each_has_as_many_and_all_are_connected(clients, k):
 
 def test_a_threshold_is_more_than_half():
     assert [threshold(k, 0.55) for k in (2, 9, 24)] == [2, 5, 14]
+
+
+def test_how_many_are_expected():
+    assert [expected(clients, 0, 0.55) for clients in (5, 50, 100)] == [4, 12, 24]
+    assert [expected(clients, 6, 0.55) for clients in (5, 50, 100)] == [4, 6, 6]

@@ -137,8 +137,8 @@ class Plan(Abilities):
         if self.local_steps:
             scored = dict.fromkeys(("evaluate", "measure"), (*self.guidance, *((COLLECTS,) if self.silent else ())))
         order = (*self.guidance, *((WEIGHT, TOTAL) if self.secure_sum.active else ()))
-        named = {"trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), "unmask": (COUNT,)}
-        return {"train": order, **named, **scored}
+        named = {"trial": ("epochs",), "choice": ("choice",), "stage": ("stage",)}
+        return {"train": order, **named, **dict.fromkeys(("shares", "unmask"), (COUNT,)), **scored}
 
     @cached_property
     def refreshes(self) -> int:

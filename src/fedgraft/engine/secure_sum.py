@@ -105,9 +105,9 @@ def reply_layouts(peers: int = VARIABLE) -> dict[str, Layout]:
     }
 
 
-def score_bounds(sums: int) -> Layout:
-    """Return the layout of scores as they are added, of a task with so many sums of a split."""
-    return Layout((Spec(CODES, "uint8", (SCORE_BITS // 8 * len(SCORED_SPLITS) * sums,)),))
+def score_bytes(sums: int) -> int:
+    """Return how many bytes scores take as they are added, of a task with so many sums of a split."""
+    return SCORE_BITS // 8 * len(SCORED_SPLITS) * sums
 
 
 def whole(numbers: Array) -> Codes:

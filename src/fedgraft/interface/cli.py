@@ -9,6 +9,7 @@ import os
 import sys
 from importlib.metadata import version
 from importlib.util import find_spec
+from signal import SIGINT
 from typing import Annotated, Any
 
 import click
@@ -31,6 +32,7 @@ from fedgraft.interface import log
 from fedgraft.interface.commands.options import SETTINGS, messages
 from fedgraft.interface.completion import TAKE_RECIPES, RecipeFirst, completed
 from fedgraft.interface.loading import load
+from fedgraft.runtimes.workers import signals
 
 FAILED, BAD_INPUT, BUDGET_TOO_SMALL, BY_SIGNAL = 1, 2, 3, 128
 """Exit codes; 0 is success. One that a signal ended has `BY_SIGNAL` and its number: 130 for Ctrl-C, 143 for SIGTERM."""
@@ -134,6 +136,10 @@ def main() -> None:
         app()
     except Interrupted as error:
         sys.exit(BY_SIGNAL + error.number)
+    except SystemExit as error:
+        if error.code == BY_SIGNAL + SIGINT:  # typer makes it of Ctrl-C, wherever that comes, and says nothing
+            raise signals.Terminated(SIGINT) from error
+        raise
     except BudgetError as error:
         _fail(error, BUDGET_TOO_SMALL)
     except (InputError, OSError) as error:

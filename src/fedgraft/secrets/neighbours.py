@@ -42,6 +42,11 @@ def degree(clients: int, share: float) -> int:
     return others
 
 
+def expected(clients: int, asked: int, share: float) -> int:
+    """Return how many neighbours each of so many clients has: as many as `asked` for, 0 = by formula, or all others."""
+    return min(clients - 1, asked or degree(clients, share))
+
+
 def graph(clients: Sequence[int], k: int, seed: int) -> dict[int, list[int]]:
     """Return {client: its neighbours, ascending}: k for each, or all others where k is not less.
 
@@ -50,7 +55,7 @@ def graph(clients: Sequence[int], k: int, seed: int) -> dict[int, list[int]]:
 
     Args:
         clients: at least two.
-        k: even, or as many as there are others.
+        k: even, or as many as there are others, as `expected` says.
         seed: public, drawn by the server.
     """
     count = len(clients)

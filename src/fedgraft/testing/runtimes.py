@@ -35,9 +35,18 @@ NODES: dict[str, Any] = {
     "rounds": 2,
 }
 """Sections of a run in which clients publish statistics, and wait for rows of others while they train."""
+MASKED: dict[str, Any] = {
+    "secure_sum": {"name": "secagg"},
+    "codec": {"name": "quantized", "bits": 5, "scale": "agreed", "rounding": "stochastic"},
+    "evaluation": {"at": "clients"},
+    "training": SGD,
+    "rounds": 2,
+}
+"""Sections of a run in which updates and scores are masked."""
 RUNS = {
     "remembering": REMEMBERING,
     "nodes": NODES,
+    "masked sums": MASKED,
     "local steps scored": {**REMEMBERING, "evaluation": {"local_steps": True}},
 }
 ENOUGH = 1 << 20

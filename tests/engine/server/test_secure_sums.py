@@ -5,8 +5,9 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
+from fedgraft.engine.client.client import Client
 from fedgraft.engine.halo_codec import part_of
-from fedgraft.engine.secure_sum import CODES, SCALES, TOTAL, WEIGHT, sum_bits
+from fedgraft.engine.secure_sum import CODES, COUNT, KEYS, PEERS, SCALES, TOTAL, WEIGHT, sum_bits, whole
 from fedgraft.errors import WireError
 from fedgraft.testing.runs import play, toy
 from fedgraft.wire import packing
@@ -240,6 +241,41 @@ def test_what_a_client_remembers_of_a_masked_round_is_no_secret():
 
 
 @pytest.mark.parametrize(
+    ("count", "peers", "said"),
+    [
+        (2, [1, 2], "a sum of 2 clients, where secure_sum.least_cohort = 3"),
+        (5, [1, 2, 3], "3 neighbours among 5 clients, of which 4 are needed"),
+        (5, [0, 1, 2, 3], "neighbours that are none"),
+        (5, [1, 1, 2, 3], "neighbours that are none"),
+    ],
+)
+def test_a_client_seals_shares_for_as_many_as_are_safe_alone(count, peers, said):
+    experiment = adding("secagg")
+    plan = experiment.plan
+    client = Client(plan, dict(enumerate(experiment.shards())))
+    told = {PEERS: np.array(peers, np.uint32), KEYS: np.zeros((len(peers), 64), np.uint8)}
+    message = wire.Message("shares", 1, {COUNT: float(count)}, told)
+    served = client.serve(0, wire.encode(message, plan.request_layouts["shares"], plan.request_names["shares"]), b"")
+    assert said in served.reason
+
+
+def test_a_negative_sum_of_scores_is_none():
+    experiment = adding()
+    plan = experiment.plan
+
+    def spoilt(kind, round, client, reply):
+        if (kind, round, client) != ("evaluate", 1, 1):
+            return reply
+        codes = whole(np.full(2 * len(plan.task.sums), -(2.0**30))).astype("<u8").view(np.uint8)
+        return wire.encode(wire.Message("evaluate", 1, {}, {CODES: codes}), plan.reply_layouts["evaluate"])
+
+    played = play(experiment, tamper=spoilt, stop_after=2)
+    assert played.state.curve[1]["lacking"] == 5
+    assert "a sum is negative, and nobody knows whose scores were" in played.rows[0].failed[0]
+    assert "lacking" not in played.state.curve[2]
+
+
+@pytest.mark.parametrize(
     ("report", "arrays"),
     [
         ({WEIGHT: 2.0, TOTAL: 5.0}, {}),
@@ -249,8 +285,6 @@ def test_what_a_client_remembers_of_a_masked_round_is_no_secret():
     ],
 )
 def test_a_client_takes_no_weights_and_scales_that_are_none(report, arrays):
-    from fedgraft.engine.client.client import Client
-
     experiment = adding()
     plan = experiment.plan
     client = Client(plan, dict(enumerate(experiment.shards())))

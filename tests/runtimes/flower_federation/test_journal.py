@@ -10,7 +10,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.policy import Policy
-from fedgraft.engine.secure_sum import KEYS, PEERS
+from fedgraft.engine.secure_sum import COUNT, KEYS, PEERS
 from fedgraft.errors import InputError, MachineError, WireError
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.recorder import Silent
@@ -124,7 +124,8 @@ def test_a_masked_sum_is_asked_for_once_whatever_a_policy_allows(tmp_path):
 
     def shares(peers):
         told = {PEERS: np.array(peers, np.uint32), KEYS: np.tile(np.frombuffer(public, np.uint8), (len(peers), 1))}
-        request = wire.encode(Message("shares", 1, arrays=told), plan.request_layouts["shares"])
+        message = Message("shares", 1, {COUNT: 4.0}, told)
+        request = wire.encode(message, plan.request_layouts["shares"], plan.request_names["shares"])
         return server.runtime.exchange({1: request}, {1: ENOUGH}, 5.0)[1]
 
     public = Member(0, 1, 0, bytes(32)).public

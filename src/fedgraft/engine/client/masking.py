@@ -11,7 +11,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.secure_sum import ALIVE, BOXES, COUNT, KEYS, PEERS, PRESENT, SHARES
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.secrets.masked_sum import Member
-from fedgraft.secrets.neighbours import threshold
+from fedgraft.secrets.neighbours import expected, threshold
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Array
 from fedgraft.wire.packing import Codes
@@ -35,8 +35,6 @@ class Masking:
 
     def served(self, client: int, message: Message, memory: Memory) -> Message:
         """Answer a request of one of the kinds of `purposes.MASKING_KINDS`."""
-        if not self._plan.secure_sum.masked:
-            raise ClientError(f"asked for {message.kind!r}, and secure_sum.name is not 'secagg'")
         member = Member(client, message.round, message.segment, self._root)
         if message.kind == "keys":
             return Message("keys", message.round, segment=message.segment, arrays={KEYS: _array(member.public)})
@@ -62,12 +60,13 @@ class Masking:
         return lambda codes: member.masked(codes, bits, keys)
 
     def _shares(self, member: Member, message: Message, memory: Memory) -> Message:
-        arrays, least = message.arrays or {}, self._plan.secure_sum.least_cohort
+        arrays, options = message.arrays or {}, self._plan.secure_sum
         peers, keys = arrays[PEERS].tolist(), arrays[KEYS]
         if len({*peers, member.client}) != len(peers) + 1 or len(keys) != len(peers):
             raise ClientError(f"neighbours that are none: {len(peers)}, with {len(keys)} keys")
-        if len(peers) < least - 1:
-            raise BeyondLimitError(f"{len(peers)} neighbours, where secure_sum.least_cohort = {least}")
+        count = self._counted(message)
+        if len(peers) < (needed := expected(count, options.neighbours, options.threshold)):
+            raise BeyondLimitError(f"{len(peers)} neighbours among {count} clients, of which {needed} are needed")
         memory["sum"] = {"round": message.round, "segment": message.segment, "peers": arrays[PEERS], "keys": keys}
         known = {peer: keys[at].tobytes() for at, peer in enumerate(peers)}
         boxes = member.boxes(known, threshold(len(peers), self._plan.secure_sum.threshold))
@@ -76,11 +75,10 @@ class Masking:
 
     def _revealed(self, member: Member, message: Message, memory: Memory) -> Message:
         """Reveal a share for each neighbour that had sealed any, and forget the round."""
-        kept, count = self._kept(message, memory, message.segment), message.report[COUNT]
+        kept = self._kept(message, memory, message.segment)
         if "boxes" not in kept:
             raise ClientError("asked to reveal shares before it has sent anything")
-        if count < (least := self._plan.secure_sum.least_cohort):
-            raise BeyondLimitError(f"a sum of {count:g} clients, where secure_sum.least_cohort = {least}")
+        self._counted(message)
         peers = kept["peers"].tolist()
         alive = _marked((message.arrays or {})[ALIVE], len(peers))
         self._check_enough(sum(alive), len(peers), "are in the sum")
@@ -93,6 +91,13 @@ class Masking:
         memory.pop("sum")
         revealed = {SHARES: _rows([found[peers[at]] for at in there])}
         return Message("unmask", message.round, segment=message.segment, arrays=revealed)
+
+    def _counted(self, message: Message) -> int:
+        """How many clients are in the sum, as the server says. Raises `BeyondLimitError` for fewer than must be."""
+        count, least = message.report[COUNT], self._plan.secure_sum.least_cohort
+        if not least <= count < 2**24:
+            raise BeyondLimitError(f"a sum of {count:g} clients, where secure_sum.least_cohort = {least}")
+        return int(count)
 
     def _kept(self, message: Message, memory: Memory, segment: int) -> dict[str, Any]:
         kept: dict[str, Any] = memory.get("sum") or {}

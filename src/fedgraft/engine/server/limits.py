@@ -2,7 +2,7 @@
 
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import CODES, score_bounds
+from fedgraft.engine.secure_sum import CODES, score_bytes
 from fedgraft.wire import packing
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 
@@ -54,7 +54,8 @@ class Limits:
         if kind == "train":
             message = wire.message_bytes(plan.coded_upload_layout, plan.names(kind), self._upload_bounds())
         elif kind == "evaluate" and plan.secure_sum.active:
-            message = wire.message_bytes(plan.reply_layouts[kind], (), score_bounds(len(plan.task.sums)))
+            scores = Layout((Spec(CODES, "uint8", (score_bytes(len(plan.task.sums)),)),))
+            message = wire.message_bytes(plan.reply_layouts[kind], (), scores)
         else:
             message = wire.message_bytes(plan.reply_layouts.get(kind), plan.names(kind))
         return max(message, wire.message_bytes() + wire.TEXT_BYTES)

@@ -70,7 +70,7 @@ class MaskedExchange:
         down = sum(message_bytes(layout, (), layout) for layout in requests.values())
         up = sum(message_bytes(layout, (), layout) for layout in reply_layouts(max(0, peers)).values())
         dims = 4 * 8  # of dimensions that only the sender knows
-        return Traffic(down + dims + 4, up + dims)
+        return Traffic(down + dims + 2 * 4, up + dims)  # and of how many are in the sum, twice
 
     def agreed(self, clients: list[int], round: int, segment: int) -> Masked:
         """Return what comes of two exchanges: public keys, and shares sealed for neighbours."""
@@ -78,15 +78,16 @@ class MaskedExchange:
         keys = {client: _bytes(message, KEYS) for client, message in sorted(first.messages.items())}
         if len(keys) < self._options.least_cohort:
             return Masked(round, segment, 0, keys, {}, {}, first)
-        k = self._degree(len(keys))
+        k = neighbours.expected(len(keys), self._options.neighbours, self._options.threshold)
         peers = neighbours.graph(list(keys), k, ((self._plan.seed << 32 | round) << 1) | segment)
-        share = neighbours.threshold(min(k, len(keys) - 1), self._options.threshold)
+        share = neighbours.threshold(k, self._options.threshold)
         told = {
             client: {PEERS: np.array(mine, np.uint32), KEYS: _rows([keys[peer] for peer in mine], PUBLIC_BYTES)}
             for client, mine in peers.items()
         }
-        requests = {client: Message("shares", round, segment=segment, arrays=arrays) for client, arrays in told.items()}
-        second = self._sent("shares", round, requests, len(next(iter(peers.values()))))
+        count = {COUNT: float(len(keys))}
+        requests = {client: Message("shares", round, count, mine, segment=segment) for client, mine in told.items()}
+        second = self._sent("shares", round, requests, k)
         found = {client: len(_array(message, BOXES)) for client, message in second.messages.items()}
         wrong = [client for client, count in found.items() if count != len(peers[client])]
         second = second.without(dict.fromkeys(wrong, "sealed shares for others than its neighbours"))
@@ -120,10 +121,6 @@ class MaskedExchange:
             if len(rows := _array(message, SHARES)) == len(there[client])
         }
         return collector.unmasked(revealed).astype(np.uint64), replies
-
-    def _degree(self, clients: int) -> int:
-        """How many neighbours each of so many clients has."""
-        return self._options.neighbours or neighbours.degree(clients, self._options.threshold)
 
     @property
     def _most_degree(self) -> int:

@@ -10,7 +10,18 @@ import numpy as np
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import CODES, SCALES, SCORE_BITS, SCORES, TOTAL, UPDATES, WEIGHT, numbers_of, sum_bits
+from fedgraft.engine.secure_sum import (
+    CODES,
+    SCALES,
+    SCORE_BITS,
+    SCORES,
+    TOTAL,
+    UPDATES,
+    WEIGHT,
+    numbers_of,
+    score_bytes,
+    sum_bits,
+)
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.engine.server.safeguards import norm
 from fedgraft.engine.server.scoring import Scoring
@@ -112,13 +123,8 @@ class SecureSums:
         if begun.masked:
             replies = together(begun.masked.before, replies)
         try:
-            if len(codes) < (least := self._plan.secure_sum.least_cohort):
-                raise ClientError(f"{len(codes)} clients are fewer than secure_sum.least_cohort = {least}")
-            if self._masks and begun.masked:
-                total, last = self._masks.unmasked(begun.masked, codes, bits)
-                replies = replace(together(replies, last), messages=replies.messages, failed=replies.failed)
-            else:
-                total = np.stack(list(codes.values())).sum(0, dtype=np.uint64) & np.uint64(2**bits - 1)
+            total, last = self._total(begun.masked, codes, bits)
+            replies = replace(together(replies, last), messages=replies.messages, failed=replies.failed)
             return self._decoded(begun, replies, total)
         except (ClientError, WireError) as error:
             LOG.warning("Round %d has no sum of updates: %s.", round, error)
@@ -133,24 +139,32 @@ class SecureSums:
         names, found = self._plan.task.sums, {}
         for client, message in sorted(replies.messages.items()):
             content = (message.arrays or {})[CODES]
-            if len(content) == SCORE_BITS // 8 * len(SCORED_SPLITS) * len(names):
+            if len(content) == score_bytes(len(names)):
                 found[client] = content.view("<u8").astype(np.uint64)
         replies = replies.without(dict.fromkeys(replies.messages.keys() - found.keys(), "scores of another length"))
         if masked:
             replies = together(masked.before, replies)
         try:
-            if len(found) < (least := self._plan.secure_sum.least_cohort):
-                raise ClientError(f"{len(found)} clients are fewer than secure_sum.least_cohort = {least}")
-            if self._masks and masked:
-                total, _ = self._masks.unmasked(masked, found, SCORE_BITS)
-            else:
-                total = np.stack(list(found.values())).sum(0, dtype=np.uint64)
+            numbers = numbers_of(self._total(masked, found, SCORE_BITS)[0])
+            if (numbers < 0).any():
+                raise ClientError("a sum is negative, and nobody knows whose scores were")
         except ClientError as error:
             lost = replies.without(dict.fromkeys(found, f"no sum of scores: {error}"))
             return Scoring({split: dict.fromkeys(names, 0.0) for split in SCORED_SPLITS}, {}, lost.failed)
-        numbers = numbers_of(total).reshape(len(SCORED_SPLITS), len(names)).tolist()
-        sums = {split: dict(zip(names, row, strict=True)) for split, row in zip(SCORED_SPLITS, numbers, strict=True)}
+        rows = numbers.reshape(len(SCORED_SPLITS), len(names)).tolist()
+        sums = {split: dict(zip(names, row, strict=True)) for split, row in zip(SCORED_SPLITS, rows, strict=True)}
         return Scoring(sums, {}, replies.failed)
+
+    def _total(self, masked: "Masked | None", codes: Mapping[int, Codes], bits: int) -> tuple[Codes, Replies]:
+        """The sum of codes, {client: they}, modulo 2**bits, and the replies that unmasked it.
+
+        Raises `ClientError` where there is none.
+        """
+        if len(codes) < (least := self._plan.secure_sum.least_cohort):
+            raise ClientError(f"{len(codes)} clients are fewer than secure_sum.least_cohort = {least}")
+        if self._masks and masked:
+            return self._masks.unmasked(masked, codes, bits)
+        return np.stack(list(codes.values())).sum(0, dtype=np.uint64) & np.uint64(2**bits - 1), Replies()
 
     def _decoded(self, begun: Begun, replies: Replies, total: Codes) -> Trained:
         """Return what a sum of codes stands for. Raises `WireError` where somebody's were none: nobody knows whose."""

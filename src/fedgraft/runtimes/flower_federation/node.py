@@ -205,7 +205,7 @@ class Node:
             store.keep(set_up)
         served = self._serve(joined, order, memory, set_up)
         kept = memory if served.memory is memory else packed_memory(served.memory)
-        name = store.keep(kept) if kept else b""
+        name = store.keep(kept) if kept or order.memory else b""  # nothing, where there was something, has a name too
         set_up_name = store.keep(order.request) if served.keep else order.set_up
         checkpoints = [order.keep[i : i + FINGERPRINT_BYTES] for i in range(0, len(order.keep), FINGERPRINT_BYTES)]
         store.drop_others([*checkpoints, order.memory, name, set_up_name])
