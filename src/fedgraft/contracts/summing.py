@@ -1,25 +1,30 @@
 """The ability of codecs whose codes can be added up, and the coding that they then do."""
 
 from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgraft.contracts.codec import Codec
 from fedgraft.contracts.values import State
 from fedgraft.wire.layouts import Array, Arrays, Layout
-from fedgraft.wire.packing import Codes
+
+
+class Words(Protocol):
+    """Uniform numbers that nobody else can guess."""
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return uint64 [count], each independent of all before."""
 
 
 class SumCoding(ABC):
     """Arrays of a layout as whole numbers, by scales that all clients have in common: sums of these can be decoded.
 
-    A client of weight w, a whole number, sends w times its codes.
+    Sums are made modulo 2**bits; where codes are `signed`, its upper half stands for negative numbers.
     """
 
-    @property
-    @abstractmethod
-    def bits(self) -> int:
-        """Int in [1, 16]: codes are below 2**bits."""
+    signed: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -36,12 +41,22 @@ class SumCoding(ABC):
         """Return the scales of the first sum, float32 [scales], for values of about this size."""
 
     @abstractmethod
-    def coded(self, arrays: Arrays, scales: Array, g: np.random.Generator) -> Codes:
-        """Return arrays as codes, uint32 [codes]. Raises `ClientError` for a value that is not finite."""
+    def sum_bits(self, total: int) -> int:
+        """Return how many bits a sum takes whose weights are `total` in all, >= 1."""
+
+    @abstractmethod
+    def coded(
+        self, arrays: Arrays, scales: Array, weight: int, g: np.random.Generator, secret: Words | None
+    ) -> NDArray[np.integer[Any]]:
+        """Return what a client of some weight adds, integers [codes].
+
+        `secret` is what noise is drawn from, None where there is none. Raises `ClientError` for a value that is not
+        finite.
+        """
 
     @abstractmethod
     def mean(self, total: Array, weight: int, scales: Array) -> Arrays:
-        """Return the weighted mean of clients' arrays, from the sum of their codes times weights, uint64 [codes].
+        """Return the weighted mean of clients' arrays, from the sum of what they added, int64 [codes].
 
         `weight` is the sum of weights, >= 1. Raises `WireError` for what no sum of codes is.
         """

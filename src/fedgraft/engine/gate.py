@@ -69,7 +69,7 @@ class Gate:
         if policy.secure_sum == NEVER:
             rules.append(Rule("secure_sum", NEVER, f"secure_sum.name = {sums.name!r}" if sums.masked else ""))
         if policy.least_cohort:
-            least = 1 if bare else sums.least_cohort
+            least = 1 if bare else self._plan.least_cohort
             beyond = f"sums of {least}" if self._plan.connected and least < policy.least_cohort else ""
             rules.append(Rule("least_cohort", f"{policy.least_cohort}", beyond))
         return rules

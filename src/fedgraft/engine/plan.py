@@ -21,8 +21,9 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine import border_codec, secure_sum
 from fedgraft.engine.abilities import Abilities
 from fedgraft.engine.policy import Policy
+from fedgraft.engine.privacy import Privacy
 from fedgraft.engine.row_coding import EXACT, RowCoding
-from fedgraft.engine.secure_sum import CODES, COUNT, SCALES, TOTAL, WEIGHT, SecureSum, sum_bits
+from fedgraft.engine.secure_sum import CODES, COUNT, MOST_BITS, SCALES, TOTAL, WEIGHT, SecureSum
 from fedgraft.engine.training import Training
 from fedgraft.nn import flops
 from fedgraft.nn.flat_model import FlatModel
@@ -65,6 +66,8 @@ class Plan(Abilities):
         local_steps: whether each client that is scored is also scored as its next local steps would leave it.
         policy: what may leave a client; of a node its own, whatever the server's recipe says.
         secure_sum: whether updates are added up before anybody sees one of them.
+        privacy: what noise their sums hold.
+        rounds: most rounds of the run, which noise must last for; 0 = not known.
     """
 
     task: Task[Any, Any]
@@ -82,6 +85,8 @@ class Plan(Abilities):
     local_steps: bool = False
     policy: Policy = field(default_factory=Policy)
     secure_sum: SecureSum = field(default_factory=SecureSum)
+    privacy: Privacy = field(default_factory=Privacy)
+    rounds: int = 0
 
     # --- the model ---------------------------------------------------------------------------------------------------
 
@@ -190,14 +195,29 @@ class Plan(Abilities):
         """How updates are coded whose codes are added up; None where each is sent by itself."""
         if not self.secure_sum.active:
             return None
+        if self.privacy.active:
+            from fedgraft.engine.private_sums import private_sums  # its mathematics takes its time to import
+
+            return private_sums(self.privacy, self.rounds, self.upload_layout)
         coding = self.uplink.sum_coding(self.upload_layout) if isinstance(self.uplink, SummableCodec) else None
         assert coding is not None, "it was checked where it was built"
         return coding
 
+    @property
+    def least_cohort(self) -> int:
+        """Clients that a sum must be of: so many hide each other, and their noise is enough."""
+        return max(self.secure_sum.least_cohort, self.privacy.shares)
+
+    @property
+    def most_weight(self) -> int:
+        """The largest weight of one client in a sum: of examples, how many it has."""
+        return self.secure_sum.most_weight if not self.privacy.of_examples else 2**MOST_BITS
+
     def most_sum_bits(self, clients: int) -> int:
         """Return the most bits of a code in a sum over so many clients."""
         assert self.sum_coding is not None, "asked for where updates are added up"
-        return sum_bits(self.sum_coding.bits, clients * self.secure_sum.most_weight)
+        counts = self.privacy.of_examples  # weights are numbers of examples
+        return MOST_BITS if counts else self.sum_coding.sum_bits(clients * self.secure_sum.most_weight)
 
     @cached_property
     def _names(self) -> dict[str, tuple[str, ...]]:

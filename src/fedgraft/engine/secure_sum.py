@@ -34,6 +34,8 @@ SCORE_BITS: Final = 64
 _FRACTION: Final = 2.0**16
 MOST_WEIGHT: Final = 256
 """Largest weight of one client; ours."""
+MOST_BITS: Final = 32
+"""Bits of a code in the largest sum that is taken."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +126,3 @@ def numbers_of(total: Codes) -> Array:
     """Return the numbers that a sum of `whole` ones stands for, float64."""
     made: Array = total.view(np.int64) / _FRACTION
     return made
-
-
-def sum_bits(bits: int, total: int) -> int:
-    """Return how many bits a sum of codes of so many bits takes, with weights of `total` in all."""
-    most: int = (2**bits - 1) * total
-    return most.bit_length()

@@ -28,6 +28,7 @@ from fedgraft.contracts.data import Data, FittedData, StayingData
 from fedgraft.contracts.task_abilities import FittedTask, PartsTask, derived_shards
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.policy import Policy
+from fedgraft.engine.privacy import Privacy
 from fedgraft.engine.secure_sum import SecureSum
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import SIZES, Safeguards
@@ -35,7 +36,7 @@ from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
-from fedgraft.experiment.recipes import discovery, secure_sums, suiting
+from fedgraft.experiment.recipes import discovery, private, secure_sums, suiting
 from fedgraft.experiment.recipes.agreeing import agree
 from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec, sealed_by_data
 from fedgraft.experiment.recipes.data_tasks import task_of
@@ -48,6 +49,7 @@ from fedgraft.experiment.recipes.recipe import (
     EXTENDS,
     check_alternatives,
     contents,
+    integer,
     is_usual,
     override,
     read_recipe,
@@ -71,6 +73,8 @@ from fedgraft.experiment.seen_rows import untested
 from fedgraft.wire.layouts import Arrays, Tree
 
 LOG = logging.getLogger("fedgraft.data")
+_UNSAID = Policy(), SecureSum(), Privacy()
+"""Settings that a resolved recipe leaves out."""
 
 
 @dataclass(frozen=True)
@@ -209,14 +213,24 @@ class Experiment:
         return self.with_task(task, fitted)
 
     def among(self, count: int) -> "Experiment":
-        """Return the experiment with a cohort of no more than so many clients, with a note where one was asked for."""
+        """Return the experiment with a cohort of no more than so many clients, with a note where one was asked for.
+
+        Where sums hold noise and it is not said of how many clients, it follows from the cohort.
+        """
         wanted = self.sections["selector"].get("clients")
         if not isinstance(wanted, int) or wanted <= count:
-            return self
+            return self._with_noise_of(wanted if isinstance(wanted, int) and wanted else count)
         if "selector.clients" in self.asked or not is_usual(self.recipe, "selector", "clients", wanted):
             LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, count)
         selector: Any = replace(self.selector, clients=count)  # type: ignore[type-var]
-        return replace(self, selector=selector, sections=self._with_sections(selector=selector))
+        made = replace(self, selector=selector, sections=self._with_sections(selector=selector))
+        return made._with_noise_of(count)
+
+    def _with_noise_of(self, cohort: int) -> "Experiment":
+        plan = private.with_shares(self.plan, cohort)
+        if plan is self.plan:
+            return self
+        return replace(self, plan=plan, sections={**self.sections, "privacy": plain(asdict(plan.privacy))})
 
     def with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Experiment":
         """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
@@ -260,7 +274,7 @@ def build(recipe: str, content: Section) -> Experiment:
             known = ", ".join(discovery.names(METHODS[section]))
             instead = f'a line such as {EXTENDS} = "fedacs" at the top of the recipe'
             raise InputError(f"[{section}] needs a name, or {instead}. Known: {known}.")
-    seed, rounds = _integer(content, "seed", TopLevel.seed), _integer(content, "rounds", TopLevel.rounds)
+    seed, rounds = integer(content, "seed", TopLevel.seed), integer(content, "rounds", TopLevel.rounds)
     require(seed >= 0, "seed", ">= 0", seed)
     task_name, data_section = task_of(content)
     sharing: Sharing[Any] = discovery.build("sharing", "sharing", section_of(content, "sharing", default="fedavg"))
@@ -281,7 +295,7 @@ def build(recipe: str, content: Section) -> Experiment:
     task = suiting.judged(task, settings["evaluation"].metric, task_name)
     budget = settings.pop("budget")
     size = parse_bytes(budget.bytes, "budget.bytes")
-    stopping = Stopping(rounds, size, budget.seconds, _integer(content, "patience", TopLevel.patience))
+    stopping = Stopping(rounds, size, budget.seconds, integer(content, "patience", TopLevel.patience))
     uplink = build_codec("codec", content.get("codec", {"name": "identity"}))
     plan = Plan(
         task=task,
@@ -298,11 +312,14 @@ def build(recipe: str, content: Section) -> Experiment:
         local_steps=settings["evaluation"].local_steps,
         policy=settings["policy"],
         secure_sum=settings["secure_sum"],
+        privacy=settings["privacy"],
+        rounds=rounds if settings["privacy"].active else 0,
     )
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", data_section)
-    plan = sealed_by_data(content, secure_sums.checked(plan, selector, aggregation, settings), data)
+    plan = private.checked(secure_sums.checked(plan, selector, aggregation, settings), selector, stopping)
+    plan = sealed_by_data(content, plan, data)
     optimizer = suiting.server_optimizer_of(content, sharing)
     chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime, "server_optimizer": optimizer}
     resolved = _resolve(content, task_name, data, plan, chosen, stopping, settings, yardsticks)
@@ -314,12 +331,6 @@ def _with_sizes(name: str, section: Section) -> Section:
     """A section whose sizes are numbers of bytes, whatever units they are written in."""
     sizes = SIZES if name == "safeguards" else ()
     return {key: parse_bytes(value, f"{name}.{key}") if key in sizes else value for key, value in section.items()}
-
-
-def _integer(content: Section, key: str, default: int) -> int:
-    if isinstance(value := content.get(key, default), bool) or not isinstance(value, int):
-        raise InputError(f"{key} must be a whole number; got {value!r}.")
-    return value
 
 
 def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
@@ -384,7 +395,7 @@ def _resolve(
         "patience": stopping.patience,
         "yardsticks": list(yardsticks),
         **methods,
-        **{name: plain(asdict(value)) for name, value in settings.items() if value not in (Policy(), SecureSum())},
+        **{name: plain(asdict(value)) for name, value in settings.items() if value not in _UNSAID},
         "runtime": as_section(names["runtime"], chosen["runtime"]),
         "budget": {"bytes": stopping.bytes, "seconds": stopping.seconds},
     }

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.summing import SumCoding
+from fedgraft.contracts.summing import SumCoding, Words
 from fedgraft.errors import ClientError, InputError, WireError
 from fedgraft.methods import float_codec
 from fedgraft.methods.float_codec import Floats
@@ -47,11 +47,6 @@ class AgreedScales(SumCoding):
         self._lengths = np.array([bucket] * (self._buckets - 1) + [last] * (self._buckets > 0), np.float64)
 
     @property
-    def bits(self) -> int:
-        """Of a code."""
-        return self._bits
-
-    @property
     def codes(self) -> int:
         """One for each value, and one for each bucket."""
         return self._values + self._buckets
@@ -66,12 +61,19 @@ class AgreedScales(SumCoding):
         """Steps between zero and the scale; at one bit, minus and plus the scale are one step apart."""
         return 2.0 ** (self._bits - 1) - 1 if self._bits > 1 else 0.5
 
+    def sum_bits(self, total: int) -> int:
+        """Those of the largest code, `total` times."""
+        return int((2**self._bits - 1) * total).bit_length()
+
     def first(self, size: float) -> Array:
         """The same scale for all."""
         return np.full(self._buckets, size, np.float32)
 
-    def coded(self, arrays: Arrays, scales: Array, g: np.random.Generator) -> Codes:
-        """Round to the nearest code, or up or down at random with the value as mean; clamp what is beyond."""
+    def coded(self, arrays: Arrays, scales: Array, weight: int, g: np.random.Generator, secret: Words | None) -> Codes:
+        """Round to the nearest code, or up or down at random with the value as mean; clamp what is beyond.
+
+        A client of weight w adds w times its codes.
+        """
         flat = np.zeros(self._buckets * self._bucket, np.float32)
         flat[: self._values] = float_codec.flatten([arrays[spec.name] for spec in self._specs], self._values)
         if not np.isfinite(flat).all():
@@ -82,7 +84,7 @@ class AgreedScales(SumCoding):
         places = np.clip(places, -self._levels, self._levels) + np.float32(self._levels)
         values = self._rounded(places.reshape(-1)[: self._values], g)
         shares = self._rounded((beyond * (2 * self._levels)).astype(np.float32), g, always=True)
-        return np.concatenate([values, shares])
+        return np.concatenate([values, shares]) * np.uint32(weight)
 
     def _rounded(self, places: Floats, g: np.random.Generator, always: bool = False) -> NDArray[np.uint32]:
         """Whole numbers in [0, 2 levels]; `always` at random, as small shares would be lost."""

@@ -78,12 +78,18 @@ def rounded(
         f"at most {clip:g}, the clipped one",
         length,
     )
-    low = np.floor(exact)
-    part = ((exact - low) * _FRACTION).astype(np.uint64)
     while True:
-        drawn = low.astype(np.int64) + (source.words(len(exact)) >> np.uint64(11) < part)
+        drawn = at_random(exact, source)
         if int(drawn @ drawn) <= most * most:
             return drawn
+
+
+def at_random(values: NDArray[np.floating], source: Source) -> NDArray[np.int64]:
+    """Return each value rounded up or down, such that its mean stays; below 2**53 in size, int64 [d]."""
+    exact = np.asarray(values, np.float64)
+    low = np.floor(exact)
+    part = ((exact - low) * _FRACTION).astype(np.uint64)
+    return low.astype(np.int64) + (source.words(len(exact)) >> np.uint64(11) < part)
 
 
 def bits_for(largest: float, step: float, clients: int, variance: float, dimension: int, failure: float) -> int:

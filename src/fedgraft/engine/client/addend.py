@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedgraft.contracts import randomness
+from fedgraft.contracts.summing import Words
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.client.client_memory import Memory
+from fedgraft.engine.client.own_secrets import noise_of, root_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import CODES, SCALES, SCORE_BITS, SCORES, TOTAL, UPDATES, WEIGHT, sum_bits, whole
+from fedgraft.engine.secure_sum import CODES, MOST_BITS, SCALES, SCORE_BITS, SCORES, TOTAL, UPDATES, WEIGHT, whole
 from fedgraft.errors import BeyondLimitError
 from fedgraft.wire import Message, packing
 from fedgraft.wire.layouts import Array, Arrays
@@ -18,9 +20,6 @@ from fedgraft.wire.packing import Codes
 
 if TYPE_CHECKING:
     from fedgraft.engine.client.masking import Masking
-
-MOST_BITS = 32
-"""Bits of a code in the largest sum that is taken."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,14 @@ class Adding:
         weight: of the client, >= 1.
         bits: of a code in the sum.
         mask: puts masks on codes; None leaves them as they are.
+        secret: what noise is drawn from; None where there is none.
     """
 
     scales: Array
     weight: int
     bits: int
     mask: Callable[[Codes], Codes] | None = None
+    secret: Words | None = None
 
 
 def masking_of(plan: Plan, root: bytes) -> "Masking | None":
@@ -46,27 +47,39 @@ def masking_of(plan: Plan, root: bytes) -> "Masking | None":
         return None
     from fedgraft.engine.client.masking import Masking
 
-    return Masking(plan, root)
+    return Masking(plan, root_of(plan, root))
 
 
-def adding_of(plan: Plan, client: int, message: Message, memory: Memory, masking: "Masking | None") -> Adding | None:
+def adding_of(
+    plan: Plan, client: int, message: Message, memory: Memory, masking: "Masking | None", root: bytes
+) -> Adding | None:
     """Return what an order to train says of the sum; None where each update is sent by itself.
 
-    Raises `BeyondLimitError` for weights and scales that are none.
+    Raises `BeyondLimitError` for weights and scales that are none, and where noise no longer lasts.
     """
     if plan.sum_coding is None or message.arrays is None:
         return None
     scales, weight, total = message.arrays[SCALES], message.report[WEIGHT], message.report[TOTAL]
-    most = plan.secure_sum.most_weight
+    most = plan.most_weight
     if not (1 <= weight <= most and weight.is_integer()):
-        raise BeyondLimitError(f"a weight of {weight:g}, where secure_sum.most_weight = {most}")
-    bits = sum_bits(plan.sum_coding.bits, int(total)) if weight <= total < 2**MOST_BITS else MOST_BITS + 1
+        raise BeyondLimitError(f"a weight of {weight:g}, where {most} is the most")
+    bits = plan.sum_coding.sum_bits(int(total)) if weight <= total < 2**MOST_BITS else MOST_BITS + 1
     if bits > MOST_BITS:
         raise BeyondLimitError(f"weights of {total:g} in all: codes of a sum may have {MOST_BITS} bits at most")
     if not (np.isfinite(scales) & (scales >= 0)).all():
         raise BeyondLimitError("a scale of the sum is negative or not finite")
+    if plan.privacy.active:
+        _count_round(plan, memory)
     mask = masking.taken_up(client, message, memory, bits, UPDATES) if masking else None
-    return Adding(scales, int(weight), bits, mask)
+    return Adding(scales, int(weight), bits, mask, noise_of(plan, root, client, message))
+
+
+def _count_round(plan: Plan, memory: Memory) -> None:
+    """Note that another round has the client's noise. Raises `BeyondLimitError` where there were as many as it may."""
+    done = int(memory.get("noised", 0))
+    if done >= plan.rounds:
+        raise BeyondLimitError(f"noise lasts for {plan.rounds} rounds, of which the client has taken part in all")
+    memory["noised"] = done + 1
 
 
 def scores_added(
@@ -82,10 +95,11 @@ def scores_added(
 
 
 def coded(plan: Plan, adding: Adding, upload: Arrays, round: int, client: int) -> Codes:
-    """Return a client's update as it is added, [codes]: weight times code, and masked."""
+    """Return a client's update as it is added, [codes] modulo 2**bits, and masked."""
     assert plan.sum_coding is not None, "updates are added up"
     g = randomness.lazy(plan.seed, "uplink", round, client)
-    codes: Codes = plan.sum_coding.coded(upload, adding.scales, g) * np.uint32(adding.weight)
+    made = plan.sum_coding.coded(upload, adding.scales, adding.weight, g, adding.secret)
+    codes: Codes = (made.astype(np.int64) & (2**adding.bits - 1)).astype(packing.code_type(adding.bits))
     return adding.mask(codes) if adding.mask else codes
 
 

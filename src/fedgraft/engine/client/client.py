@@ -75,7 +75,7 @@ class Client:
         self._prepared: dict[int, Any] = Recent(self._most) if prepared is None else prepared
         self._models: dict[Hashable, ClientModel] = {}
         self.rows = ClientRows(plan, shards, seal)
-        self._masking = masking_of(plan, root)
+        self._masking, self._root = masking_of(plan, root), root
         self._rounds: dict[int, LocalRound] = {}  # those that wait for rows
         self._set_ups: dict[int, Buffer] = {}
         self._relayed: dict[int, tuple[Buffer, Any]] = {}
@@ -231,7 +231,7 @@ class Client:
             self._plan.halo.receive(data, self.rows.decode(client, message.arrays or {}))
         rate = self._plan.training.rate(message.progress / PROGRESS_STEPS)
         guidance = {name: message.report[name] for name in plan.guidance} if collects else {}
-        adding = adding_of(plan, client, message, memory, self._masking) if collects else None
+        adding = adding_of(plan, client, message, memory, self._masking, self._root) if collects else None
         order = Order(message.round, client, collects, received, guidance, rate, fresh, adding=adding)
         return self._run(LocalRound(self._plan, self.rows, order, data, model, memory), 0)
 

@@ -13,6 +13,7 @@ from fedgraft.engine.client import addend
 from fedgraft.engine.client.addend import Adding
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.client_rows import ClientRows
+from fedgraft.engine.client.clipped_gradients import descent, shortened
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.engine.halo_codec import asked_arrays, part_of
@@ -89,6 +90,8 @@ class LocalRound:
             one of kind "train" with the upload, or "alone" where nothing is collected.
         """
         plan, order, memory, trainer = self._plan, self.order, self.memory, self._trainer()
+        if plan.privacy.of_examples and order.collects:
+            return Message("train", order.round, arrays=self._sent(descent(plan, self._model.flat, self.data)))
         try:
             upload = self._updated(trainer)
         except Paused as pause:
@@ -169,11 +172,12 @@ class LocalRound:
     def _sent(self, upload: Arrays) -> Arrays:
         """What the client sends of its update: the one place where it goes from what is learnt to what travels.
 
-        Noise of differential privacy belongs before the codec here, from `randomness.private_generator`. There is none
-        yet (docs/adr/0016).
+        Where sums hold noise, it is added here (docs/adr/0016).
         """
         plan, order = self._plan, self.order
         if order.adding:
+            if plan.privacy.active and not plan.privacy.of_examples:
+                upload = shortened(upload, plan.privacy.clip)
             codes = addend.coded(plan, order.adding, upload, order.round, order.client)
             return addend.packed(codes, order.adding.bits)
         state = self.memory.get("uplink")

@@ -1,6 +1,5 @@
 """A client's part in masked sums: keys, sealed shares, masks on its codes, and shares that it reveals."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,13 +24,11 @@ class Masking:
 
     Args:
         plan: what both ends agreed on.
-        root: of all secrets of this run's masks; b"" in simulations, where it follows from the seed: whoever runs one
-            has all clients' data.
+        root: of all secrets of this run's masks, see `root_of`.
     """
 
-    def __init__(self, plan: Plan, root: bytes = b"") -> None:
-        self._plan = plan
-        self._root = root or hashlib.sha256(f"masks of a simulation, seed {plan.seed}".encode()).digest()
+    def __init__(self, plan: Plan, root: bytes) -> None:
+        self._plan, self._root = plan, root
 
     def served(self, client: int, message: Message, memory: Memory) -> Message:
         """Answer a request of one of the kinds of `purposes.MASKING_KINDS`."""
@@ -94,9 +91,9 @@ class Masking:
 
     def _counted(self, message: Message) -> int:
         """How many clients are in the sum, as the server says. Raises `BeyondLimitError` for fewer than must be."""
-        count, least = message.report[COUNT], self._plan.secure_sum.least_cohort
+        count, least = message.report[COUNT], self._plan.least_cohort
         if not least <= count < 2**24:
-            raise BeyondLimitError(f"a sum of {count:g} clients, where secure_sum.least_cohort = {least}")
+            raise BeyondLimitError(f"a sum of {count:g} clients, of whom {least} are the fewest")
         return int(count)
 
     def _kept(self, message: Message, memory: Memory, segment: int) -> dict[str, Any]:

@@ -62,10 +62,14 @@ def _note_after_steps(plan: Plan, state: RunState, after: Scoring) -> None:
 
 
 def _keep_best(plan: Plan, state: RunState, scoring: Scoring, groups: Iterable[int]) -> None:
-    """Keep the model that was just scored if it is the best so far; or while none has a score."""
+    """Keep the model that was just scored if it is the best so far; or while none has a score.
+
+    Where sums hold noise it is the last one: to choose by scores would tell more of what they are of.
+    """
     point, sums = state.curve[-1], {} if scoring.failed else scoring.sums
     choice, best = plan.choice(sums["validation"]) if sums else math.nan, state.best.get("choice")
-    if improves(choice, best, plan.task.better) or best is None or math.isnan(best):
+    better = improves(choice, best, plan.task.better) or best is None or math.isnan(best)
+    if better or plan.privacy.active:
         models = {str(group): scored_model(plan, state.sharing, state.averages, group) for group in groups}
         known = {name: point[name] for name in ("round", *SCORED_SPLITS)}
         state.best = {**known, "choice": choice, "sums": sums, "scores": state.scores, "models": models}

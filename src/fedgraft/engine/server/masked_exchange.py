@@ -76,7 +76,7 @@ class MaskedExchange:
         """Return what comes of two exchanges: public keys, and shares sealed for neighbours."""
         first = self._sent("keys", round, dict.fromkeys(clients, Message("keys", round, segment=segment)), 0)
         keys = {client: _bytes(message, KEYS) for client, message in sorted(first.messages.items())}
-        if len(keys) < self._options.least_cohort:
+        if len(keys) < self._plan.least_cohort:
             return Masked(round, segment, 0, keys, {}, {}, first)
         k = neighbours.expected(len(keys), self._options.neighbours, self._options.threshold)
         peers = neighbours.graph(list(keys), k, ((self._plan.seed << 32 | round) << 1) | segment)

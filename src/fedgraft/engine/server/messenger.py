@@ -121,7 +121,8 @@ class Messenger:
         replies = self._halo.finish(replies, round, limits)
         self._halo.forget(replies.failed)
         if self._sums and begun:
-            return self._sums.ended(begun, replies, round)
+            rate = self._plan.training.rate(int(progress * PROGRESS_STEPS) / PROGRESS_STEPS)
+            return self._sums.ended(begun, replies, round, rate)
         uploads, norms, refused = self._uploads(replies)
         replies = replies.without(refused)
         reports = {client: message.report for client, message in replies.messages.items()}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.halo_codec import part_of
@@ -20,7 +21,6 @@ from fedgraft.engine.secure_sum import (
     WEIGHT,
     numbers_of,
     score_bytes,
-    sum_bits,
 )
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.engine.server.safeguards import norm
@@ -81,8 +81,8 @@ class SecureSums:
     def __init__(self, plan: Plan, exchange: Exchange, clients: int) -> None:
         assert plan.sum_coding is not None, "updates are added up"
         self._plan, self._coding = plan, plan.sum_coding
-        least = plan.secure_sum.least_cohort
-        require(clients >= least, "secure_sum.least_cohort", f"at most {clients}, the number of clients", least)
+        name = "privacy.shares" if plan.privacy.shares > plan.secure_sum.least_cohort else "secure_sum.least_cohort"
+        require(clients >= plan.least_cohort, name, f"at most {clients}, the number of clients", plan.least_cohort)
         self._masks = _masks(plan, exchange, clients)
         self._scales: Arrays = {}
 
@@ -98,20 +98,23 @@ class SecureSums:
     def begin(self, weights: Mapping[int, float], round: int) -> Begun:
         """Begin the sum of a round's cohort, {client: what its update weighs}; those who are left take part.
 
-        Nobody does where they are fewer than `secure_sum.least_cohort`.
+        Nobody does where they are fewer than a sum must be of.
         """
         scales = self._scales.get(SCALES)
         if scales is None:
             scales = self._coding.first(_FIRST * self._plan.training.learning_rate)
-        whole = self._whole(weights) if len(weights) >= self._plan.secure_sum.least_cohort else {}
+        whole = self._whole(weights) if len(weights) >= self._plan.least_cohort else {}
         if self._masks is None or not whole:
             return Begun(whole, scales)
         masked = self._masks.agreed(list(whole), round, UPDATES)
         return Begun({client: whole[client] for client in masked.peers}, scales, masked)
 
-    def ended(self, begun: Begun, replies: Replies, round: int) -> Trained:
-        """Return what a cohort has made together in a round: an upload of `TOGETHER`, or none."""
-        bits = sum_bits(self._coding.bits, begun.total)
+    def ended(self, begun: Begun, replies: Replies, round: int, rate: float) -> Trained:
+        """Return what a cohort has made together in a round: an upload of `TOGETHER`, or none.
+
+        `rate` is the learning rate, by which a mean gradient becomes an update.
+        """
+        bits = self._coding.sum_bits(begun.total)
         codes: dict[int, Codes] = {}
         refused: dict[int, str] = {}
         for client, message in sorted(replies.messages.items()):
@@ -125,7 +128,7 @@ class SecureSums:
         try:
             total, last = self._total(begun.masked, codes, bits)
             replies = replace(together(replies, last), messages=replies.messages, failed=replies.failed)
-            return self._decoded(begun, replies, total)
+            return self._decoded(begun, replies, self._signed(total, bits), rate)
         except (ClientError, WireError) as error:
             LOG.warning("Round %d has no sum of updates: %s.", round, error)
             return Trained({}, _nothing(replies), replies.failed, replies.bytes, replies.waits)
@@ -160,22 +163,31 @@ class SecureSums:
 
         Raises `ClientError` where there is none.
         """
-        if len(codes) < (least := self._plan.secure_sum.least_cohort):
-            raise ClientError(f"{len(codes)} clients are fewer than secure_sum.least_cohort = {least}")
+        if len(codes) < (least := self._plan.least_cohort):
+            raise ClientError(f"{len(codes)} clients are fewer than the {least} that a sum must be of")
         if self._masks and masked:
             return self._masks.unmasked(masked, codes, bits)
         return np.stack(list(codes.values())).sum(0, dtype=np.uint64) & np.uint64(2**bits - 1), Replies()
 
-    def _decoded(self, begun: Begun, replies: Replies, total: Codes) -> Trained:
+    def _signed(self, total: Codes, bits: int) -> NDArray[np.int64]:
+        """Sums as the coding reads them."""
+        whole = total.astype(np.int64)
+        return whole - (whole >> (bits - 1) << bits) if self._coding.signed else whole
+
+    def _decoded(self, begun: Begun, replies: Replies, total: Array, rate: float) -> Trained:
         """Return what a sum of codes stands for. Raises `WireError` where somebody's were none: nobody knows whose."""
         weight = sum(begun.weights[client] for client in replies.messages)
         mean = self._coding.mean(total, weight, begun.scales)
+        if self._plan.privacy.of_examples:
+            mean = {name: array * np.float32(rate) for name, array in mean.items()}
         self._scales[SCALES] = self._coding.following(total, weight, begun.scales)
         known = {TOGETHER: norm(mean)}, {TOGETHER: float(weight)}
         return Trained({TOGETHER: mean}, _nothing(replies), replies.failed, replies.bytes, replies.waits, *known)
 
     def _whole(self, weights: Mapping[int, float]) -> dict[int, int]:
-        """Weights as whole numbers, the largest `most_weight`, none below 1."""
+        """Weights as whole numbers, none below 1: the largest `most_weight`, or numbers of examples."""
+        if self._plan.privacy.of_examples:
+            return {client: max(1, round(weight)) for client, weight in weights.items()}
         largest = max(weights.values(), default=0.0)
         unit = self._plan.secure_sum.most_weight / largest if largest > 0 else 0.0
         return {client: max(1, round(weight * unit)) for client, weight in weights.items()}

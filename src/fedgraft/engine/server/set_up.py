@@ -72,7 +72,13 @@ class SetUp:
         halos, refused = halos_of(self._plan, published, len(clients))
         replies = self._combine(replies.without(refused), published)
         profiles = [dict(replies.messages[c].report) if c in replies.messages else {} for c in clients]
+        self._check_units(profiles)
         return SetUpResult(profiles, halos, replies.failed)
+
+    def _check_units(self, profiles: Sequence[Mapping[str, float]]) -> None:
+        """Raise `InputError` where noise is meant for fewer units than there are."""
+        privacy, examples = self._plan.privacy, sum(int(each.get("examples", 0)) for each in profiles)
+        privacy.check_units(examples if privacy.of_examples else sum(map(bool, profiles)))
 
     def _published(self, replies: Replies) -> tuple[dict[int, Arrays], dict[int, str]]:
         """{client: what it published}, and {client: why its reply is refused}."""

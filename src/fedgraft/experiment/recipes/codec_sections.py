@@ -43,9 +43,13 @@ def build_codec(section: str, content: Any) -> Codec[Any]:
 def build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
     """The codec of what clients tell each other of nodes, if the task has them do so."""
     statistics = task.statistics_layout if isinstance(task, PublishingTask) else Layout(())
-    if "rows" in content and not (statistics.specs or (isinstance(task, HaloTask) and task.halo_widths)):
-        raise InputError("[rows] is for what clients tell each other of nodes; in this experiment they tell nothing.")
     rows = build_codec("rows", content.get("rows", {"name": "identity"}))
+    tells = statistics.specs or (isinstance(task, HaloTask) and task.halo_widths)
+    if not tells and not isinstance(rows, discovery.find("codecs", "identity")):
+        raise InputError(
+            "[rows] is for what clients tell each other of nodes; in this experiment they tell nothing: "
+            "leave it out, or rows.name = 'identity'."
+        )
     _check_sealed(rows, section_of(content, "rows", default="identity"), task)
     try:
         rows.init(statistics)

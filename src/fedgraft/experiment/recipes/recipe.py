@@ -119,6 +119,13 @@ def section_of(content: Section, name: str, default: str = "", named: bool = Tru
     return {"name": default, **section} if default else section
 
 
+def integer(content: Section, key: str, default: int) -> int:
+    """The whole number under a key outside sections. Raises `InputError` for anything else."""
+    if isinstance(value := content.get(key, default), bool) or not isinstance(value, int):
+        raise InputError(f"{key} must be a whole number; got {value!r}.")
+    return value
+
+
 def check_alternatives(content: Section) -> None:
     """Raise `InputError` unless what a recipe has under "alternatives" can be put in place."""
     by_section = content.get("alternatives", {})

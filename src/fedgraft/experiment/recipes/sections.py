@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from fedgraft.contracts.table_files import absolute, is_address
 from fedgraft.engine.policy import Policy
+from fedgraft.engine.privacy import Privacy
 from fedgraft.engine.secure_sum import SecureSum
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import Safeguards
@@ -117,6 +118,7 @@ SETTINGS = {
     "safeguards": Safeguards,
     "policy": Policy,
     "secure_sum": SecureSum,
+    "privacy": Privacy,
     "budget": BudgetOptions,
     "checkpoint": CheckpointOptions,
 }

@@ -26,7 +26,8 @@ def checked(plan: Plan, selector: Selector[Any], aggregation: Aggregation, setti
         *_of_the_server(aggregation, settings["safeguards"], settings["clock"], settings["evaluation"]),
     ):
         raise InputError(f"secure_sum.name = {plan.secure_sum.name!r} adds updates up, but {why}: {instead}.")
-    _check_codes(plan)
+    if not plan.privacy.active:  # noise has codes of its own
+        _check_codes(plan)
     return plan
 
 

@@ -20,6 +20,7 @@ from fedgraft.contracts.scores import add
 from fedgraft.contracts.task_abilities import HaloTask, PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy import Privacy
 from fedgraft.engine.secure_sum import SecureSum
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.run_state import RunState
@@ -206,7 +207,7 @@ def local_runtime(options: RuntimeOptions) -> RuntimeOptions:
 def sending_nothing(plan: Plan) -> Plan:
     """Return a plan whose messages stay in this process: no reports, and no codec that loses anything."""
     identity = find("codecs", "identity")()
-    alone = replace(plan, reports=frozenset(), secure_sum=SecureSum())
+    alone = replace(plan, reports=frozenset(), secure_sum=SecureSum(), privacy=Privacy())
     return replace(alone, uplink=identity, downlink=identity, rows=identity)
 
 

@@ -165,7 +165,7 @@ def _after_steps(plan: Plan, state: RunState, names: Sequence[str]) -> dict[str,
 def _check_answered(plan: Plan, state: RunState) -> None:
     adds = plan.secure_sum.active
     if state.round and not state.merges and (adds or not state.answered):
-        usual = f"no round had a sum of {plan.secure_sum.least_cohort} clients" if adds else DISCONNECTED
+        usual = f"no round had a sum of {plan.least_cohort} clients" if adds else DISCONNECTED
         chosen = [client for client, times in enumerate(state.chosen) if times]
         reasons = {client: state.failing.get(str(client), usual) for client in chosen}
         raise AllClientsFailedError(state.round, reasons)

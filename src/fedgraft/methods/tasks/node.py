@@ -28,6 +28,7 @@ from fedgraft.domains.nodes.base.memory_check import check_matrices
 from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
+from fedgraft.domains.nodes.task.clipped_nodes import ClippedNodes
 from fedgraft.domains.nodes.task.observed_nodes import ObservedNodes
 from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
 from fedgraft.domains.nodes.task.refined_nodes import refined_answers, refining, refining_losses
@@ -63,6 +64,7 @@ class Node(
     BalancedClasses[NodeShard, NodeData],
     JudgedByData[NodeShard, NodeData],
     AnsweredNodes,
+    ClippedNodes,
     ObservedNodes,
     GraphNetworkTask[NodeShard, NodeData],
     LocalGraphTask[NodeShard, NodeData],

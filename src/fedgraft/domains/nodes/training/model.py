@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
 from fedgraft.domains.nodes.training.neighbour_sampling import Hop
 from fedgraft.errors import InputError
-from fedgraft.nn.layers import MakeLinear, linear, mask, row_linear
+from fedgraft.nn.layers import Linear, MakeLinear, RowLinear, linear, mask, row_linear
 from fedgraft.nn.manual_gradients import Back, WithBack, relu_back
 from fedgraft.nn.propagate import States
 from fedgraft.nn.whole_networks import WholeNetwork
@@ -68,6 +68,12 @@ class NodeModel(nn.Module):
     def by_hand(self) -> bool:
         """True where there is `with_back`: all convolutions have it, and nothing is dropped."""
         return self._with_back and not (self.dropout and self.training)
+
+    @property
+    def by_row(self) -> list[Linear | RowLinear]:
+        """The linear layers of a model that looks at each node alone, `mlp`'s, in their order."""
+        head = [self.head] if self.head is not None else []
+        return [*(convolution.own for convolution in self.convolutions), *head]  # type: ignore[list-item]
 
     def forward(self, inputs: States, hops: Sequence[Hop], stored: Stored, note: Note | None = None) -> Tensor:
         """Return logits, float32 [targets, classes], after a hop for each convolution, or for the last ones.

@@ -1,0 +1,67 @@
+"""The gradient of each training node by itself, where its loss depends on no other node."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from fedgraft.contracts import Indices
+from fedgraft.contracts.clipping import ClippedGradientTask
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.training.client_graph import NodeData
+from fedgraft.domains.nodes.training.model import NodeModel
+from fedgraft.nn.clipped_gradients import clipped_gradients
+from fedgraft.nn.manual_gradients import cross_entropies
+from fedgraft.wire.layouts import Arrays
+
+
+class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
+    """Of a task with the options of `Node`: those that mix nodes in a loss are told."""
+
+    example: ClassVar[str] = "node"
+
+    encoder: LayeredEncoder | NetworkEncoder
+    propagate: int
+    share_features: bool
+    share_states: bool
+    aggregates: bool
+    dropout: float
+    label_smoothing: float
+    logit_adjustment: float
+    class_weights: str | dict[str, float]
+    focal: float
+
+    @property
+    def unclipped(self) -> tuple[str, str]:
+        """What looks at neighbours, at shares of classes, or draws at random."""
+        if isinstance(self.encoder, NetworkEncoder) or self.encoder.reads_neighbours:
+            return "the model reads a node's neighbours", "model.name = 'mlp'"
+        if self.propagate:
+            return "features are averaged over neighbours", "task.propagate = 0"
+        if self.share_features or self.share_states or self.aggregates:
+            told = "clients tell each other of nodes"
+            return told, "task.share_features, task.share_states and task.aggregates = false"
+        if self.label_smoothing or self.logit_adjustment:
+            shares = "losses depend on the client's shares of classes"
+            return shares, "task.label_smoothing and task.logit_adjustment = 0"
+        if self.class_weights and not isinstance(self.class_weights, dict):
+            return "weights of classes depend on how many nodes each has", "task.class_weights = '' or a table"
+        return ("units are dropped at random", "task.dropout = 0") if self.dropout else ("", "")
+
+    def clipped(self, model: nn.Module, data: NodeData, examples: Indices, longest: float) -> Arrays:
+        """Cross-entropies of nodes, by their features alone."""
+        assert isinstance(model, NodeModel), "nodes have no other"
+        nodes = data.rows["train"][examples]
+        label = torch.from_numpy(data.label[nodes])
+
+        def losses_of(logits: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+            own = label.to(logits.device)
+            losses, back = cross_entropies(logits, own, None, self.focal)
+            if data.weights is None:
+                return losses, back
+            weights = data.weights.to(logits)[own]
+            return losses * weights, lambda gradient: back(gradient * weights)
+
+        return clipped_gradients(model, model.by_row, data.features.filled(nodes), losses_of, longest)

@@ -1,0 +1,105 @@
+"""The noise that privacy takes: how much, in which steps, and what is claimed of it."""
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Final
+
+from fedgraft.engine.privacy import Privacy
+from fedgraft.secrets import rounding
+from fedgraft.secrets.accountant import Released, epsilon_of, noise_for
+from fedgraft.secrets.noise_shares import divergence, noise_multiplier, share_variance
+
+_ROUNDING: Final = 0.2
+"""What rounding one unit's part to steps moves it by at most, in its clipped length: it makes noise 1 % larger. Ours."""
+_FAILURES: Final = 0.01
+"""Share of delta that pays for roundings that lengthen a unit's part by more than is allowed for. Ours."""
+_WRAPPED: Final = 1e-9
+"""Most probability that any number of a sum wraps around."""
+_MORE: Final = 1.001
+"""Factor by which noise grows until the claim holds: the way from discrete noise to a continuous one costs a hair."""
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """Discrete Gaussian noise on sums of a round.
+
+    Args:
+        privacy: what is asked for; its `shares` are known.
+        rounds: sums, >= 1, of which a unit can be a part.
+        dimension: numbers of a sum, >= 1.
+        target: deviation of a sum's noise in units of its sensitivity.
+    """
+
+    privacy: Privacy
+    rounds: int
+    dimension: int
+    target: float
+
+    @property
+    def step(self) -> float:
+        """Float, what one whole number of a sum stands for."""
+        return self.privacy.clip * _ROUNDING / math.sqrt(self.dimension)
+
+    @property
+    def failure(self) -> float:
+        """Float, probability that rounding lengthens a unit's part beyond `length`."""
+        return _failure(self.privacy, self.rounds)
+
+    @cached_property
+    def length(self) -> float:
+        """Float, most length of one unit's part after rounding, in steps."""
+        return rounding.sensitivity(self.privacy.clip, self.step, self.dimension, self.failure) / self.step
+
+    @cached_property
+    def variance(self) -> Fraction:
+        """Of one client's share of noise, in squared steps."""
+        return share_variance(self.target, self.privacy.shares, self.length)
+
+    @cached_property
+    def released(self) -> Released:
+        """All rounds, as the accountant counts them."""
+        shares, variance = self.privacy.shares, self.variance
+        failure = self.failure if self.privacy.of_examples else 0.0  # a client's own part is rounded until it fits
+        return Released(
+            noise=noise_multiplier(variance, shares, self.length),
+            rounds=self.rounds,
+            divergence=divergence(variance, shares, self.dimension),
+            failure=failure,
+        )
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Float, what is claimed of all rounds at `privacy.delta`."""
+        return epsilon_of([self.released], self.privacy.delta)
+
+    @property
+    def noise_norm(self) -> float:
+        """Float, length of a sum's noise as it usually is, where just so many clients' shares are in it."""
+        return math.sqrt(self.privacy.shares * self.variance * self.dimension) * self.step
+
+    @property
+    def least_units(self) -> int:
+        """Units of which one sum tells as much as it hides, if their parts agree; with fewer noise is longer."""
+        return math.ceil(self.noise_norm / self.privacy.clip)
+
+    def bits(self, units: int) -> int:
+        """Return the bits of a number in a sum over so many units, at which no sum wraps around."""
+        shares = max(self.privacy.shares, units)
+        largest, variance = units * self.privacy.clip, float(self.variance) * shares
+        return rounding.bits_for(largest, self.step, units, variance, self.dimension, _WRAPPED)
+
+
+@lru_cache(maxsize=64)
+def mechanism_of(privacy: Privacy, rounds: int, dimension: int) -> Mechanism:
+    """Return the mechanism with the least noise for what is asked for."""
+    left = privacy.delta - (rounds * _failure(privacy, rounds) if privacy.of_examples else 0.0)
+    made = Mechanism(privacy, rounds, dimension, noise_for(privacy.epsilon, left, rounds))
+    while made.epsilon > privacy.epsilon:
+        made = replace(made, target=made.target * _MORE)
+    return made
+
+
+def _failure(privacy: Privacy, rounds: int) -> float:
+    return privacy.delta * _FAILURES / rounds

@@ -1,0 +1,70 @@
+"""Differential privacy of training: what is asked for."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from fedgraft.errors import require
+
+CLIENT: Final = "client"
+"""The unit whose part is all that a client's training changes in the model."""
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """Every sum of updates holds noise, such that it hardly tells whether one unit took part in training.
+
+    Each unit's part in a sum is shortened to a length, and each client adds its share of the noise before it adds its
+    numbers to those of others. So [secure_sum] must be on. Neighbouring data differ in one unit whose part is zero
+    ("zero-out"); how many units a client has is no secret.
+
+    Source: Abadi et al., "Deep Learning with Differential Privacy", CCS 2016 (gradients of examples, clipped); McMahan
+        et al., "Learning Differentially Private Recurrent Language Models", ICLR 2018 (updates of clients); Kairouz,
+        Liu, Steinke, "The Distributed Discrete Gaussian Mechanism", ICML 2021 (shares of discrete noise).
+    Differs: nobody is drawn at random in secret, so that no claim is smaller for it: every unit counts as a part of
+        every round.
+
+    Args:
+        unit: "client", or an example as the task names it, such as "node" or "graph"; "" = no noise. With examples a
+            round is one step of gradient descent: a client sends the sum of its examples' gradients.
+        epsilon: of all rounds together, > 0.
+        delta: in (0, 1), below 1 / units.
+        clip: most length of one unit's part, > 0: of a gradient, or of a client's update.
+        shares: clients, >= 0, whose noise a sum has at least, and whose together is enough; a round with fewer has no
+            sum. The others may be missing, or tell the server their noise. 1: each client's own noise is enough, so
+            that even the server may see what it sends. 0 = nine of ten of those that train in a round.
+    """
+
+    unit: str = ""
+    epsilon: float = 0.0
+    delta: float = 0.0
+    clip: float = 1.0
+    shares: int = 0
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.unit, str), "privacy.unit", "a word", self.unit)
+        require(0 < self.clip < math.inf, "privacy.clip", "> 0 and finite", self.clip)
+        require(type(self.shares) is int and self.shares >= 0, "privacy.shares", "a whole number >= 0", self.shares)
+        if self.active:
+            require(0 < self.epsilon < math.inf, "privacy.epsilon", "> 0 and finite", self.epsilon)
+            require(0 < self.delta < 1, "privacy.delta", "in (0, 1), below 1 / units", self.delta)
+        else:
+            for name in ("epsilon", "delta"):
+                value = getattr(self, name)
+                require(value == 0, f"privacy.{name}", "0 unless privacy.unit says whose privacy it is", value)
+
+    @property
+    def active(self) -> bool:
+        """True where sums hold noise."""
+        return self.unit != ""
+
+    @property
+    def of_examples(self) -> bool:
+        """True where it is single examples that are hidden."""
+        return self.active and self.unit != CLIENT
+
+    def check_units(self, units: int) -> None:
+        """Raise `InputError` for a delta that pays for telling one of so many units as it is."""
+        if self.active and units:
+            allowed = f"below 1 / {units}, the number of units: it would pay for telling one of them as it is"
+            require(self.delta * units < 1, "privacy.delta", allowed, self.delta)

@@ -1,0 +1,90 @@
+"""Sums with noise: each client's numbers in whole steps, with its share of noise added, modulo a power of two."""
+
+import math
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts.summing import SumCoding, Words
+from fedgraft.engine.mechanism import Mechanism, mechanism_of
+from fedgraft.engine.privacy import Privacy
+from fedgraft.errors import ClientError, InputError
+from fedgraft.secrets.discrete_gaussian import discrete_gaussian
+from fedgraft.secrets.rounding import at_random, rounded
+from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout
+
+MOST_STEPS: Final = 2.0**50
+"""Of a client's number, such that doubles tell steps apart."""
+
+
+class PrivateSums(SumCoding):
+    """Code arrays for a sum with noise; what is coded is a sum over a client's units already.
+
+    Args:
+        mechanism: how much noise.
+        layout: of the arrays, all float32 of fixed shapes.
+
+    Raises `InputError` for a layout of which not all can be.
+    """
+
+    signed: ClassVar[bool] = True
+
+    def __init__(self, mechanism: Mechanism, layout: Layout) -> None:
+        others = [spec.name for spec in layout if spec.dtype != "float32" or VARIABLE in spec.shape]
+        if others:
+            raise InputError(f"noise cannot be added to {others[0]!r}: it is no float32 array of a fixed shape")
+        self._mechanism, self._layout = mechanism, layout
+
+    @property
+    def codes(self) -> int:
+        """One for each number."""
+        return self._mechanism.dimension
+
+    @property
+    def scales(self) -> int:
+        """None: the step follows from what is agreed."""
+        return 0
+
+    def sum_bits(self, total: int) -> int:
+        """Enough that no sum wraps around."""
+        return self._mechanism.bits(total)
+
+    def first(self, size: float) -> Array:
+        """None."""
+        return np.zeros(0, np.float32)
+
+    def coded(self, arrays: Arrays, scales: Array, weight: int, g: np.random.Generator, secret: Words | None) -> NDArray[np.int64]:
+        """Round up or down at random with the number as mean, and add noise; both are drawn from `secret` alone.
+
+        Of a client as a unit, what is coded is no longer than `privacy.clip`, and rounded until it stays so.
+        """
+        assert secret is not None, "whoever adds noise has a secret"
+        mechanism, privacy = self._mechanism, self._mechanism.privacy
+        flat = np.concatenate([arrays[spec.name].ravel() for spec in self._layout]).astype(np.float64)
+        if not (np.abs(flat) < MOST_STEPS * mechanism.step).all():
+            raise ClientError("what noise is to be added to holds NaN, infinity, or numbers that are too large")
+        if privacy.of_examples:
+            whole = at_random(flat / mechanism.step, secret)
+        else:
+            whole = rounded(flat, privacy.clip, mechanism.step, mechanism.failure, secret)
+        return whole + discrete_gaussian(mechanism.variance, len(whole), secret)
+
+    def mean(self, total: Array, weight: int, scales: Array) -> Arrays:
+        """The sum over the number of units."""
+        flat = (total * (self._mechanism.step / weight)).astype(np.float32)
+        ends = np.cumsum([math.prod(spec.shape) for spec in self._layout])
+        parts = np.split(flat, ends[:-1])
+        return {spec.name: part.reshape(spec.shape) for spec, part in zip(self._layout, parts, strict=True)}
+
+    def following(self, total: Array, weight: int, scales: Array) -> Array:
+        """None."""
+        return np.zeros(0, np.float32)
+
+
+def private_sums(privacy: Privacy, rounds: int, layout: Layout) -> PrivateSums:
+    """Return how arrays of a layout are coded in each of so many rounds. Raises `InputError` where they cannot be."""
+    if not privacy.shares:
+        raise InputError("privacy.shares must say of how many clients noise is enough where data are at sites; got 0.")
+    dimension = sum(math.prod(spec.shape) for spec in layout if VARIABLE not in spec.shape)
+    return PrivateSums(mechanism_of(privacy, rounds, max(1, dimension)), layout)

@@ -1,0 +1,106 @@
+"""Which methods go with noise on sums, and how many clients' noise a sum has."""
+
+import math
+from dataclasses import replace
+from typing import Any, Final
+
+from fedgraft.contracts import Selector
+from fedgraft.contracts.clipping import ClippedGradientTask
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy import CLIENT
+from fedgraft.engine.server.stopping import Stopping
+from fedgraft.engine.told import told_by
+from fedgraft.errors import InputError, nearest
+from fedgraft.experiment.recipes import discovery
+
+PRESENT: Final = 0.9
+"""Share of a cohort whose noise a sum has at least, unless it is said; ours."""
+UNHIDDEN: Final = frozenset({"features", "states", "labels", "class_counts", "sums", "prototypes", "losses", "users"})
+"""What no message may tell beside a sum with noise, by words of `contracts.capabilities`: it is of training examples."""
+_ONE_STEP: Final = {
+    **{"epochs": 1, "blocks": 0, "optimizer": "sgd", "keep_moments": False, "proximal": 0.0},
+    **{"momentum": 0.0, "weight_decay": 0.0, "clip": 0.0},
+}
+"""Options of [training] with which a round is one step of gradient descent."""
+_NOT_OF_TRAINING: Final = ("train", "alone", "probe", "trial", "measure", "relay", "evaluate", "smoothed", "tally")
+"""Kinds of messages that hold noise, that such a recipe has none of, or that are of held-out examples."""
+_LESS: Final = "options of [task] and [selector] with which clients tell less (docs/security.md)"
+_REMEDIES: Final = {"sums": "task.refit = '' and task.share_labels = false", "hop": "task.share_labels = false"}
+
+
+def checked(plan: Plan, selector: Selector[Any], stopping: Stopping) -> Plan:
+    """Return a plan; raise `InputError` where sums are to hold noise, and something would not be hidden by it."""
+    if not plan.privacy.active:
+        return plan
+    units = _units(plan)
+    if plan.privacy.unit not in units:
+        raise InputError(
+            f"privacy.unit must be one of {', '.join(units)} for the task {type(plan.task).__name__}; got "
+            f"{plan.privacy.unit!r}.{nearest(plan.privacy.unit, units)}"
+        )
+    for why, instead in (*_of_sums(plan, selector, stopping), *_of_messages(plan), *_of_examples(plan)):
+        raise InputError(f"privacy.unit = {plan.privacy.unit!r} hides a {plan.privacy.unit}, but {why}: {instead}.")
+    return plan
+
+
+def with_shares(plan: Plan, cohort: int) -> Plan:
+    """Return a plan with the number of clients whose noise is enough, where it is not said."""
+    if not plan.privacy.active or plan.privacy.shares:
+        return plan
+    return replace(plan, privacy=replace(plan.privacy, shares=max(1, math.ceil(PRESENT * cohort))))
+
+
+def _units(plan: Plan) -> list[str]:
+    own = [plan.task.example] if isinstance(plan.task, ClippedGradientTask) else []
+    return [*own, CLIENT]
+
+
+def _of_sums(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[tuple[str, str]]:
+    """What of the loop tells more than its sums do: (why, what to take instead)."""
+    found, codec = [], type(plan.uplink)
+    if not plan.secure_sum.active:
+        masked = "secure_sum.name = 'secagg' (or 'clear', where privacy.shares = 1 or the server may see all)"
+        found.append(("noise is added to sums, and each update is sent by itself", masked))
+    if plan.secure_sum.most_weight > 1:
+        found.append(("clients weigh more than others", "secure_sum.most_weight = 1"))
+    if not isinstance(plan.uplink, discovery.find("codecs", "identity")):
+        found.append((f"codec {codec.__name__} would have no part: numbers are sent in steps", "leave [codec] out"))
+    if stopping.patience:
+        found.append(("patience would end a run by scores that hold no noise", "patience = 0"))
+    if stopping.bytes or stopping.seconds:
+        found.append(("noise is for a number of rounds, not for what a budget pays for", "leave [budget] out"))
+    if plan.personal or not plan.connected:
+        found.append((f"with sharing {type(plan.sharing).__name__} not all is shared", "sharing.name = 'fedavg'"))
+    everybody, drawn = (discovery.find("selectors", name) for name in ("all", "random"))
+    if not (isinstance(selector, everybody) or (isinstance(selector, drawn) and selector.clients)):
+        instead = "selector.name = 'all', or 'random' with selector.clients"
+        found.append((f"with selector {type(selector).__name__} cohorts differ, or depend on data", instead))
+    return found
+
+
+def _of_messages(plan: Plan) -> list[tuple[str, str]]:
+    """What messages tell of training examples beside sums with noise."""
+    for kind, words in told_by(plan).items():
+        if kind not in _NOT_OF_TRAINING and (more := sorted(words & UNHIDDEN)):
+            return [(f"messages of kind {kind!r} tell {', '.join(more)} without noise", _REMEDIES.get(kind, _LESS))]
+    return []
+
+
+def _of_examples(plan: Plan) -> list[tuple[str, str]]:
+    """What mixes examples before their gradients are shortened, and what has no part in a single step."""
+    if not plan.privacy.of_examples:
+        return []
+    assert isinstance(plan.task, ClippedGradientTask), "its word is the unit"
+    found = [plan.task.unclipped] if plan.task.unclipped[0] else []
+    if type(plan.sharing) is not discovery.find("sharing", "fedavg"):
+        found.append((f"sharing {type(plan.sharing).__name__} trains by itself", "sharing.name = 'fedavg'"))
+    if plan.sampler != discovery.find("samplers", "all")():
+        found.append((f"sampler {plan.sampler} does not take all examples at once", "sampler.name = 'all' alone"))
+    wanted = {name: value for name, value in _ONE_STEP.items() if getattr(plan.training, name) != value}
+    if wanted:
+        name, value = next(iter(wanted.items()))
+        said = f"a round is one step, in which training.{name} = {getattr(plan.training, name)!r} has no part"
+        found.append((said, f"training.{name} = {value!r}"))
+    return found
+
+
