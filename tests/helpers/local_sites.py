@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fedgraft.engine.policy import Policy
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predicting.site_run import pack_site_run, write_site_run
@@ -52,12 +53,20 @@ class LocalSites:
         data: what each site has, as the node's command takes it.
         names: of the clients.
         root: of the nodes' folders.
+        allowed: what the sites let leave; None = what the recipe asks for.
     """
 
-    def __init__(self, experiment: Experiment, data: list[list[str]], names: list[str], root: Path) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        data: list[list[str]],
+        names: list[str],
+        root: Path,
+        allowed: Policy | None = None,
+    ) -> None:
         self.where, self.names, self.root = str(root), names, root
         self.sites = []
-        nodes, plan_for = {}, partial(plan_of, own=experiment)
+        nodes, plan_for = {}, partial(plan_of, own=experiment, allowed=allowed)
         for client, (name, given) in enumerate(zip(names, data, strict=True)):
             secrets = {"secret": bytes(range(32)), "own_secret": bytes([client]) * 32}
             site = Site(experiment, given, client, name, clients=tuple(names), **secrets)

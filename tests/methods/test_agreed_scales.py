@@ -91,7 +91,7 @@ def test_what_no_sum_can_hold_is_named():
 def test_quantized_has_agreed_scales_where_they_are_asked_for():
     assert Quantized().sum_coding(LAYOUT) is None
     coding = Quantized(bits=5, scale="agreed", bucket=4, rounding="stochastic").sum_coding(LAYOUT)
-    assert (coding.bits, coding.codes, coding.scales) == (5, 7, 2)
+    assert (coding.sum_bits(1), coding.codes, coding.scales) == (5, 7, 2)
     plain, agreed = Quantized(), Quantized(scale="agreed")
     made = arrays(1.0, [0.5, -0.5, 0.25, 0.0])
     one, two = (each.encode(made, each.init(LAYOUT), rng())[0] for each in (plain, agreed))

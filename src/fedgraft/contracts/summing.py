@@ -46,7 +46,7 @@ class SumCoding(ABC):
 
     @abstractmethod
     def coded(
-        self, arrays: Arrays, scales: Array, weight: int, g: np.random.Generator, secret: Words | None
+        self, arrays: Arrays, scales: Array, g: np.random.Generator, weight: int = 1, secret: Words | None = None
     ) -> NDArray[np.integer[Any]]:
         """Return what a client of some weight adds, integers [codes].
 

@@ -59,7 +59,21 @@ class Gate:
         if policy.most_rounds:
             beyond = f"{rounds} rounds" if rounds > policy.most_rounds else ""
             rules.append(Rule("most_rounds", f"{policy.most_rounds}", beyond))
-        return [*rules, *self._rules_of_sums()]
+        return [*rules, *self._rules_of_sums(), *self._rules_of_noise()]
+
+    def _rules_of_noise(self) -> list[Rule]:
+        policy, privacy = self._policy, self._plan.privacy
+        if not policy.epsilon:
+            return []
+        allowed, beyond = f"{policy.epsilon:g} at delta {policy.delta:g}", ""
+        if privacy.active:
+            from fedgraft.engine.mechanism import epsilon_at  # its mathematics takes its time to import
+
+            epsilon = epsilon_at(privacy, self._plan.rounds, policy.delta)
+            beyond = f"{epsilon:.4g}" if epsilon > policy.epsilon else ""
+        elif self._plan.connected:
+            beyond = "updates without noise"
+        return [Rule("epsilon", allowed, beyond)]
 
     def _rules_of_sums(self) -> list[Rule]:
         policy, sums, rules = self._policy, self._plan.secure_sum, []
@@ -104,6 +118,8 @@ class Gate:
             return f"round {reply.round} is behind the last, policy.most_rounds = {policy.most_rounds}"
         if policy.secure_sum == REQUIRED and reply.kind == "train" and not self._plan.secure_sum.masked:
             return f"policy.secure_sum = {REQUIRED!r}, and it is not masked"
+        if policy.epsilon and reply.kind == "train" and not self._plan.privacy.active:
+            return f"policy.epsilon = {policy.epsilon:g}, and it holds no noise"
         return self._too_few(int(reply.report["examples"])) if reply.kind == "hello" else ""
 
     def _too_few(self, examples: int) -> str:

@@ -12,8 +12,8 @@ from fedgraft.secrets.accountant import Released, epsilon_of, noise_for
 from fedgraft.secrets.noise_shares import divergence, noise_multiplier, share_variance
 
 _ROUNDING: Final = 0.2
-"""What rounding one unit's part to steps moves it by at most, in its clipped length: it makes noise 1 % larger. Ours."""
-_FAILURES: Final = 0.01
+"""What rounding one unit's part to steps moves it by at most, in its clipped length; it makes noise 1 % larger.."""
+_FAILURES: Final = 1e-4
 """Share of delta that pays for roundings that lengthen a unit's part by more than is allowed for. Ours."""
 _WRAPPED: Final = 1e-9
 """Most probability that any number of a sum wraps around."""
@@ -86,6 +86,7 @@ class Mechanism:
 
     def bits(self, units: int) -> int:
         """Return the bits of a number in a sum over so many units, at which no sum wraps around."""
+        units = max(1, units)
         shares = max(self.privacy.shares, units)
         largest, variance = units * self.privacy.clip, float(self.variance) * shares
         return rounding.bits_for(largest, self.step, units, variance, self.dimension, _WRAPPED)
@@ -99,6 +100,12 @@ def mechanism_of(privacy: Privacy, rounds: int, dimension: int) -> Mechanism:
     while made.epsilon > privacy.epsilon:
         made = replace(made, target=made.target * _MORE)
     return made
+
+
+def epsilon_at(privacy: Privacy, rounds: int, delta: float) -> float:
+    """Return what is claimed at another delta, whatever the model's size."""
+    known = replace(privacy, shares=max(1, privacy.shares))
+    return epsilon_of([mechanism_of(known, rounds, 1).released], delta)
 
 
 def _failure(privacy: Privacy, rounds: int) -> float:

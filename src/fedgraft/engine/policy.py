@@ -32,6 +32,9 @@ class Policy:
         least_cohort: clients, >= 0, that a sum must be of which the client's update is part; 0 = any number.
         server: "sha256:" and the digest of the key of the federation's authority, by which a node knows the server; ""
             = whichever is in the node's folder.
+        epsilon: of differential privacy, >= 0, over all runs of these data: updates leave with noise alone, and none
+            after it is spent; 0 = no limit.
+        delta: at which it is counted, in (0, 1).
         queries_per_round: different requests of one kind that a node answers in a round, >= 1; always one where updates
             are masked. The same request has the same answer, as often as it is made.
     """
@@ -46,6 +49,8 @@ class Policy:
     least_cohort: int = 0
     server: str = ""
     queries_per_round: int = 1
+    epsilon: float = 0.0
+    delta: float = 1e-6
 
     def __post_init__(self) -> None:
         for name, known in (("purposes", PURPOSES_OF_CLIENTS), ("capabilities", tuple(CAPABILITIES))):
@@ -62,6 +67,8 @@ class Policy:
         require(type(queries) is int and queries >= 1, "policy.queries_per_round", "a whole number >= 1", queries)
         is_key = isinstance(self.server, str) and _KEY.fullmatch(self.server) is not None
         require(is_key, "policy.server", "'sha256:' and 64 hexadecimal digits, or ''", self.server)
+        require(0 <= self.epsilon < math.inf, "policy.epsilon", ">= 0 and finite (0 = no limit)", self.epsilon)
+        require(0 < self.delta < 1, "policy.delta", "in (0, 1)", self.delta)
         most = self.most_parameters_per_example
         require(0 <= most < math.inf, "policy.most_parameters_per_example", ">= 0 and finite (0 = no limit)", most)
 

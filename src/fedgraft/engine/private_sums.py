@@ -54,7 +54,9 @@ class PrivateSums(SumCoding):
         """None."""
         return np.zeros(0, np.float32)
 
-    def coded(self, arrays: Arrays, scales: Array, weight: int, g: np.random.Generator, secret: Words | None) -> NDArray[np.int64]:
+    def coded(
+        self, arrays: Arrays, scales: Array, g: np.random.Generator, weight: int = 1, secret: Words | None = None
+    ) -> NDArray[np.int64]:
         """Round up or down at random with the number as mean, and add noise; both are drawn from `secret` alone.
 
         Of a client as a unit, what is coded is no longer than `privacy.clip`, and rounded until it stays so.
@@ -86,5 +88,9 @@ def private_sums(privacy: Privacy, rounds: int, layout: Layout) -> PrivateSums:
     """Return how arrays of a layout are coded in each of so many rounds. Raises `InputError` where they cannot be."""
     if not privacy.shares:
         raise InputError("privacy.shares must say of how many clients noise is enough where data are at sites; got 0.")
-    dimension = sum(math.prod(spec.shape) for spec in layout if VARIABLE not in spec.shape)
-    return PrivateSums(mechanism_of(privacy, rounds, max(1, dimension)), layout)
+    return PrivateSums(mechanism_of(privacy, rounds, numbers_of(layout)), layout)
+
+
+def numbers_of(layout: Layout) -> int:
+    """Return how many numbers a layout's arrays have, at least 1."""
+    return max(1, sum(math.prod(spec.shape) for spec in layout if VARIABLE not in spec.shape))

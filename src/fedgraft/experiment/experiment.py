@@ -31,7 +31,7 @@ from fedgraft.engine.policy import Policy
 from fedgraft.engine.privacy import Privacy
 from fedgraft.engine.secure_sum import SecureSum
 from fedgraft.engine.server.disconnections import Dropout
-from fedgraft.engine.server.safeguards import SIZES, Safeguards
+from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
@@ -67,7 +67,7 @@ from fedgraft.experiment.recipes.sections import (
     plain,
 )
 from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_sampler, fitted_sharing
-from fedgraft.experiment.recipes.units import parse_bytes
+from fedgraft.experiment.recipes.units import parse_bytes, with_sizes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.experiment.seen_rows import untested
 from fedgraft.wire.layouts import Arrays, Tree
@@ -265,15 +265,7 @@ def load(recipe: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
 def build(recipe: str, content: Section) -> Experiment:
     """Check everything and build every method. Raises `InputError` for whatever is wrong."""
     content = with_encoder(renamed(content))
-    for key in content:
-        if key not in METHODS and key not in SETTINGS and key not in VALUES:
-            raise unknown("key", key, [*METHODS, *SETTINGS, *VALUES])
-    check_alternatives(content)
-    for section in ("data", "selector"):
-        if section not in content:
-            known = ", ".join(discovery.names(METHODS[section]))
-            instead = f'a line such as {EXTENDS} = "fedacs" at the top of the recipe'
-            raise InputError(f"[{section}] needs a name, or {instead}. Known: {known}.")
+    _check_sections(content)
     seed, rounds = integer(content, "seed", TopLevel.seed), integer(content, "rounds", TopLevel.rounds)
     require(seed >= 0, "seed", ">= 0", seed)
     task_name, data_section = task_of(content)
@@ -288,7 +280,7 @@ def build(recipe: str, content: Section) -> Experiment:
     sampler: Sampler[Any] = discovery.build("samplers", "sampler", section_of(content, "sampler", default="all"))
     check_needs(selector, sampler, task)
     settings = {
-        name: discovery.construct(cls, name, _with_sizes(name, section_of(content, name, named=False)), named=False)
+        name: discovery.construct(cls, name, with_sizes(name, section_of(content, name, named=False)), named=False)
         for name, cls in SETTINGS.items()
     }
     check_merging(sharing, settings["evaluation"].averaging, aggregation, settings["safeguards"].clip)
@@ -313,7 +305,7 @@ def build(recipe: str, content: Section) -> Experiment:
         policy=settings["policy"],
         secure_sum=settings["secure_sum"],
         privacy=settings["privacy"],
-        rounds=rounds if settings["privacy"].active else 0,
+        rounds=rounds,
     )
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
@@ -327,10 +319,17 @@ def build(recipe: str, content: Section) -> Experiment:
     return Experiment(recipe, resolved, data, plan, **chosen, stopping=stopping, yardsticks=yardsticks, **used)
 
 
-def _with_sizes(name: str, section: Section) -> Section:
-    """A section whose sizes are numbers of bytes, whatever units they are written in."""
-    sizes = SIZES if name == "safeguards" else ()
-    return {key: parse_bytes(value, f"{name}.{key}") if key in sizes else value for key, value in section.items()}
+def _check_sections(content: Section) -> None:
+    """Raise `InputError` for a key that nothing reads, and where there are no data or no selector."""
+    for key in content:
+        if key not in METHODS and key not in SETTINGS and key not in VALUES:
+            raise unknown("key", key, [*METHODS, *SETTINGS, *VALUES])
+    check_alternatives(content)
+    for section in ("data", "selector"):
+        if section not in content:
+            known = ", ".join(discovery.names(METHODS[section]))
+            instead = f'a line such as {EXTENDS} = "fedacs" at the top of the recipe'
+            raise InputError(f"[{section}] needs a name, or {instead}. Known: {known}.")
 
 
 def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:

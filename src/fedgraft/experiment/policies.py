@@ -56,7 +56,9 @@ def own_policy(experiment: Experiment, policy: Policy | None = None) -> Policy:
 
     Models may be scored at clients in any case, where that tells no more.
     """
-    said, gate, joining = policy or Policy(), Gate(experiment.plan), joining_tells(experiment)
+    privacy = experiment.plan.privacy
+    usual = Policy(delta=privacy.delta) if privacy.active else Policy()
+    said, gate, joining = policy or usual, Gate(experiment.plan), joining_tells(experiment)
     kinds = [*kinds_of(experiment), "evaluate"]
     purposes, told = {*gate.purposes_of(kinds), *joining.values()}, {*gate.told_by(kinds), *joining}
     return replace(

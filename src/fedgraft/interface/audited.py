@@ -17,6 +17,7 @@ from fedgraft.runtimes.flower_federation.folders import NodeFolder
 
 COLUMNS: Final = (
     *("time", "run", "round", "kind", "number", "purpose", "bytes", "decision", "why", "reply"),
+    *("noise", "divergence", "failure", "epsilon"),
     *("sha256", "request", "set_up", "prev", "hash", "key", "signature"),
 )
 """Columns of a CSV file."""

@@ -52,6 +52,7 @@ COMMANDS = (
     "federation",
     "node",
     "policy",
+    "privacy",
     "audit",
     "trust",
 )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedgraft.experiment.claims import sentence
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.pages.outcome import outcome
 from fedgraft.reports.stored.comparison import clients_text, failures_text, shown_score
@@ -21,6 +22,7 @@ def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
         *_after_steps(summary),
         *_decision(summary),
         *_smoothed(summary),
+        *([f"  privacy: {sentence(claim)}"] if (claim := summary.get("privacy")) else []),
         f"  bytes: {human_bytes(total['total'])} ({human_bytes(total['down'])} down, {human_bytes(total['up'])} up)",
         *([f"  sending all data once would take {human_bytes(raw)}"] if raw is not None else []),
         *(f"  yardstick {name}: {shown_score(score)}" for name, score in yardsticks_of(summary).items()),

@@ -69,7 +69,9 @@ class AgreedScales(SumCoding):
         """The same scale for all."""
         return np.full(self._buckets, size, np.float32)
 
-    def coded(self, arrays: Arrays, scales: Array, weight: int, g: np.random.Generator, secret: Words | None) -> Codes:
+    def coded(
+        self, arrays: Arrays, scales: Array, g: np.random.Generator, weight: int = 1, secret: Words | None = None
+    ) -> Codes:
         """Round to the nearest code, or up or down at random with the value as mean; clamp what is beyond.
 
         A client of weight w adds w times its codes.

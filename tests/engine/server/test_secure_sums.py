@@ -7,7 +7,7 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.client.client import Client
 from fedgraft.engine.halo_codec import part_of
-from fedgraft.engine.secure_sum import CODES, COUNT, KEYS, PEERS, SCALES, TOTAL, WEIGHT, sum_bits, whole
+from fedgraft.engine.secure_sum import CODES, COUNT, KEYS, PEERS, SCALES, TOTAL, WEIGHT, whole
 from fedgraft.errors import WireError
 from fedgraft.testing.runs import play, toy
 from fedgraft.wire import packing
@@ -16,6 +16,11 @@ ADDED = {
     "codec": {"name": "quantized", "scale": "agreed", "bits": 5, "rounding": "stochastic"},
     "evaluation": {"at": "clients"},
 }
+
+
+def sum_bits(bits, total):
+    """Bits of a sum of codes of so many bits, with weights of `total` in all."""
+    return ((2**bits - 1) * total).bit_length()
 
 
 def adding(name="clear", options=None, **sections):
@@ -37,7 +42,7 @@ def orders_of(experiment, played, round=1):
 def codes_of(experiment, played, total, round=1):
     """{client: the codes that it sent}."""
     plan = experiment.plan
-    names, bits = {kind: plan.names(kind) for kind in wire.KINDS}, sum_bits(plan.sum_coding.bits, total)
+    names, bits = {kind: plan.names(kind) for kind in wire.KINDS}, plan.sum_coding.sum_bits(total)
     sent = [each for each in played.received if (each.kind, each.round) == ("train", round)]
     arrays = {each.client: wire.decode(each.message, plan.reply_layouts, names).arrays for each in sent}
     return {
@@ -110,7 +115,7 @@ def test_a_sum_of_few_is_none_and_said(caplog):
         return ClientFailed("gone") if kind == "train" and client > 1 and round == 1 else reply
 
     played = play(adding(), tamper=away, stop_after=2)
-    assert "Round 1 has no sum of updates: 2 clients are fewer than secure_sum.least_cohort = 3" in caplog.text
+    assert "Round 1 has no sum of updates: 2 clients are fewer than the 3 that a sum must be of" in caplog.text
     assert [set(row.failed) for row in played.rows] == [{2, 3, 4}, set()]
     assert played.state.merges == 1
 
@@ -217,7 +222,7 @@ def test_scores_are_added_up_too():
 def test_scores_of_too_few_are_none():
     played = play(adding("secagg"), tamper=masked(("evaluate",), (0, 1, 2)), stop_after=2)
     assert played.state.curve[1]["lacking"] == 5
-    assert "no sum of scores: 2 clients are fewer than secure_sum.least_cohort = 3" in played.rows[0].failed[3]
+    assert "no sum of scores: 2 clients are fewer than the 3 that a sum must be of" in played.rows[0].failed[3]
     assert "lacking" not in played.state.curve[2]
 
 
@@ -243,7 +248,7 @@ def test_what_a_client_remembers_of_a_masked_round_is_no_secret():
 @pytest.mark.parametrize(
     ("count", "peers", "said"),
     [
-        (2, [1, 2], "a sum of 2 clients, where secure_sum.least_cohort = 3"),
+        (2, [1, 2], "a sum of 2 clients, of whom 3 are the fewest"),
         (5, [1, 2, 3], "3 neighbours among 5 clients, of which 4 are needed"),
         (5, [0, 1, 2, 3], "neighbours that are none"),
         (5, [1, 1, 2, 3], "neighbours that are none"),

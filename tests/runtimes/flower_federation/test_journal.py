@@ -179,11 +179,11 @@ def test_a_set_up_message_is_the_one_that_was_served(tmp_path):
         wire.encode(Message(kind, round)) for kind, round in (("statistics", 0), ("hop", 0), ("train", 1))
     )
     kept = journal.Journal(log)
-    kept.begin(RUN, 0)
+    kept.begin(RUN, toy().plan)
     order = Order("serve", RUN, bytes(16), 1, request=one)
     kept.enter(order, Answer(bytes(16), RUN, 1, "served", one))
     for each in (kept, journal.Journal(log)):
-        each.begin(RUN, 0)
+        each.begin(RUN, toy().plan)
         assert each.refusal(replace(order, request=train, set_up_message=one)) == ""
         said = "round 1: 'train' comes with another set-up message than was served"
         assert each.refusal(replace(order, request=train, set_up_message=two)) == said

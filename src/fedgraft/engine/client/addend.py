@@ -98,7 +98,7 @@ def coded(plan: Plan, adding: Adding, upload: Arrays, round: int, client: int) -
     """Return a client's update as it is added, [codes] modulo 2**bits, and masked."""
     assert plan.sum_coding is not None, "updates are added up"
     g = randomness.lazy(plan.seed, "uplink", round, client)
-    made = plan.sum_coding.coded(upload, adding.scales, adding.weight, g, adding.secret)
+    made = plan.sum_coding.coded(upload, adding.scales, g, adding.weight, adding.secret)
     codes: Codes = (made.astype(np.int64) & (2**adding.bits - 1)).astype(packing.code_type(adding.bits))
     return adding.mask(codes) if adding.mask else codes
 

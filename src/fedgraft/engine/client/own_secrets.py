@@ -27,6 +27,6 @@ def noise_of(plan: Plan, root: bytes, client: int, message: Message) -> Words | 
     from fedgraft.secrets.keystream import Keystream
 
     told, content = message.arrays or {}, hashlib.sha256()
-    for name in plan.coded_download_layout.names:
-        content.update(told[name].tobytes())
+    for spec in plan.coded_download_layout:
+        content.update(told[spec.name].tobytes())
     return Keystream(derived(root_of(plan, root), f"noise {content.hexdigest()}", message.round, 0, client))

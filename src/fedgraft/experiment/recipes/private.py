@@ -16,7 +16,7 @@ from fedgraft.experiment.recipes import discovery
 PRESENT: Final = 0.9
 """Share of a cohort whose noise a sum has at least, unless it is said; ours."""
 UNHIDDEN: Final = frozenset({"features", "states", "labels", "class_counts", "sums", "prototypes", "losses", "users"})
-"""What no message may tell beside a sum with noise, by words of `contracts.capabilities`: it is of training examples."""
+"""What no message may tell beside a sum with noise, by words of `contracts.capabilities`: it is of training data."""
 _ONE_STEP: Final = {
     **{"epochs": 1, "blocks": 0, "optimizer": "sgd", "keep_moments": False, "proximal": 0.0},
     **{"momentum": 0.0, "weight_decay": 0.0, "clip": 0.0},
@@ -102,5 +102,3 @@ def _of_examples(plan: Plan) -> list[tuple[str, str]]:
         said = f"a round is one step, in which training.{name} = {getattr(plan.training, name)!r} has no part"
         found.append((said, f"training.{name} = {value!r}"))
     return found
-
-

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
+from fedgraft.engine.server.safeguards import SIZES
 from fedgraft.errors import InputError
 
 DECIMAL_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -92,3 +94,9 @@ def _plain(value: float) -> str:
     """Three significant digits without an exponent."""
     rounded = _three_digits(value)
     return f"{rounded:.{0 if rounded >= 100 else 1 if rounded >= 10 else 2}f}"
+
+
+def with_sizes(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a section without a name whose sizes are numbers of bytes, whatever units they are written in."""
+    sizes = SIZES if name == "safeguards" else ()
+    return {key: parse_bytes(value, f"{name}.{key}") if key in sizes else value for key, value in section.items()}

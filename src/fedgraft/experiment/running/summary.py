@@ -16,6 +16,7 @@ from fedgraft.engine.server.averaging import scored_model
 from fedgraft.engine.server.loop import DISCONNECTED
 from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
 from fedgraft.errors import AllClientsFailedError
+from fedgraft.experiment.claims import claim_of
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.data_table import described
@@ -76,6 +77,7 @@ def summarise(
         "flops": state.flops or None,
         **_smoothing(experiment.plan, state.smoothed),
         **_after_steps(experiment.plan, state, names),
+        **({"privacy": claim} if (claim := claim_of(experiment, here)) else {}),
         "selections": sum(state.chosen),
         "failures": state.failures,
         "survives": _survives(experiment, state),

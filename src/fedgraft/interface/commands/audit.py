@@ -11,7 +11,7 @@ from rich.table import Table
 from fedgraft.errors import missing_extra, printable
 from fedgraft.interface.commands.options import SETTINGS, say
 
-SHOWN = ("time", "run", "round", "kind", "purpose", "bytes", "decision", "why")
+SHOWN = ("time", "run", "round", "kind", "purpose", "bytes", "epsilon", "decision", "why")
 """Columns of lines on a terminal."""
 
 app = typer.Typer(**SETTINGS)
@@ -52,5 +52,6 @@ def _table(rows: list[dict[str, object]], columns: tuple[str, ...]) -> Table:
     table = Table(*columns, box=box.SIMPLE)
     for row in rows:
         cells = {**row, "run": str(row.get("run", ""))[:8], "time": str(row.get("time", ""))[:19]}
+        cells |= {"epsilon": f"{row['epsilon']:.4g}"} if isinstance(row.get("epsilon"), float) else {}
         table.add_row(*(printable(str(cells.get(name, ""))).replace("[", "\\[") for name in columns))
     return table

@@ -77,14 +77,14 @@ class AuditLog:
             told = {"key": public_line(self._key.public_key()), "signature": base64.b64encode(signature).decode()}
             self._append({"kind": SIGNATURE, **told})
 
-    def of_run(self, run: str) -> Iterator[Line]:
-        """Yield the lines of a run, by its name. Raises `InputError` for one that is not as it was written."""
+    def holding(self, text: str) -> Iterator[Line]:
+        """Yield the lines that hold a text, such as a run's name. Raises `InputError` for one that was changed."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 try:
-                    if run.encode() in line:
+                    if text.encode() in line:
                         yield parsed(line)
                 except ValueError as error:
                     raise InputError(f"the node's {self._path.name}, line {number}: {error}") from error

@@ -1,13 +1,16 @@
 """A node's journal: every answer is in the audit log before it leaves, and a round is served once."""
 
 import hashlib
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fedgraft import wire
+from fedgraft.engine.plan import Plan
 from fedgraft.engine.purposes import PURPOSES
+from fedgraft.engine.spending import NOISE, Spending, told_in_a_round
 from fedgraft.errors import WireError
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.audit import AuditLog
@@ -63,13 +66,20 @@ class Journal:
         self._log, self._hops, self._queries = log, 0, 1
         self._sent: dict[Place, dict[str, str]] = {}
         self._set_up = ""
+        self._noise: Mapping[str, float] = {}
+        self._spending: Spending | None = None
 
-    def begin(self, run: str, hops: int, queries: int = 1) -> None:
+    def begin(self, run: str, plan: Plan) -> None:
         """Take up a run by its name.
 
-        Its plan has so many requests of kind "hop" in a round; `queries` is how many of another place are answered.
+        Of two requests of one sum, whose keys and noise are functions of the round, the second could undo the first.
         """
-        lines = [*self._log.of_run(run)]
+        added = plan.secure_sum.masked or plan.privacy.active
+        self._noise, self._spending = told_in_a_round(plan) if plan.privacy.active else {}, None
+        if self._noise:
+            self._spending = Spending(plan.policy, self._log.holding(f'"{NOISE}":'))
+        hops, queries = plan.hop_kinds.count("hop"), 1 if added else plan.policy.queries_per_round
+        lines = [*self._log.holding(run)]
         self._hops, self._queries, self._sent = hops, queries, _sent(lines)
         self._set_up = next((line["set_up"] for line in reversed(lines) if "set_up" in line), "")
 
@@ -86,7 +96,7 @@ class Journal:
             same = answer is None or not _tells(answer) or _sha256(answer.reply) == sent[asked.request]
             return "" if same else f"round {round} was served: {kind!r} has another answer now, which is not sent"
         if len(sent) < (self._hops if kind == "hop" else 1) * self._queries:
-            return ""
+            return self._spending.refusal(self._noise) if self._spending and kind == "train" else ""
         return f"round {round} was served: {kind!r} was asked for by another request"
 
     def enter(self, order: envelope.Order, answer: envelope.Answer, tells: Collection[str] = ()) -> None:
@@ -108,6 +118,9 @@ class Journal:
             line |= {"request": request, "reply": wire.kind_of(answer.reply), "tells": sorted(tells)}
             is_set_up = kind == "statistics" and _tells(answer)
             line |= {"set_up": _sha256(order.request)} if is_set_up else {}
+            if self._spending and line["reply"] == "train" and request not in self._sent.get(place, {}):
+                epsilon = self._spending.note(self._noise)
+                line |= {**self._noise, "epsilon": epsilon if math.isfinite(epsilon) else None}
             self._log.add({**line, "decision": SENT})
             if _tells(answer):
                 self._sent.setdefault(place, {})[request] = sha256

@@ -161,12 +161,12 @@ class Node:
         if self.read_data:
             shard, about = self.read_data(order.request, order.told, order.run)
         seal = self.seal(order.run) if self.seal and plan.sealed else OPEN
-        root = self.mask_root(order.run) if self.mask_root and plan.secure_sum.masked else b""
+        hidden = plan.secure_sum.masked or plan.privacy.active
+        root = self.mask_root(order.run) if self.mask_root and hidden else b""
         client = None if shard is None else Client(plan, {self.number: shard}, seal=seal, root=root)
         joined = _Joined(order.request, client, store_of(self.folder, order.run), about, told=order.told)
-        if self.journal:  # of two requests of one masked sum, whose keys are the same, the second would undo its masks
-            queries = 1 if plan.secure_sum.masked else plan.policy.queries_per_round
-            self.journal.begin(order.run, plan.hop_kinds.count("hop"), queries)
+        if self.journal:
+            self.journal.begin(order.run, plan)
         return joined
 
     def _taken(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:

@@ -1,0 +1,47 @@
+"""Say what a recipe claims of differential privacy before anything runs: the noise, and what is not covered."""
+
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Recipe, print_json
+from fedgraft.interface.loading import load
+
+app = typer.Typer(**SETTINGS)
+
+
+@app.command()
+def privacy(recipe: Recipe, changes: Changes = None, as_json: AsJson = False) -> None:
+    """Say what a recipe claims of differential privacy before anything runs: the claim, the noise, what is not covered.
+
+    Its data are read, to know how many numbers a model has and how many units there are.
+
+    Example: fedgraft privacy graft_node_private data.root=DIR privacy.epsilon=2
+    """
+    claimed = load("fedgraft.interface.claimed").claimed(recipe, changes or [])
+    if as_json:
+        print_json(claimed)
+        return
+    console = Console(highlight=False)
+    console.print(_table(claimed["claim"] | {"parts": "", "not_covered": ""}))
+    for part in claimed["claim"]["parts"]:
+        console.print(_table(part))
+    console.print(_table(claimed["costs"]))
+    print("Not covered:")
+    for line in claimed["claim"]["not_covered"]:
+        print(f"- {line}")
+    for line in claimed["warnings"]:
+        print(f"Warning: {line}")
+
+
+def _table(values: dict[str, Any]) -> Table:
+    table = Table(box=box.SIMPLE, show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
+    for name, value in values.items():
+        if value != "":
+            table.add_row(name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else str(value))
+    return table

@@ -1,0 +1,88 @@
+"""Noise at sites: drawn from a site's own secret, counted over all runs of its data, and refused once it is spent."""
+
+import pytest
+
+from fedgraft.engine.policy import Policy
+from fedgraft.engine.spending import Spending, told_in_a_round
+from fedgraft.errors import AllClientsFailedError
+from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment.described import without_data
+from fedgraft.experiment.policies import own_policy, rules_of
+from fedgraft.experiment.running import runner
+from fedgraft.experiment.storage.sharding import shard
+from fedgraft.runtimes.flower_federation.audit import FILE, read
+from helpers.local_sites import LocalSites
+
+CHANGES = {
+    "data.name": "blocks",
+    "data.nodes": 200,
+    "data.clients": 4,
+    "data.features": 6,
+    "rounds": 2,
+    "yardsticks": [],
+    "privacy.delta": 1e-4,
+}
+
+
+@pytest.fixture
+def sites(tmp_path):
+    """Four sites with files of their own, and the recipe of all."""
+    names = []
+    paths = shard(
+        experiments.load("graft_node_private", CHANGES), tmp_path / "shards", lambda name, *_: names.append(name)
+    )
+    changes = {"runtime.name": "flower", "yardsticks": []}
+    experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), changes)
+    allowed, data = own_policy(experiment, Policy(epsilon=7.0, delta=1e-4)), [[str(path)] for path in paths]
+    return experiment, LocalSites(experiment, data, names, tmp_path / "nodes", allowed)
+
+
+def logged(sites, client=0):
+    """Lines of a site's log about updates that left it."""
+    lines = read(sites.root / sites.names[client] / FILE)
+    return [line for line in lines if line["kind"] == "train" and line["decision"] == "sent"]
+
+
+def test_a_site_counts_what_it_has_told_over_all_runs_and_stops(sites, tmp_path, caplog):
+    experiment, there = sites
+    first = runner.execute(experiment, tmp_path / "one", sites=there)
+    spent = [line["epsilon"] for line in logged(there)]
+    assert len(spent) == 2
+    assert 0 < spent[0] < spent[1] <= 4.0
+    assert "who knows the seed" not in str(first["privacy"]["not_covered"])
+    second = runner.execute(experiment, tmp_path / "two", sites=there)
+    assert second["digest"] != first["digest"], "each run's noise is its own"
+    assert logged(there)[-1]["epsilon"] == pytest.approx(5.9, abs=0.3)
+    with pytest.raises(AllClientsFailedError):
+        runner.execute(experiment, tmp_path / "three", sites=there)
+    assert "privacy is spent: with this round epsilon would be" in caplog.text
+    assert logged(there)[-1]["epsilon"] <= 7.0
+
+
+def test_without_a_limit_it_is_counted_alone():
+    plan = experiments.load("graft_node_private", {**CHANGES, "secure_sum.name": "clear", "privacy.shares": 4}).plan
+    part = told_in_a_round(plan)
+    free = Spending(Policy(delta=1e-4), [])
+    assert free.epsilon == 0.0
+    told = [free.note(part) for _ in range(3)]
+    assert told == sorted(told)
+    assert free.refusal(part) == ""
+    one = Spending(Policy(epsilon=told[1], delta=1e-4), [part])
+    assert one.refusal(part) == ""
+    one.note(part)
+    assert "privacy is spent" in one.refusal(part)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "change", "beyond"),
+    [
+        ("graft_node", {}, "updates without noise"),
+        ("graft_node_private", {}, ""),
+        ("graft_node_private", {"privacy.epsilon": 8.0}, "8.8"),
+    ],
+)
+def test_a_policy_may_ask_for_noise(recipe, change, beyond):
+    rules = {rule.name: rule for rule in rules_of(without_data(recipe, change), Policy(epsilon=5.0))}
+    assert rules["epsilon"].allowed == "5 at delta 1e-06"
+    assert rules["epsilon"].beyond.startswith(beyond)
+    assert bool(rules["epsilon"].beyond) == bool(beyond)
