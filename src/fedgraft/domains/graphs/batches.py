@@ -102,7 +102,8 @@ class Collator:
         graph = np.tile(np.repeat(np.arange(shard.graphs), shard.sizes), len(levels))
         self._counts = _Table.of(graph, of.ravel(), (shard.graphs, len(example)))
         pairs = [_received(shard, before, after.example) for before, after in zip(of, levels[1:], strict=False)]
-        rows = np.concatenate([first + row for first, (row, _, _) in zip(self._first[1:], pairs, strict=False)])
+        pairs.append((np.zeros(0, np.int64),) * 3)  # there may be no layer
+        rows = np.concatenate([first + row for first, (row, _, _) in zip(self._first[1:], pairs, strict=True)])
         columns = np.concatenate([column for _, column, _ in pairs])
         self._sent = None
         if shard.edge_rows is not None:
@@ -147,6 +148,14 @@ class Collator:
             if self._subtrees is None
             else Sparse(*self._subtrees.take(graphs), (len(graphs), self._buckets)),
         )
+
+    def counted(self, graphs: Indices) -> Floats:
+        """Return the counts of subtrees of some graphs, zeros and all, float32 [graphs, buckets]."""
+        assert self._subtrees is not None, "the collator counts subtrees where the model looks at them"
+        made = np.zeros((len(graphs), self._buckets), np.float32)
+        rows, columns, values = self._subtrees.take(graphs)
+        made[rows, columns] = values
+        return made
 
     def _blocks(self, present: Indices, ends: Sequence[int], graphs: Indices) -> Iterator[Block]:
         """Between one level's colours in a batch of graphs and the next one's."""

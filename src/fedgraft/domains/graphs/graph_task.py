@@ -27,6 +27,7 @@ from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Batch, Collator
+from fedgraft.domains.graphs.counts_model import CountsModel
 from fedgraft.domains.graphs.model import HIDDEN, INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
 from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
@@ -112,11 +113,17 @@ class GraphTask(
         require(self.wl_width >= 1, f"{name}.wl_width", ">= 1", self.wl_width)
         require(self.wl_scale > 0, f"{name}.wl_scale", "> 0", self.wl_scale)
         require_one_of(f"{name}.wl_into", self.wl_into, INTO)
-        sound = not self.wl_shared or (self.wl > 0 and self.wl_into == "hidden")
-        require(sound, f"{name}.wl_shared", "false unless wl > 0 and wl_into is 'hidden'", self.wl_shared)
+        sound = not self.wl_shared or (self.wl > 0 and (self.counts_alone or self.wl_into == "hidden"))
+        allowed = "false unless wl > 0 and wl_into is 'hidden', or model.hidden is []"
+        require(sound, f"{name}.wl_shared", allowed, self.wl_shared)
         if isinstance(self.encoder, NetworkEncoder):
             wanted = "false with a whole network: the channel goes along convolutions"
             require(not self.structure, f"{name}.structure", wanted, self.structure)
+            return
+        if self.counts_alone:
+            require(self.wl > 0, f"{name}.wl", ">= 1 with model.hidden = [], which leaves counts alone", self.wl)
+            for option in ("places", "structure"):
+                require(not getattr(self, option), f"{name}.{option}", "false with model.hidden = []", True)
             return
         widths = self.encoder.widths
         needed = "one width for all layers, which tasks about graphs need"
@@ -133,8 +140,20 @@ class GraphTask(
         return replace(self, **known)
 
     @property
+    def counts_alone(self) -> bool:
+        """True where the model is linear in counts of subtrees, and there are no convolutions."""
+        return not isinstance(self.encoder, NetworkEncoder) and not self.encoder.depth
+
+    @property
+    def common_outputs(self) -> int:
+        """Numbers that are told of a graph at all clients alike; 0 where each has its own, or they are not known."""
+        return 0
+
+    @property
     def offers(self) -> frozenset[str]:
         """A channel of structure beside convolutions; a head, which is always there; an ensemble of models."""
+        if self.counts_alone:
+            return frozenset({"ensemble"})
         return frozenset({"head", "ensemble", *([] if isinstance(self.encoder, NetworkEncoder) else ["structure"])})
 
     def with_parts(self, parts: frozenset[str]) -> Self:
@@ -194,6 +213,8 @@ class GraphTask(
         """Convolutions first, so that they are drawn alike at every client."""
         places = self.walks + self.degrees if self.structure else 0
         own = variant if isinstance(variant, Variant) else Variant(1, 0, 2)
+        if self.counts_alone:
+            return CountsModel(self.wl_width, self.common_outputs or own.classes, self.wl_scale, self.labels)
         normalise, buckets = self.normalise == "batch", self.wl_width * (self.wl > 0)
         subtrees = buckets, self.wl_into, self.wl_scale
         edges = self.edge_features

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import UnionType
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.task_abilities import EmbeddingTask, ObservedTask, ProfiledTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
+from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.model import width_of
 from fedgraft.domains.graphs.shards import GraphShard
@@ -27,6 +28,7 @@ from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.labels.smoothing import Apart, Singles
+from fedgraft.errors import require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -35,6 +37,7 @@ from fedgraft.wire.layouts import Array, Arrays
 class Graph(
     JudgedByData[GraphShard, GraphData],
     SmoothedAnswers[GraphShard, GraphData],
+    ClippedGraphs,
     GraphTask,
     ClassifyingTask[GraphShard, GraphData],
     EmbeddingTask[GraphShard, GraphData],
@@ -58,7 +61,8 @@ class Graph(
     Differs: the papers do not say what their input layers and heads look like.
 
     Args:
-        encoder: the convolutions; the recipe's [model].
+        encoder: the convolutions; the recipe's [model]. Without any (`mlp` with hidden = []) the model is linear in
+            counts of subtrees.
         normalise: "batch" (Xu et al.) or "nothing", behind every convolution.
         dropout: share of the perceptron's inputs dropped in training, in [0, 1).
         places: whether the first layer sees nodes' places (random walks that return, degrees) beside their features.
@@ -82,7 +86,8 @@ class Graph(
         wl_scale: length of a graph's vector of counts, > 0 (ours).
         wl_into: what counts go into: the "answer" (a linear head of their own, probabilities are averaged), "logits" or
             "hidden" (added there).
-        wl_shared: whether the layer that reads counts travels; only "hidden", as classes are the client's own.
+        wl_shared: whether the layer that reads counts travels; only "hidden", as classes are the client's own, or where
+            counts are all that is read, and all clients have the same classes.
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
     """
@@ -108,6 +113,18 @@ class Graph(
         if self.judged and self.class_names:
             return JudgedClasses(self.class_names, focal=self.focal, judged=self.judged, rare=self.rare)
         return Classes(focal=self.focal)
+
+    @property
+    def common_outputs(self) -> int:
+        """Classes, where all clients have the same."""
+        return len(self.class_names)
+
+    def fitted(self, shards: Sequence[GraphShard]) -> Self:
+        """Do as other tasks; raise where one linear layer is to tell classes that differ by client."""
+        made = super().fitted(shards)
+        own = self.counts_alone and self.wl_shared and len({tuple(shard.classes) for shard in shards}) > 1
+        require(not own, "task.wl_shared", "false where clients have classes of their own", self.wl_shared)
+        return made
 
     def labels_of(self, shard: GraphShard) -> Labels:
         """Return the client's own classes."""
