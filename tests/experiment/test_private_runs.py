@@ -176,3 +176,14 @@ def test_a_claim_is_told_before_anything_runs(fedgraft):
     none = fedgraft("privacy", "graft_node")
     assert none.code == 2
     assert "claims no differential privacy" in none.err
+
+
+GRAPHS = {
+    "data.name": "molecules",
+    "data.sets": 1,
+    "rounds": 2,
+    "yardsticks": [],
+    "secure_sum.name": "clear",
+    "privacy.delta": 1e-4,
+    "runtime.workers": 0,
+}

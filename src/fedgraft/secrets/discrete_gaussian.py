@@ -20,6 +20,8 @@ Ratio = tuple[Integers, int]
 _MOST = 2**56
 """Of the square of the proposal's scale times the variance's denominator: what is left of 63 bits is passed by one draw
 in e**127."""
+_SPARE = 32
+"""Trials that cost next to nothing."""
 _FINE = 2**16
 """Denominator of variances that `variance_of` gives."""
 
@@ -81,11 +83,14 @@ def _discrete_laplace(scale: int, count: int, source: Source) -> Integers:
 
 
 def _gathered(kept: Callable[[int], Integers], count: int) -> Integers:
-    """Return so many draws of `kept`, which returns those of a number of trials that are."""
+    """Return so many draws of `kept`, which returns those of a number of trials that are.
+
+    More trials than are needed, for a few long rounds take less time than many short ones.
+    """
     drawn: list[Integers] = []
-    while missing := count - sum(map(len, drawn)):
-        drawn.append(kept(missing))
-    return np.concatenate([np.zeros(0, np.int64), *drawn])
+    while (missing := count - sum(map(len, drawn))) > 0:
+        drawn.append(kept(2 * missing + _SPARE))
+    return np.concatenate([np.zeros(0, np.int64), *drawn])[:count]
 
 
 def _geometric(count: int, source: Source) -> Integers:
