@@ -149,7 +149,7 @@ def test_every_recipe_can_be_described(name):
     sections = tomllib.loads(text)
     assert "recipe" not in sections, "a file of one is called as its file"
     rooted = "root must be given" in text
-    assert rooted == (sections["data"]["name"] in ("pubmed", "cora", "ciao", "chem", "amlsim", "bitcoin"))
+    assert rooted == (sections["data"]["name"] in ("pubmed", "cora", "ciao", "chem", "amlsim", "bitcoin", "tu"))
     assert "root" not in sections["data"]
     if rooted:
         assert f"[data]\n# root must be given: fedgraft run {name} data.root=...\n" in text

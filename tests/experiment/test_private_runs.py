@@ -1,6 +1,7 @@
 """Runs whose sums hold noise: what is hidden, what is refused, and what is said of it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import runner
+from helpers.toy_graphs import write_tu
 
 BLOCKS = {
     "data.name": "blocks",
@@ -27,7 +29,8 @@ BLOCKS = {
 
 
 def run(changes, folder, recipe="graft_node_private"):
-    return runner.execute(load(recipe, {**BLOCKS, **changes}), folder)
+    usual = BLOCKS if recipe == "graft_node_private" else {}
+    return runner.execute(load(recipe, {**usual, **changes}), folder)
 
 
 def same(found, expected):
@@ -178,12 +181,38 @@ def test_a_claim_is_told_before_anything_runs(fedgraft):
     assert "claims no differential privacy" in none.err
 
 
-GRAPHS = {
-    "data.name": "molecules",
-    "data.sets": 1,
-    "rounds": 2,
-    "yardsticks": [],
-    "secure_sum.name": "clear",
-    "privacy.delta": 1e-4,
-    "runtime.workers": 0,
-}
+@pytest.fixture(scope="module")
+def molecules(tmp_path_factory):
+    """Overrides for a run on a folder of one small set of graphs."""
+    root = tmp_path_factory.mktemp("tu")
+    write_tu(root, graphs=60)
+    given = {"data.root": str(root), "data.sets": "MUTAG", "data.clients": 4, "task.wl_width": 32}
+    kept = {key: value for key, value in BLOCKS.items() if not key.startswith("data.")}
+    return {**kept, **given, "rounds": 2}
+
+
+def test_a_graph_is_a_unit_too(molecules, tmp_path):
+    experiment = load("graft_graph_private", {**molecules, "privacy.clip": 0.7})
+    shards = experiment.shards()
+    experiment = experiment.fitted(shards)
+    plan = experiment.plan
+    flat, data = plan.build_model(), plan.task.prepare(shards[0], {})
+    whole = descent(plan, flat, data)
+    for place in range(0, len(data.train), 4):
+        rest = descent(plan, flat, replace(data, train=np.delete(data.train, place)))
+        moved = np.sqrt(sum(np.square(whole[name] - rest[name]).sum() for name in whole))
+        assert 0 < moved <= 0.7 * (1 + 1e-6)
+    found = run(molecules, tmp_path / "run", "graft_graph_private")
+    assert found["privacy"]["unit"] == "graph"
+    assert same(run({**molecules, "secure_sum.name": "secagg"}, tmp_path / "masked", "graft_graph_private"), found)
+
+
+def test_the_linear_model_of_counts_trains_like_any_other(molecules, tmp_path):
+    """Without noise, with minibatches: what autograd makes of it."""
+    none = {"privacy.unit": "", "privacy.epsilon": 0.0, "privacy.delta": 0.0, "secure_sum.name": ""}
+    change = {**molecules, **none, "sampler.batch_size": 8, "training.learning_rate": 0.5, "rounds": 6}
+    assert run(change, tmp_path / "run", "graft_graph_private")["validation"] > 0.5
+    with pytest.raises(InputError, match=r"task\.wl must be >= 1 with model\.hidden = \[\]"):
+        without_data("graft_graph_private", {"task.wl": 0, "task.wl_shared": False})
+    with pytest.raises(InputError, match="linear model of its subtrees alone"):
+        without_data("graft_graph_private", {"model.name": "gin", "model.hidden": 8, "task.wl_shared": False})

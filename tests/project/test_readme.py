@@ -16,7 +16,7 @@ FIRST = README.partition("```")[0]
     [
         r"\*\*For whom\.\*\*",
         r"\*\*When not\.\*\*",
-        r"there is no differential privacy yet",
+        r"for others there is none yet",
         r"Clients are simulated .* or they are \[nodes at their\s+sites\]\(docs/deploy\.md\)",
         r"\*\*Who sees what\.\*\*",
         r"features or hidden states of neighbours elsewhere",

@@ -51,7 +51,6 @@ def summarise(
     }
     known = [score for score in by_client.values() if score is not None] if state.best["sums"] else []
     yardsticks = baselines.scores(experiment, [shards[client] for client in scored] if sampled else shards)
-    raw_data = baselines.raw_data(shards) if here else None
     alone = baselines.client_alone(experiment, state, shards) if here else None
     return {
         "recipe": experiment.recipe,
@@ -77,7 +76,7 @@ def summarise(
         "flops": state.flops or None,
         **_smoothing(experiment.plan, state.smoothed),
         **_after_steps(experiment.plan, state, names),
-        **({"privacy": claim} if (claim := claim_of(experiment, here)) else {}),
+        **_privacy(experiment, here),
         "selections": sum(state.chosen),
         "failures": state.failures,
         "survives": _survives(experiment, state),
@@ -86,7 +85,7 @@ def summarise(
         "yardsticks": _numbers({name: values["test"] for name, values in yardsticks.items()}),
         "local_yardsticks": baselines.local(yardsticks),
         "data": described(shards) if here else None,
-        "raw_data_bytes": raw_data,
+        "raw_data_bytes": baselines.raw_data(shards) if here else None,
         "client_alone": None if alone is None else _numbers(alone),
     }
 
@@ -162,6 +161,12 @@ def _after_steps(plan: Plan, state: RunState, names: Sequence[str]) -> dict[str,
         },
     }
     return {"after_local_steps": told}
+
+
+def _privacy(experiment: Experiment, here: bool) -> dict[str, Any]:
+    """{"privacy": what is claimed}, where sums hold noise."""
+    claim = claim_of(experiment, here)
+    return {"privacy": claim} if claim else {}
 
 
 def _check_answered(plan: Plan, state: RunState) -> None:

@@ -45,7 +45,8 @@ def audit(
     console = Console(highlight=False)
     console.print(_table(audited.totals(lines), ("run", "purpose", "sent", "bytes", "refused")))
     if not verify and csv is None:
-        console.print(_table(lines, SHOWN))
+        spends = any("epsilon" in line for line in lines)
+        console.print(_table(lines, tuple(name for name in SHOWN if spends or name != "epsilon")))
 
 
 def _table(rows: list[dict[str, object]], columns: tuple[str, ...]) -> Table:
