@@ -53,6 +53,7 @@ COMMANDS = (
     "node",
     "policy",
     "privacy",
+    "attack",
     "audit",
     "trust",
 )

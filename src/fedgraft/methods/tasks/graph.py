@@ -22,6 +22,7 @@ from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.model import width_of
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels import class_weights
+from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import own_weights
 from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
@@ -37,6 +38,7 @@ from fedgraft.wire.layouts import Array, Arrays
 class Graph(
     JudgedByData[GraphShard, GraphData],
     SmoothedAnswers[GraphShard, GraphData],
+    AuditedClasses[GraphShard, GraphData],
     ClippedGraphs,
     GraphTask,
     ClassifyingTask[GraphShard, GraphData],

@@ -20,6 +20,7 @@ from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.labels import class_weights
+from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
@@ -64,6 +65,7 @@ class Node(
     BalancedClasses[NodeShard, NodeData],
     JudgedByData[NodeShard, NodeData],
     AnsweredNodes,
+    AuditedClasses[NodeShard, NodeData],
     ClippedNodes,
     ObservedNodes,
     GraphNetworkTask[NodeShard, NodeData],

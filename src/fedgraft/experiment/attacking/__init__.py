@@ -1,0 +1,1 @@
+"""What others could have learnt from a run: attacks on it, played on the data that it was trained on."""
