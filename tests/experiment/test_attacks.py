@@ -71,7 +71,7 @@ def test_what_a_model_knows_by_heart_is_told(by_heart):
     assert found["membership"]["auc"] > 0.6
     assert 0 < found["membership"]["advantage"] <= 1
     canaries = found["canaries"]
-    assert (canaries["canaries"], canaries["guesses"], canaries["claim"]) == (192, 64, None)
+    assert (canaries["canaries"], canaries["guesses"], canaries["claim"]) == (192, 38, None)
     assert canaries["auc"] > 0.9
     assert canaries["epsilon"] > 1.5
 

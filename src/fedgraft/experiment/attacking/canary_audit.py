@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import randomness
+from fedgraft.contracts import Indices, randomness
 from fedgraft.errors import require
 from fedgraft.experiment.attacking.guesses import Floats, area, audited_task, losses_of
 from fedgraft.experiment.running.baselines import local_runtime
@@ -14,15 +14,16 @@ from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.secrets.canaries import epsilon_lower_bound
 
-GUESSED: Final = 3
+GUESSED: Final = 5
 """One of so many canaries is guessed, as many on either side; how many does not depend on which are right. Ours."""
 
 
 def canaries(run: FinishedRun, count: int = 600) -> dict[str, Any]:
     """Train the run's recipe again with canaries, and guess from the model which of them it was trained on.
 
-    A canary is a training example with the label of another class, drawn at random. A coin decides whether it is
-    trained on; else it is in no split. What has the smallest losses is guessed to have been in training.
+    A canary is a training example with a wrong label: of all others the class that the stored run takes for the least
+    likely. A coin decides whether it is trained on; else it is in no split. What has the smallest losses is guessed to
+    have been in training.
 
     Source: Steinke, Nasr, Jagielski, "Privacy Auditing with One (1) Training Run", NeurIPS 2023.
 
@@ -40,16 +41,16 @@ def canaries(run: FinishedRun, count: int = 600) -> dict[str, Any]:
     told = [task.labelled(shard, "train") for shard in shards]
     places = [(client, place) for client, each in enumerate(told) for place in range(len(each.rows))]
     chosen = g.choice(len(places), min(count, len(places) // 2), replace=False)
-    trained, wrong = g.random(len(chosen)) < 0.5, g.random(len(chosen))
-    by_client: dict[int, list[tuple[int, int, bool]]] = {}
-    for at, coin, share in zip(chosen.tolist(), trained.tolist(), wrong.tolist(), strict=True):
-        client, place = places[at]
-        others = told[client].classes - 1
-        label = (int(told[client].label[place]) + 1 + int(share * others)) % told[client].classes
-        by_client.setdefault(client, []).append((int(told[client].rows[place]), label, coin))
-    marks = {client: [np.array(column) for column in zip(*each, strict=True)] for client, each in by_client.items()}
-    for client, (rows, labels, coins) in marks.items():
-        shards[client] = task.marked(shards[client], rows, labels, coins)
+    trained = g.random(len(chosen)) < 0.5
+    marks = {}
+    for client in sorted({places[at][0] for at in chosen.tolist()}):
+        own = [
+            (places[at][1], coin) for at, coin in zip(chosen.tolist(), trained, strict=True) if places[at][0] == client
+        ]
+        place, coins = np.array([each for each, _ in own]), np.array([coin for _, coin in own])
+        rows, label = told[client].rows[place], told[client].label[place]
+        marks[client] = rows, _unlikely(run, client, rows, label, told[client].classes), coins
+        shards[client] = task.marked(shards[client], *marks[client])
 
     again = replace(experiment, runtime=local_runtime(experiment.runtime), agreement={}, matching={})
     with running(again, shards) as (loop, _):
@@ -63,6 +64,20 @@ def canaries(run: FinishedRun, count: int = 600) -> dict[str, Any]:
         losses.append(losses_of(run.plan, model.module, run.shards[client], shared, rows, labels))
         inside.append(coins)
     return {**_guessed(np.concatenate(losses), np.concatenate(inside), _delta(run)), "claim": _claim(run)}
+
+
+def _unlikely(run: FinishedRun, client: int, rows: Indices, label: Indices, classes: int) -> Indices:
+    """Return for each row the class that the stored run takes for the least likely, but for its own."""
+    module, shared = run.answering_model(client), run.memory(client).get("shared", {})
+    losses = np.stack(
+        [
+            losses_of(run.plan, module, run.shards[client], shared, rows, np.full(len(rows), number))
+            for number in range(classes)
+        ]
+    )
+    losses[label, np.arange(len(rows))] = -np.inf
+    unlikely: Indices = losses.argmax(0)
+    return unlikely
 
 
 def _guessed(losses: Floats, inside: NDArray[np.bool_], delta: float) -> dict[str, Any]:
