@@ -12,6 +12,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import runner
+from fedgraft.reports.pages.html_report import write_report
 from helpers.toy_graphs import write_tu
 
 BLOCKS = {
@@ -77,6 +78,14 @@ def test_a_summary_says_what_is_claimed_and_keeps_the_last_model(clear, tmp_path
     own = run({"privacy.shares": 1, "rounds": 1}, tmp_path / "own")
     assert own["privacy"]["against"] == "server and clients"
     assert own["privacy"]["mechanism"] == "discrete Gaussian at each client"
+
+
+def test_the_claim_is_on_the_first_page_of_a_report(tmp_path):
+    run({"rounds": 1}, tmp_path / "run")
+    page = write_report([tmp_path / "run"], tmp_path / "page.html").read_text()
+    assert "Differential privacy of run: epsilon 4 at delta 0.0001 for each node, against clients" in page
+    assert "It does not cover:" in page
+    assert page.index("Differential privacy of run") < page.index("<table")
 
 
 def test_a_client_may_be_the_unit_with_any_local_training(tmp_path):

@@ -38,7 +38,7 @@ def checked(plan: Plan, selector: Selector[Any], stopping: Stopping) -> Plan:
             f"privacy.unit must be one of {', '.join(units)} for the task {type(plan.task).__name__}; got "
             f"{plan.privacy.unit!r}.{nearest(plan.privacy.unit, units)}"
         )
-    for why, instead in (*_of_sums(plan, selector, stopping), *_of_messages(plan), *_of_examples(plan)):
+    for why, instead in (*_of_examples(plan), *_of_sums(plan, selector, stopping), *_of_messages(plan)):
         raise InputError(f"privacy.unit = {plan.privacy.unit!r} hides a {plan.privacy.unit}, but {why}: {instead}.")
     return plan
 
@@ -70,7 +70,8 @@ def _of_sums(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[tu
     if stopping.bytes or stopping.seconds:
         found.append(("noise is for a number of rounds, not for what a budget pays for", "leave [budget] out"))
     if plan.personal or not plan.connected:
-        found.append((f"with sharing {type(plan.sharing).__name__} not all is shared", "sharing.name = 'fedavg'"))
+        own = f"with sharing {type(plan.sharing).__name__} and task {type(plan.task).__name__} clients keep parameters"
+        found.append((own, "sharing.name = 'fedavg', and a model that is shared as a whole"))
     everybody, drawn = (discovery.find("selectors", name) for name in ("all", "random"))
     if not (isinstance(selector, everybody) or (isinstance(selector, drawn) and selector.clients)):
         instead = "selector.name = 'all', or 'random' with selector.clients"

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.io import to_html
 
 from fedgraft.engine.server.choosing import MOST_EXPLAINED
+from fedgraft.experiment.claims import sentence
 from fedgraft.experiment.storage import disk
 from fedgraft.reports.figures import client_figures, figures
 from fedgraft.reports.figures.choice_figures import why_chosen
@@ -117,6 +118,11 @@ def render(
         title=title,
         plotly=plotly_basic(),
         outcome=_outcome(groups),
+        claims=[
+            (run.label, sentence(claim), claim["not_covered"])
+            for run in firsts
+            if (claim := run.summary.get("privacy"))
+        ],
         heading=_heading(runs),
         made_with=_made_with(runs),
         warnings=warnings(runs),
