@@ -36,9 +36,7 @@ def test_a_linear_model_learns():
 
 
 def test_a_task_that_needs_layers_says_so():
-    with pytest.raises(
-        InputError, match=r"model\.hidden must be one width for all layers, which tasks about graphs need"
-    ):
+    with pytest.raises(InputError, match=r"task\.wl must be >= 1 with model\.hidden = \[\], which leaves counts alone"):
         execute(load("cefgl", {"data.name": "molecules", "model.name": "mlp", "model.hidden": [], "rounds": 1}))
     with pytest.raises(InputError, match=r"MLP\.hidden must be >= 1"):
         MLP(hidden=(8, 0))
