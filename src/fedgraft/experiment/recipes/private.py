@@ -44,8 +44,18 @@ def checked(plan: Plan, selector: Selector[Any], stopping: Stopping) -> Plan:
 
 
 def with_shares(plan: Plan, cohort: int) -> Plan:
-    """Return a plan with the number of clients whose noise is enough, where it is not said."""
-    if not plan.privacy.active or plan.privacy.shares:
+    """Return a plan with the number of clients whose noise is enough, where it is not said.
+
+    Raises `InputError` where clients keep parameters of their own: it takes a model to know that.
+    """
+    if not plan.privacy.active:
+        return plan
+    if plan.personal or not plan.connected:
+        raise InputError(
+            f"privacy.unit = {plan.privacy.unit!r} is for models that are shared as a whole, and with sharing "
+            f"{type(plan.sharing).__name__} and task {type(plan.task).__name__} clients keep parameters."
+        )
+    if plan.privacy.shares:
         return plan
     return replace(plan, privacy=replace(plan.privacy, shares=max(1, math.ceil(PRESENT * cohort))))
 
@@ -69,9 +79,6 @@ def _of_sums(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[tu
         found.append(("patience would end a run by scores that hold no noise", "patience = 0"))
     if stopping.bytes or stopping.seconds:
         found.append(("noise is for a number of rounds, not for what a budget pays for", "leave [budget] out"))
-    if plan.personal or not plan.connected:
-        own = f"with sharing {type(plan.sharing).__name__} and task {type(plan.task).__name__} clients keep parameters"
-        found.append((own, "sharing.name = 'fedavg', and a model that is shared as a whole"))
     everybody, drawn = (discovery.find("selectors", name) for name in ("all", "random"))
     if not (isinstance(selector, everybody) or (isinstance(selector, drawn) and selector.clients)):
         instead = "selector.name = 'all', or 'random' with selector.clients"
