@@ -227,7 +227,10 @@ def test_the_linear_model_of_counts_trains_like_any_other(molecules, tmp_path):
         without_data("graft_graph_private", {"model.name": "gin", "model.hidden": 8, "task.wl_shared": False})
 
 
+CLIENTS = {"privacy.unit": "client", "model.hidden": [4]}
+
+
 def test_parameters_of_a_clients_own_are_refused_once_the_model_is_known():
-    experiment = load("graft_node_private", {**BLOCKS, "privacy.unit": "client", "sharing.name": "fedper"})
+    experiment = load("graft_node_private", {**BLOCKS, **CLIENTS, "sharing.name": "fedper"})
     with pytest.raises(InputError, match="with sharing FedPer and task Node clients keep parameters"):
         experiment.fitted(experiment.shards())
