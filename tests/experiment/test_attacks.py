@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from fedgraft.engine.server.trained import TOGETHER
 from fedgraft.errors import InputError
 from fedgraft.experiment.attacking.attacks import KINDS, attacked
 from fedgraft.experiment.attacking.guesses import area, losses_of
-from fedgraft.experiment.attacking.updates import SUM, first_updates
+from fedgraft.experiment.attacking.updates import first_updates
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage.finished_run import FinishedRun
@@ -90,7 +91,7 @@ def test_noise_hides_canaries_and_masks_hide_who_was_who(private):
     assert found["labels"] == {"seen": 0, "right": None, "constant": found["labels"]["constant"]}
     assert found["inversion"]["rebuilt"] == 0
     assert found["canaries"]["epsilon"] <= found["canaries"]["claim"] <= 4.0
-    assert list(first_updates(private)) == [SUM]
+    assert list(first_updates(private)) == [TOGETHER]
 
 
 def test_losses_are_of_the_rows_that_are_asked_in_their_order(by_heart):

@@ -1,10 +1,8 @@
 """The gradient of each training graph by itself, of the linear model of its subtrees."""
 
-from collections.abc import Callable
 from typing import ClassVar
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fedgraft.contracts import Indices
 from fedgraft.contracts.clipping import ClippedGradientTask
@@ -12,8 +10,8 @@ from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.domains.graphs.counts_model import CountsModel
 from fedgraft.domains.graphs.graph_task import GraphData
 from fedgraft.domains.graphs.shards import GraphShard
+from fedgraft.domains.labels.entropies import entropies_of
 from fedgraft.nn.clipped_gradients import clipped_gradients
-from fedgraft.nn.manual_gradients import cross_entropies
 from fedgraft.wire.layouts import Arrays
 
 
@@ -40,16 +38,7 @@ class ClippedGraphs(ClippedGradientTask[GraphShard, GraphData]):
         """Cross-entropies of graphs, by their counts alone."""
         assert isinstance(model, CountsModel), "it was checked"
         graphs = data.train[examples]
-        label = torch.from_numpy(data.label[graphs])
-
-        def losses_of(logits: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-            own = label.to(logits.device)
-            losses, back = cross_entropies(logits, own, None, self.focal)
-            if data.weights is None:
-                return losses, back
-            weights = data.weights.to(logits)[own]
-            return losses * weights, lambda gradient: back(gradient * weights)
-
+        losses_of = entropies_of(data.label[graphs], data.weights, self.focal)
         # The layer reads counts times the factor, as the model does.
         counts = data.collator.counted(graphs) * model.subtrees.loud
         return clipped_gradients(model, [model.subtrees.layer], counts, losses_of, longest)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import Outcome, Selection, Selector, View
 from fedgraft.contracts.auditing import AuditedTask
 from fedgraft.engine.server.stopping import Stopping
+from fedgraft.engine.server.trained import TOGETHER
 from fedgraft.experiment.attacking.guesses import audited_task
 from fedgraft.experiment.running.baselines import local_runtime
 from fedgraft.experiment.running.loops import running
@@ -18,8 +19,6 @@ from fedgraft.wire.layouts import Arrays
 
 ALIKE: Final = 0.99
 """Cosine from which on a row of an update counts as an example's features."""
-SUM: Final = -1
-"""In place of a client: all whose updates were added up before the server saw them."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class _Watching(Selector[Any]):
 def first_updates(run: FinishedRun) -> Mapping[int, Arrays]:
     """Return what the server decodes of the first round of the run's recipe, of all clients: {client: update}.
 
-    Of `SUM` alone where updates are added up before the server sees one.
+    Of `TOGETHER` alone where updates are added up before the server sees one.
     """
     watching = _Watching(run.experiment.selector)
     again = replace(
@@ -80,7 +79,7 @@ def labels(run: FinishedRun) -> dict[str, Any]:
     guessed = {}
     for client, update in first_updates(run).items():
         bias = _last_bias(update, _classes(task, run.shards))
-        if client != SUM and bias is not None and largest[client] >= 0:
+        if client != TOGETHER and bias is not None and largest[client] >= 0:
             guessed[client] = int(np.argmax(bias)) == largest[client]
     right = float(np.mean(list(guessed.values()))) if guessed else None
     return {"seen": len(guessed), "right": right, "constant": constant}
@@ -106,7 +105,7 @@ def inversion(run: FinishedRun) -> dict[str, Any]:
     rebuilt = 0
     for client, update in updates.items():
         rows = _rows(update, known[0].shape[1])
-        of = np.concatenate(known) if client == SUM else features[client]
+        of = np.concatenate(known) if client == TOGETHER else features[client]
         rebuilt += 0 if of is None else _alike(of, rows)
     return {"examples": sum(map(len, known)), "rebuilt": rebuilt, "seen": len(updates)}
 

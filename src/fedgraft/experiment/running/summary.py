@@ -24,6 +24,7 @@ from fedgraft.experiment.running.remarks import remarks, survival
 from fedgraft.wire.layouts import Arrays, digest
 
 LOG = logging.getLogger("fedgraft.experiment.running.summary")
+LAST = "The model of the last round is kept: to choose by validation would tell more than the claim covers."
 CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")
 """What each point of a summary's curve holds, in order."""
 
@@ -97,7 +98,8 @@ def _remarks(
     said = remarks(experiment.plan, state, baselines.constant(yardsticks))
     missing = baselines.not_tried(experiment, state) if here else ""
     survived = survival(experiment.sections["aggregation"]["name"], _survives(experiment, state))
-    return [*said, *(each for each in (survived, missing) if each)]
+    last = LAST if experiment.plan.privacy.active else ""
+    return [*said, *(each for each in (survived, missing, last) if each)]
 
 
 def _survives(experiment: Experiment, state: RunState) -> dict[str, int] | None:

@@ -1,19 +1,17 @@
 """The gradient of each training node by itself, where its loss depends on no other node."""
 
-from collections.abc import Callable
 from typing import ClassVar
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fedgraft.contracts import Indices
 from fedgraft.contracts.clipping import ClippedGradientTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.domains.labels.entropies import entropies_of
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.nn.clipped_gradients import clipped_gradients
-from fedgraft.nn.manual_gradients import cross_entropies
 from fedgraft.wire.layouts import Arrays
 
 
@@ -54,14 +52,5 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
         """Cross-entropies of nodes, by their features alone."""
         assert isinstance(model, NodeModel), "nodes have no other"
         nodes = data.rows["train"][examples]
-        label = torch.from_numpy(data.label[nodes])
-
-        def losses_of(logits: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-            own = label.to(logits.device)
-            losses, back = cross_entropies(logits, own, None, self.focal)
-            if data.weights is None:
-                return losses, back
-            weights = data.weights.to(logits)[own]
-            return losses * weights, lambda gradient: back(gradient * weights)
-
+        losses_of = entropies_of(data.label[nodes], data.weights, self.focal)
         return clipped_gradients(model, model.by_row, data.features.filled(nodes), losses_of, longest)
