@@ -151,6 +151,7 @@ def measured(tree: Path, tables: Path, name: str) -> dict[str, Any]:
     if done.returncode:
         return {"error": done.stderr.strip()[-300:]}
     summary = json.loads(done.stdout)
+    summary["bytes"] = {name: count for name, count in summary["bytes"].items() if count}  # purposes are added
     return {key: summary[key] for key in COMPARED}
 
 
