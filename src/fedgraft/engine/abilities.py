@@ -29,6 +29,7 @@ from fedgraft.contracts.naming import NamingTask
 from fedgraft.contracts.sealing import SealedTask
 from fedgraft.contracts.smoothing import SmoothingTask
 from fedgraft.contracts.staged_statistics import StagedTask
+from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
     HaloTask,
@@ -115,6 +116,11 @@ class Abilities:
 
     staged: cached_property[StagedTask[Any, Any] | None] = _able("task", StagedTask, "stages")
     """The task, if clients publish further statistics by what they got back."""
+
+    @cached_property
+    def summed(self) -> SummedTask[Any, Any] | None:
+        """The task, if statistics of clients are added up."""
+        return self.task if isinstance(self.task, SummedTask) and self.task.summed_layout.specs else None
 
     profiled: cached_property[ProfiledTask[Any, Any] | None] = _able("task", ProfiledTask)
     """The task, if it describes clients' data."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.policy import NEVER, REQUIRED
-from fedgraft.engine.purposes import HALO, PURPOSES
+from fedgraft.engine.purposes import ADDED, HALO, PURPOSES
 from fedgraft.engine.told import told_by
 from fedgraft.errors import BeyondLimitError
 from fedgraft.wire import Message
@@ -69,22 +69,22 @@ class Gate:
         if privacy.active:
             from fedgraft.engine.mechanism import epsilon_at  # its mathematics takes its time to import
 
-            epsilon = epsilon_at(privacy, self._plan.rounds, policy.delta)
+            epsilon = epsilon_at(privacy, 1 if self._plan.summed else self._plan.rounds, policy.delta)
             beyond = f"{epsilon:.4g}" if epsilon > policy.epsilon else ""
-        elif self._plan.connected:
-            beyond = "updates without noise"
+        elif self._plan.adds:
+            beyond = "updates without noise" if self._plan.connected else "statistics without noise"
         return [Rule("epsilon", allowed, beyond)]
 
     def _rules_of_sums(self) -> list[Rule]:
         policy, sums, rules = self._policy, self._plan.secure_sum, []
-        bare = self._plan.connected and not sums.masked
+        bare = self._plan.adds and not sums.masked
         if policy.secure_sum == REQUIRED:
-            rules.append(Rule("secure_sum", REQUIRED, "each update by itself" if bare else ""))
+            rules.append(Rule("secure_sum", REQUIRED, "each client by itself" if bare else ""))
         if policy.secure_sum == NEVER:
             rules.append(Rule("secure_sum", NEVER, f"secure_sum.name = {sums.name!r}" if sums.masked else ""))
         if policy.least_cohort:
             least = 1 if bare else self._plan.least_cohort
-            beyond = f"sums of {least}" if self._plan.connected and least < policy.least_cohort else ""
+            beyond = f"sums of {least}" if self._plan.adds and least < policy.least_cohort else ""
             rules.append(Rule("least_cohort", f"{policy.least_cohort}", beyond))
         return rules
 
@@ -116,9 +116,9 @@ class Gate:
             return f"policy.purposes has no {other[0]!r}"
         if policy.most_rounds and reply.round > policy.most_rounds and reply.kind != "error":
             return f"round {reply.round} is behind the last, policy.most_rounds = {policy.most_rounds}"
-        if policy.secure_sum == REQUIRED and reply.kind == "train" and not self._plan.secure_sum.masked:
+        if policy.secure_sum == REQUIRED and reply.kind in ADDED and not self._plan.secure_sum.masked:
             return f"policy.secure_sum = {REQUIRED!r}, and it is not masked"
-        if policy.epsilon and reply.kind == "train" and not self._plan.privacy.active:
+        if policy.epsilon and reply.kind in ADDED and not self._plan.privacy.active:
             return f"policy.epsilon = {policy.epsilon:g}, and it holds no noise"
         return self._too_few(int(reply.report["examples"])) if reply.kind == "hello" else ""
 

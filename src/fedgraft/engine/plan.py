@@ -88,8 +88,6 @@ class Plan(Abilities):
     privacy: Privacy = field(default_factory=Privacy)
     rounds: int = 0
 
-    # --- the model ---------------------------------------------------------------------------------------------------
-
     def build_model(self, variant: Hashable = None) -> FlatModel:
         """Make the task's model for a variant of client, as at the start."""
         module = self.task.model(randomness.torch_generator(self.seed, "model"), variant)
@@ -113,6 +111,11 @@ class Plan(Abilities):
     def connected(self) -> bool:
         """True where clients share a parameter; if not, each trains by itself and nothing is sent."""
         return bool(self.first)
+
+    @property
+    def adds(self) -> bool:
+        """True where clients send what can be added up: updates, or statistics that the task sums."""
+        return self.connected or self.summed is not None
 
     @cached_property
     def personal(self) -> bool:
@@ -143,7 +146,7 @@ class Plan(Abilities):
             scored = dict.fromkeys(("evaluate", "measure"), (*self.guidance, *((COLLECTS,) if self.silent else ())))
         order = (*self.guidance, *((WEIGHT, TOTAL) if self.secure_sum.active else ()))
         named = {"trial": ("epochs",), "choice": ("choice",), "stage": ("stage",)}
-        return {"train": order, **named, **dict.fromkeys(("shares", "unmask"), (COUNT,)), **scored}
+        return {"train": order, **named, **dict.fromkeys(("shares", "unmask"), (COUNT,)), "publish": (TOTAL,), **scored}
 
     @cached_property
     def refreshes(self) -> int:
@@ -192,8 +195,8 @@ class Plan(Abilities):
 
     @cached_property
     def sum_coding(self) -> SumCoding | None:
-        """How updates are coded whose codes are added up; None where each is sent by itself."""
-        if not self.secure_sum.active:
+        """How updates are coded whose codes are added up; None where each is sent by itself, and where none is sent."""
+        if not self.secure_sum.active or not self.connected:
             return None
         if self.privacy.active:
             from fedgraft.engine.private_sums import private_sums  # its mathematics takes its time to import
@@ -202,6 +205,13 @@ class Plan(Abilities):
         coding = self.uplink.sum_coding(self.upload_layout) if isinstance(self.uplink, SummableCodec) else None
         assert coding is not None, "it was checked where it was built"
         return coding
+
+    @cached_property
+    def summed_coding(self) -> SumCoding | None:
+        """How statistics are coded that are added up; None where there are none."""
+        from fedgraft.engine.plain_sums import coding_of  # its mathematics takes its time to import
+
+        return coding_of(self.summed, self.privacy) if self.summed else None
 
     @property
     def least_cohort(self) -> int:
@@ -224,9 +234,9 @@ class Plan(Abilities):
         profile = tuple(sorted(self.reports & self.profiled.profile)) if self.profiled else ()
         reported = tuple(name for name in REPORTED if name == "loss" or name in self.reports)
         observed = sorted(self.reports & self.reporting.reported) if self.reporting else ()
-        trained = () if self.secure_sum.active else (*reported, *(self.reports & {SCORE}), *observed)
-        probed = dict.fromkeys(("probe", "trial"), REPORTED)
-        return {"hello": ("examples", *profile), **probed, "train": trained, "alone": reported}
+        trained = {"train": (*reported, *(self.reports & {SCORE}), *observed), "alone": reported}
+        known = {"hello": ("examples", *profile), **dict.fromkeys(("probe", "trial"), REPORTED)}
+        return known if self.secure_sum.active else {**known, **trained}
 
     @cached_property
     def row_coding(self) -> RowCoding:
@@ -318,6 +328,7 @@ class Plan(Abilities):
         return {
             "hello": self.rows.encoded(self.statistics_layout),
             "stage": self.rows.encoded(self.further_layout),
+            "publish": Layout((Spec(CODES, "uint8", (VARIABLE,)),)),
             "train": up,
             "wait": wait,
             "evaluate": Layout((Spec(CODES, "uint8", (VARIABLE,)),)) if self.secure_sum.active else scored,

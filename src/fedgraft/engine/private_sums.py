@@ -63,32 +63,44 @@ class PrivateSums(SumCoding):
         """
         assert secret is not None, "whoever adds noise has a secret"
         mechanism, privacy = self._mechanism, self._mechanism.privacy
-        flat = np.concatenate([arrays[spec.name].ravel() for spec in self._layout]).astype(np.float64)
-        if not (np.abs(flat) < MOST_STEPS * mechanism.step).all():
+        numbers = flat(arrays, self._layout)
+        if not (np.abs(numbers) < MOST_STEPS * mechanism.step).all():
             raise ClientError("what noise is to be added to holds NaN, infinity, or numbers that are too large")
         if privacy.of_examples:
-            whole = at_random(flat / mechanism.step, secret)
+            whole = at_random(numbers / mechanism.step, secret)
         else:
-            whole = rounded(flat, privacy.clip, mechanism.step, mechanism.failure, secret)
+            whole = rounded(numbers, privacy.clip, mechanism.step, mechanism.failure, secret)
         return whole + discrete_gaussian(mechanism.variance, len(whole), secret)
 
     def mean(self, total: Array, weight: int, scales: Array) -> Arrays:
         """The sum over the number of units."""
-        flat = (total * (self._mechanism.step / weight)).astype(np.float32)
-        ends = np.cumsum([math.prod(spec.shape) for spec in self._layout])
-        parts = np.split(flat, ends[:-1])
-        return {spec.name: part.reshape(spec.shape) for spec, part in zip(self._layout, parts, strict=True)}
+        return parts(total * (self._mechanism.step / weight), self._layout)
 
     def following(self, total: Array, weight: int, scales: Array) -> Array:
         """None."""
         return np.zeros(0, np.float32)
 
 
-def private_sums(privacy: Privacy, rounds: int, layout: Layout) -> PrivateSums:
-    """Return how arrays of a layout are coded in each of so many rounds. Raises `InputError` where they cannot be."""
+def private_sums(privacy: Privacy, rounds: int, layout: Layout, reach: int = 0) -> PrivateSums:
+    """Return how arrays of a layout are coded in each of so many rounds. Raises `InputError` where they cannot be.
+
+    `reach` is as in `Mechanism`.
+    """
     if not privacy.shares:
         raise InputError("privacy.shares must say of how many clients noise is enough where data are at sites; got 0.")
-    return PrivateSums(mechanism_of(privacy, rounds, numbers_of(layout)), layout)
+    return PrivateSums(mechanism_of(privacy, rounds, numbers_of(layout), reach), layout)
+
+
+def flat(arrays: Arrays, layout: Layout) -> NDArray[np.float64]:
+    """Return all numbers of arrays in the order of a layout, float64 [numbers]."""
+    return np.concatenate([arrays[spec.name].ravel() for spec in layout]).astype(np.float64)
+
+
+def parts(numbers: NDArray[np.float64], layout: Layout) -> Arrays:
+    """Return the arrays that `flat` numbers are of, float32."""
+    ends = np.cumsum([math.prod(spec.shape) for spec in layout])
+    split = np.split(numbers.astype(np.float32), ends[:-1])
+    return {spec.name: part.reshape(spec.shape) for spec, part in zip(layout, split, strict=True)}
 
 
 def numbers_of(layout: Layout) -> int:

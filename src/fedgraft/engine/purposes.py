@@ -7,6 +7,8 @@ SMOOTHING_KINDS: Final = ("border", "smooth", "hop", "sums", "tally", "choice", 
 """Kinds of messages by which answers are smoothed."""
 MASKING_KINDS: Final = ("keys", "shares", "unmask")
 """Kinds of messages by which updates are masked, and their sum is unmasked."""
+ADDED: Final = ("train", "publish")
+"""Kinds of messages that can be added up: updates, and statistics that a task sums."""
 OUTSIDE: Final = ("measure", "relay")
 """Kinds of the experimenter's requests, outside the protocol: remembered halo states play no part, the work is not
 counted."""
@@ -15,6 +17,7 @@ PURPOSE_OF_KIND: Final = MappingProxyType(
         "hello": "statistics",
         "statistics": "statistics",
         "stage": "statistics",
+        "publish": "statistics",
         "probe": "probe",
         "trial": "probe",
         "train": "model",

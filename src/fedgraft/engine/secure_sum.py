@@ -28,7 +28,7 @@ WEIGHT, TOTAL, COUNT = "weight", "total", "count"
 """Names of the scalars that tell a client what its update weighs, what all together weigh at most, and how many clients
 are in the sum."""
 UPDATES, SCORES = 0, 1
-"""Which sum of a round."""
+"""Which sum of a round; in round 0 the first is of statistics."""
 SCORE_BITS: Final = 64
 """Of a number in a sum of scores."""
 _FRACTION: Final = 2.0**16
@@ -92,6 +92,7 @@ def request_layouts(peers: int = VARIABLE) -> dict[str, Layout]:
     return {
         "keys": Layout(()),
         "shares": Layout((Spec(PEERS, "uint32", (peers,)), Spec(KEYS, "uint8", (peers, PUBLIC_BYTES)))),
+        "publish": sealed,
         "train": sealed,
         "evaluate": sealed,
         "unmask": Layout((Spec(ALIVE, "uint8", (marks,)),)),

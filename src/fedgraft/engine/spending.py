@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from fedgraft.engine.mechanism import mechanism_of
+from fedgraft.engine.mechanism import Mechanism, mechanism_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.policy import Policy
 from fedgraft.engine.private_sums import numbers_of
@@ -61,9 +61,16 @@ class Spending:
         return epsilon_of(parts, self._policy.delta)
 
 
+def noise_in(plan: Plan) -> Mechanism:
+    """Return the noise of a plan whose sums hold any: of statistics, or of updates."""
+    if task := plan.summed:
+        return mechanism_of(plan.privacy, 1, numbers_of(task.summed_layout), task.reach)
+    return mechanism_of(plan.privacy, plan.rounds, numbers_of(plan.upload_layout))
+
+
 def told_in_a_round(plan: Plan) -> dict[str, float]:
-    """Return what one round of a plan whose sums hold noise tells, as a line of a log holds it."""
-    released = mechanism_of(plan.privacy, plan.rounds, numbers_of(plan.upload_layout)).released
+    """Return what one sum of a plan whose sums hold noise tells, as a line of a log holds it."""
+    released = noise_in(plan).released
     return {NOISE: released.noise, "divergence": released.divergence, "failure": released.failure}
 
 

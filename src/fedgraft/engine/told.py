@@ -21,6 +21,7 @@ def told_by(plan: Plan) -> dict[str, frozenset[str]]:
     told: dict[str, set[str]] = {
         "hello": _scalars(plan, "hello") | _arrays(plan.publishing.statistics_layout if plan.publishing else ()),
         "statistics": set(),
+        "publish": set() if plan.secure_sum.masked or not plan.summed else _arrays(plan.summed.summed_layout),
         "train": _scalars(plan, "train") | (set() if plan.secure_sum.masked else _uploaded(plan)) | states,
         "alone": _scalars(plan, "alone"),
         "wait": states | asked,
@@ -57,7 +58,8 @@ def asked_kinds(plan: Plan, probes: bool, at_clients: bool) -> list[str]:
         probes: whether its selector asks before it chooses.
         at_clients: whether clients score models; if not, sums and states go to the experimenter, outside the protocol.
     """
-    kinds = ["hello", "statistics", *(["stage"] if plan.staged else []), *(["probe", "trial"] if probes else [])]
+    kinds = ["hello", "statistics", *(["stage"] if plan.staged else []), *(["publish"] if plan.summed else [])]
+    kinds += ["probe", "trial"] if probes else []
     kinds += MASKING_KINDS if plan.secure_sum.masked else ()
     kinds += ["train", "alone", *(["wait"] if plan.refreshes else [])]
     kinds += ["evaluate"] if at_clients else ["measure", *(["relay"] if plan.halo_widths else [])]

@@ -3,9 +3,8 @@
 from typing import Any
 
 from fedgraft.contracts.capabilities import CAPABILITIES
-from fedgraft.engine.mechanism import Mechanism, mechanism_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.private_sums import numbers_of
+from fedgraft.engine.spending import noise_in
 from fedgraft.engine.told import told_by
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.policies import joining_tells, kinds_of
@@ -14,13 +13,9 @@ NEIGHBOURING = "a {unit} is in training, or its part is zero; how many each clie
 SAMPLING = "none: a {unit} counts as a part of every round"
 BOTH, CLIENTS = "server and clients", "clients"
 """Whom a claim is against."""
+_COVERED = ("publish", "train", "alone", "evaluate")
+"""Kinds of messages that hold noise, tell no more, or are spoken of by themselves."""
 SIMULATED = "who knows the seed: in a simulation noise follows from it"
-
-
-def mechanism(experiment: Experiment) -> Mechanism:
-    """Return the noise of a recipe that has any; its task knows the data."""
-    plan = experiment.plan
-    return mechanism_of(plan.privacy, plan.rounds, numbers_of(plan.upload_layout))
 
 
 def claim_of(experiment: Experiment, here: bool = True) -> dict[str, Any] | None:
@@ -35,7 +30,7 @@ def claim_of(experiment: Experiment, here: bool = True) -> dict[str, Any] | None
     plan = experiment.plan
     if not plan.privacy.active:
         return None
-    noise, privacy = mechanism(experiment), plan.privacy
+    noise, privacy = noise_in(plan), plan.privacy
     return {
         "unit": privacy.unit,
         "neighbouring": NEIGHBOURING.format(unit=privacy.unit),
@@ -43,11 +38,11 @@ def claim_of(experiment: Experiment, here: bool = True) -> dict[str, Any] | None
         "delta": privacy.delta,
         "against": BOTH if plan.secure_sum.masked or privacy.shares == 1 else CLIENTS,
         "mechanism": "distributed discrete Gaussian" if privacy.shares > 1 else "discrete Gaussian at each client",
-        "sampling": SAMPLING.format(unit=privacy.unit),
+        "sampling": "none: statistics are told once" if plan.summed else SAMPLING.format(unit=privacy.unit),
         "parts": [
             {
-                "what": "sums of clipped gradients" if privacy.of_examples else "sums of clipped updates",
-                "rounds": plan.rounds,
+                "what": _what(plan),
+                "rounds": noise.rounds,
                 "noise": noise.released.noise,
                 "clip": privacy.clip,
                 "step": noise.step,
@@ -60,13 +55,25 @@ def claim_of(experiment: Experiment, here: bool = True) -> dict[str, Any] | None
     }
 
 
+def _what(plan: Plan) -> str:
+    if plan.summed:
+        return "sums of statistics"
+    return "sums of clipped gradients" if plan.privacy.of_examples else "sums of clipped updates"
+
+
 def sentence(claim: dict[str, Any]) -> str:
     """Return a claim in one line."""
-    parts = ", ".join(f"{part['rounds']} {part['what']} with noise {part['noise']:.4g}" for part in claim["parts"])
+    parts = ", ".join(
+        f"{_times(part['rounds'])} {part['what']} with noise {part['noise']:.4g}" for part in claim["parts"]
+    )
     return (
         f"epsilon {claim['epsilon']:.4g} at delta {claim['delta']:g} for each {claim['unit']}, against "
         f"{claim['against']}: {parts}"
     )
+
+
+def _times(rounds: int) -> str:
+    return "once" if rounds == 1 else str(rounds)
 
 
 def _not_covered(experiment: Experiment) -> list[str]:
@@ -74,7 +81,7 @@ def _not_covered(experiment: Experiment) -> list[str]:
     plan, told = experiment.plan, told_by(experiment.plan)
     words: dict[str, list[str]] = {}
     for kind in kinds_of(experiment):
-        for word in sorted(told.get(kind, frozenset())) if kind not in ("train", "alone", "evaluate") else ():
+        for word in sorted(told.get(kind, frozenset())) if kind not in _COVERED else ():
             words.setdefault(word, []).append(kind)
     for word in joining_tells(experiment):
         words.setdefault(word, []).append("joining")
@@ -84,4 +91,7 @@ def _not_covered(experiment: Experiment) -> list[str]:
 
 def _scores(plan: Plan) -> str:
     added = "masked sums" if plan.secure_sum.masked else "each client's sums, unmasked,"
-    return f"held-out examples: {added} of how they are answered, without noise (evaluate)"
+    answered = "how they are answered"
+    if not plan.connected:
+        answered += ", by models that each client trains on its own data"
+    return f"held-out examples: {added} of {answered}, without noise (evaluate)"

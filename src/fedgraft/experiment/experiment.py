@@ -219,15 +219,15 @@ class Experiment:
         """
         wanted = self.sections["selector"].get("clients")
         if not isinstance(wanted, int) or wanted <= count:
-            return self._with_noise_of(wanted if isinstance(wanted, int) and wanted else count)
+            return self._with_noise_of(wanted if isinstance(wanted, int) and wanted else count, count)
         if "selector.clients" in self.asked or not is_usual(self.recipe, "selector", "clients", wanted):
             LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, count)
         selector: Any = replace(self.selector, clients=count)  # type: ignore[type-var]
         made = replace(self, selector=selector, sections=self._with_sections(selector=selector))
-        return made._with_noise_of(count)
+        return made._with_noise_of(count, count)
 
-    def _with_noise_of(self, cohort: int) -> "Experiment":
-        plan = private.with_shares(self.plan, cohort)
+    def _with_noise_of(self, cohort: int, clients: int) -> "Experiment":
+        plan = private.with_shares(self.plan, cohort, clients)
         if plan is self.plan:
             return self
         return replace(self, plan=plan, sections={**self.sections, "privacy": plain(asdict(plan.privacy))})

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedgraft.engine.server.limits import Limits
+from fedgraft.engine.spending import noise_in
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.claims import claim_of, mechanism
+from fedgraft.experiment.claims import claim_of
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.recipe import parse_override
@@ -28,7 +29,7 @@ def claimed(recipe: str, changes: Sequence[str]) -> dict[str, Any]:
     experiment = experiment.fitted(shards)
     units = _units(experiment, shards)
     experiment.plan.privacy.check_units(units)
-    claim, noise = claim_of(experiment), mechanism(experiment)
+    claim, noise = claim_of(experiment), noise_in(experiment.plan)
     limits, bits = Limits(experiment.plan, len(shards)), noise.bits(units)
     costs = {
         "units": units,
@@ -42,7 +43,7 @@ def claimed(recipe: str, changes: Sequence[str]) -> dict[str, Any]:
 
 def warnings(experiment: Experiment, units: int) -> list[str]:
     """Return where little is to be gained, none where all is well."""
-    noise = mechanism(experiment)
+    noise = noise_in(experiment.plan)
     if units >= noise.least_units:
         return []
     unit = experiment.plan.privacy.unit

@@ -53,6 +53,7 @@ KINDS: Final = {
     "keys": 21,
     "shares": 22,
     "unmask": 23,
+    "publish": 24,
 }
 """Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
 
@@ -81,7 +82,7 @@ class Message:
         progress: of a "train", "alone" or "trial", and where local steps are scored of an "evaluate" or "measure": how
             much of the run is over, in steps of `plan.PROGRESS_STEPS`.
         segment: of "rows": how often the client's round was taken up before; of "keys", "shares" and "unmask": which
-            sum of the round, 0 = of updates, 1 = of scores.
+            sum of the round, 0 = of updates, or before the first round of statistics, 1 = of scores.
         layer: of a "relay": the layer whose states are asked for.
         text: a code of what went wrong, in messages of kind "error" only; cut after `TEXT_BYTES`.
     """

@@ -65,10 +65,10 @@ def test_three_shops_by_hand():
     ]
     # user 2 is nowhere else; user 5 has 2-3 at the second shop, told as 3, and 1 at the third: 4-7, told as 6
     assert told[0].ratings.tolist() == [0, 6]
-    assert told[0].residual[0] == 0
-    assert told[0].residual[1] > 0.05
+    assert told[0].shrunk[0] == 0
+    assert told[0].shrunk[1] > 0.1
     assert told[1].ratings.tolist() == [3, 1]
-    assert told[2].residual[1] < -0.05  # user 9 is harsh at the second shop
+    assert told[2].shrunk[1] < -0.1  # user 9 is harsh at the second shop
 
 
 @BOTH
@@ -147,7 +147,7 @@ def test_answers_that_do_not_fit_are_refused():
 
 def test_columns_are_finite_and_newcomers_have_nothing():
     known = known_of([1, 2], [0, 1], [5.0, 4.0])
-    elsewhere = Elsewhere(np.array([0.5]), np.array([3.0])).padded(2)
+    elsewhere = Elsewhere.of_means(np.array([0.5]), np.array([3.0])).padded(2)
     pairs, nodes = elsewhere.pair_columns(known, np.array([0, 1])), elsewhere.node_columns(known)
     assert pairs.shape == (2, 3)
     assert nodes.shape == (4, 2)

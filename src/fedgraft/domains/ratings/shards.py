@@ -272,3 +272,9 @@ def merge_shards(shards: Sequence[RatingShard]) -> RatingShard:
         user_ids=user_ids,
         item_ids=item_ids,
     )
+
+
+def label_shares(shard: RatingShard, rows: Ids, bins: int) -> tuple[float, ...]:
+    """Return the shares of some of a client's ratings in so many equal parts of the scale."""
+    edges = np.linspace(*shard.scale, bins + 1)
+    return tuple((np.histogram(shard.rating[rows], edges)[0] / max(1, len(rows))).tolist())

@@ -37,21 +37,31 @@ ANSWERED = Layout((Spec("codes", "uint8", (VARIABLE,)),))
 class Elsewhere:
     """Statistics of a client's users at other clients, float64 [users] each.
 
-    `residual` is their mean, less mean and item bias there, as a share of the scale's width, 0 without any; `ratings`
-    is how many there are, about.
+    `shrunk` is by how much they rate higher there than others do, in quarters of the scale's width, nearer to 0 the
+    less is known, 0 without any ratings; `ratings` is how many there are, about.
     """
 
-    residual: Floats
+    shrunk: Floats
     ratings: Floats
+
+    @classmethod
+    def of_means(cls, residual: Floats, ratings: Floats) -> "Elsewhere":
+        """Make them from means of ratings, less mean and item bias there, as shares of the scale's width."""
+        return cls(4.0 * residual * ratings / (ratings + USER_SHRINKAGE), ratings)
+
+    @classmethod
+    def nothing(cls, users: int) -> "Elsewhere":
+        """Return that nothing is known of so many users."""
+        return cls(np.zeros(users), np.zeros(users))
 
     def padded(self, users: int) -> "Elsewhere":
         """With nothing known of users beyond those it covers."""
-        more = np.zeros(users - len(self.residual))
-        return Elsewhere(np.concatenate([self.residual, more]), np.concatenate([self.ratings, more]))
+        more = np.zeros(users - len(self.shrunk))
+        return Elsewhere(np.concatenate([self.shrunk, more]), np.concatenate([self.ratings, more]))
 
     def pair_columns(self, known: Known, user: Ids) -> Features:
         """Features of pairs, float32 [pairs, PAIR_COLUMNS]: the user's residual and number elsewhere, its friends'."""
-        shrunk = 4.0 * self.residual * self.ratings / (self.ratings + USER_SHRINKAGE)
+        shrunk = self.shrunk
         friends = np.diff(known.trusts.indptr) + np.diff(known.trusted_by.indptr)
         trusted = (known.trusts @ shrunk + known.trusted_by @ shrunk) / (friends + FRIEND_SHRINKAGE)
         columns = np.stack([3.0 * shrunk[user], 0.5 * np.log1p(self.ratings[user]), 5.0 * trusted[user]], axis=1)
@@ -59,8 +69,7 @@ class Elsewhere:
 
     def node_columns(self, known: Known) -> Features:
         """Features of users and then items, float32 [users + items, NODE_COLUMNS]."""
-        shrunk = 4.0 * self.residual * self.ratings / (self.ratings + USER_SHRINKAGE)
-        users = np.stack([3.0 * shrunk, 0.5 * np.log1p(self.ratings)], axis=1)
+        users = np.stack([3.0 * self.shrunk, 0.5 * np.log1p(self.ratings)], axis=1)
         columns = np.concatenate([users, np.zeros((known.items, NODE_COLUMNS))])
         return np.asarray(np.clip(columns, -CLIP, CLIP).astype(np.float32))
 
@@ -216,10 +225,10 @@ def understand(known: Known, codes: Array, code: Code) -> Elsewhere:
     """A client's reading of the server's answer; nothing if it never came, or its users have no number in common."""
     residual, ratings, having = np.zeros(known.users), np.zeros(known.users), _having(known)
     if known.shard.users.min(initial=0) == UNNUMBERED:
-        return Elsewhere(residual, ratings)
+        return Elsewhere.nothing(known.users)
     if len(codes) == code.width * len(having):
         residual[having], ratings[having] = code.decode(codes)
     elif len(codes):
         about = len(codes) / code.width
         raise WireError(f"The server's answer is about {about:g} users; {len(having)} were asked about.")
-    return Elsewhere(residual, ratings)
+    return Elsewhere.of_means(residual, ratings)

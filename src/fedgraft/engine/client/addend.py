@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.own_secrets import noise_of, root_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.secure_sum import CODES, MOST_BITS, SCALES, SCORE_BITS, SCORES, TOTAL, UPDATES, WEIGHT, whole
-from fedgraft.errors import BeyondLimitError
+from fedgraft.errors import BeyondLimitError, UnknownRequestError
 from fedgraft.wire import Message, packing
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.packing import Codes
@@ -71,7 +71,8 @@ def adding_of(
     if plan.privacy.active:
         _count_round(plan, memory)
     mask = masking.taken_up(client, message, memory, bits, UPDATES) if masking else None
-    return Adding(scales, int(weight), bits, mask, noise_of(plan, root, client, message))
+    told = [message.arrays[spec.name] for spec in plan.coded_download_layout]
+    return Adding(scales, int(weight), bits, mask, noise_of(plan, root, client, message.round, told))
 
 
 def _count_round(plan: Plan, memory: Memory) -> None:
@@ -80,6 +81,28 @@ def _count_round(plan: Plan, memory: Memory) -> None:
     if done >= plan.rounds:
         raise BeyondLimitError(f"noise lasts for {plan.rounds} rounds, of which the client has taken part in all")
     memory["noised"] = done + 1
+
+
+def statistics_added(
+    plan: Plan, client: int, message: Message, memory: Memory, shard: Any, masking: "Masking | None", root: bytes
+) -> Message:
+    """Return a client's statistics as they are added to those of others, masked where updates are.
+
+    Raises `BeyondLimitError` for a number of units that is none.
+    """
+    task, coding, total = plan.summed, plan.summed_coding, message.report[TOTAL]
+    if task is None or coding is None:
+        raise UnknownRequestError("these options have no statistics that are added up")
+    bits = coding.sum_bits(int(total)) if 1 <= total < 2**MOST_BITS else MOST_BITS + 1
+    if bits > MOST_BITS:
+        raise BeyondLimitError(f"{total:g} units in all: codes of a sum may have {MOST_BITS} bits at most")
+    part = task.summed(shard, plan.privacy.unit, plan.privacy.clip)
+    g, none = randomness.lazy(plan.seed, "publish", message.round, client), np.zeros(0, np.float32)
+    made = coding.coded(part, none, g, 1, noise_of(plan, root, client, message.round, ()))
+    codes: Codes = (made.astype(np.int64) & (2**bits - 1)).astype(packing.code_type(bits))
+    if masking:
+        codes = masking.taken_up(client, message, memory, bits, UPDATES)(codes)
+    return Message("publish", message.round, {}, packed(codes, bits))
 
 
 def scores_added(

@@ -19,7 +19,7 @@ from fedgraft.contracts import Draw, randomness
 from fedgraft.contracts.data import Recent, Shards
 from fedgraft.contracts.task import example_losses
 from fedgraft.engine.client import own_scores
-from fedgraft.engine.client.addend import adding_of, masking_of, scores_added
+from fedgraft.engine.client.addend import adding_of, masking_of, scores_added, statistics_added
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
 from fedgraft.engine.client.client_rows import OPEN, ClientRows
 from fedgraft.engine.client.ensemble import ensemble_of
@@ -86,6 +86,7 @@ class Client:
             "hello": self._hello,
             "statistics": self._statistics,
             "stage": self._stage,
+            "publish": self._publish,
             "probe": self._probe,
             "trial": self._try,
             "train": self._train,
@@ -177,6 +178,10 @@ class Client:
         g = randomness.lazy(plan.seed, f"rows-stage-{stage}", 0, client)
         coded, _ = plan.rows.encode(further, plan.rows.init(plan.further_layout), g)
         return Message("stage", message.round, arrays=coded)
+
+    def _publish(self, client: int, message: Message, memory: Memory) -> Message:
+        shard = self._shards[client]
+        return statistics_added(self._plan, client, message, memory, shard, self._masking, self._root)
 
     def _known(self, data: Any) -> dict[str, float]:
         """What prepared data tell of a client."""

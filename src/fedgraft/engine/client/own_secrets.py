@@ -1,10 +1,11 @@
 """What a client draws from its own secret: nobody else can, and whoever has the secret draws the same again."""
 
 import hashlib
+from collections.abc import Iterable
 
 from fedgraft.contracts.summing import Words
 from fedgraft.engine.plan import Plan
-from fedgraft.wire import Message
+from fedgraft.wire.layouts import Array
 
 
 def root_of(plan: Plan, root: bytes) -> bytes:
@@ -15,18 +16,18 @@ def root_of(plan: Plan, root: bytes) -> bytes:
     return root or hashlib.sha256(f"masks of a simulation, seed {plan.seed}".encode()).digest()
 
 
-def noise_of(plan: Plan, root: bytes, client: int, message: Message) -> Words | None:
-    """Return what a client's noise of a round is drawn from; None where there is none.
+def noise_of(plan: Plan, root: bytes, client: int, round: int, told: Iterable[Array]) -> Words | None:
+    """Return what a client's noise of a round is drawn from, from 1, or of statistics, 0; None where there is none.
 
-    It is a function of the model that the client was sent, too: equal noise on two models would show what lies between
-    them. So an order that comes again has the same answer, and another one of the same round has other noise.
+    It is a function of the model that the client was sent (`told`), too: equal noise on two models would show what lies
+    between them. So an order that comes again has the same answer, and another one of the same round has other noise.
     """
     if not plan.privacy.active:
         return None
     from fedgraft.secrets.agreement import derived  # cryptography takes its time to import
     from fedgraft.secrets.keystream import Keystream
 
-    told, content = message.arrays or {}, hashlib.sha256()
-    for spec in plan.coded_download_layout:
-        content.update(told[spec.name].tobytes())
-    return Keystream(derived(root_of(plan, root), f"noise {content.hexdigest()}", message.round, 0, client))
+    content = hashlib.sha256()
+    for array in told:
+        content.update(array.tobytes())
+    return Keystream(derived(root_of(plan, root), f"noise {content.hexdigest()}", round, 0, client))

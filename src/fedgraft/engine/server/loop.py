@@ -376,7 +376,7 @@ class Loop:
         clients = state.joined if relayed else self._scored
         groups = {client: self._plan.group(state.sharing, client) for client in clients}
         ahead = self._ahead(state)
-        if at_clients and self._plan.silent:
+        if at_clients and self._plan.silent and not adds:
             replies = messenger.evaluate(self._models(state, clients), state.round, ahead)
             broadcast.received(replies.messages)
             return messenger.scorer.summed(replies, self._plan.local_steps)

@@ -16,6 +16,9 @@ from fedgraft.wire import TEXT_BYTES, Message, encode, message_bytes
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.packing import Codes
 
+_OTHERS = ("publish", "evaluate")
+"""Kinds of orders to add something else than updates."""
+
 
 @dataclass(frozen=True)
 class Masked:
@@ -66,7 +69,7 @@ class MaskedExchange:
     def most_bytes(self) -> Traffic:
         """The most bytes of a client's messages for the masks of a sum."""
         peers = min(self._clients - 1, self._options.neighbours or self._most_degree)
-        requests = {kind: each for kind, each in request_layouts(max(0, peers)).items() if kind != "evaluate"}
+        requests = {kind: each for kind, each in request_layouts(max(0, peers)).items() if kind not in _OTHERS}
         down = sum(message_bytes(layout, (), layout) for layout in requests.values())
         up = sum(message_bytes(layout, (), layout) for layout in reply_layouts(max(0, peers)).values())
         dims = 4 * 8  # of dimensions that only the sender knows

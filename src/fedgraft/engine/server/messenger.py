@@ -63,7 +63,7 @@ class Messenger:
         self._exchange = Exchange(plan, runtime, ledger, deadline_seconds)
         self._halo = HaloExchange(plan, self._exchange)
         clients = len(runtime.clients())
-        self._sums = SecureSums(plan, self._exchange, clients) if plan.sum_coding else None
+        self._sums = SecureSums(plan, self._exchange, clients) if plan.secure_sum.active else None
         self.limits = Limits(plan, clients)
         self.set_up = SetUp(plan, self._exchange, self.limits, ledger, budget_bytes, safeguards, before)
         self.smoothing = SmoothingExchange(plan, self._exchange, self.limits, safeguards.hello_bytes)

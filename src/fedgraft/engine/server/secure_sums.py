@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.summing import SumCoding
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import Plan
@@ -79,12 +80,16 @@ class SecureSums:
     """
 
     def __init__(self, plan: Plan, exchange: Exchange, clients: int) -> None:
-        assert plan.sum_coding is not None, "updates are added up"
-        self._plan, self._coding = plan, plan.sum_coding
+        self._plan = plan
         name = "privacy.shares" if plan.privacy.shares > plan.secure_sum.least_cohort else "secure_sum.least_cohort"
         require(clients >= plan.least_cohort, name, f"at most {clients}, the number of clients", plan.least_cohort)
-        self._masks = _masks(plan, exchange, clients)
+        self._masks = masks_of(plan, exchange, clients)
         self._scales: Arrays = {}
+
+    @property
+    def _coding(self) -> SumCoding:
+        assert self._plan.sum_coding is not None, "updates are added up"
+        return self._plan.sum_coding
 
     @property
     def most_bytes(self) -> Traffic:
@@ -126,9 +131,10 @@ class SecureSums:
         if begun.masked:
             replies = together(begun.masked.before, replies)
         try:
-            total, last = self._total(begun.masked, codes, bits)
+            total, last = total_of(self._plan, self._masks, begun.masked, codes, bits)
             replies = replace(together(replies, last), messages=replies.messages, failed=replies.failed)
-            return self._decoded(begun, replies, self._signed(total, bits), rate)
+            whole = signed(total, bits) if self._coding.signed else total.astype(np.int64)
+            return self._decoded(begun, replies, whole, rate)
         except (ClientError, WireError) as error:
             LOG.warning("Round %d has no sum of updates: %s.", round, error)
             return Trained({}, _nothing(replies), replies.failed, replies.bytes, replies.waits)
@@ -148,7 +154,7 @@ class SecureSums:
         if masked:
             replies = together(masked.before, replies)
         try:
-            numbers = numbers_of(self._total(masked, found, SCORE_BITS)[0])
+            numbers = numbers_of(total_of(self._plan, self._masks, masked, found, SCORE_BITS)[0])
             if (numbers < 0).any():
                 raise ClientError("a sum is negative, and nobody knows whose scores were")
         except ClientError as error:
@@ -157,22 +163,6 @@ class SecureSums:
         rows = numbers.reshape(len(SCORED_SPLITS), len(names)).tolist()
         sums = {split: dict(zip(names, row, strict=True)) for split, row in zip(SCORED_SPLITS, rows, strict=True)}
         return Scoring(sums, {}, replies.failed)
-
-    def _total(self, masked: "Masked | None", codes: Mapping[int, Codes], bits: int) -> tuple[Codes, Replies]:
-        """The sum of codes, {client: they}, modulo 2**bits, and the replies that unmasked it.
-
-        Raises `ClientError` where there is none.
-        """
-        if len(codes) < (least := self._plan.least_cohort):
-            raise ClientError(f"{len(codes)} clients are fewer than the {least} that a sum must be of")
-        if self._masks and masked:
-            return self._masks.unmasked(masked, codes, bits)
-        return np.stack(list(codes.values())).sum(0, dtype=np.uint64) & np.uint64(2**bits - 1), Replies()
-
-    def _signed(self, total: Codes, bits: int) -> NDArray[np.int64]:
-        """Sums as the coding reads them."""
-        whole = total.astype(np.int64)
-        return whole - (whole >> (bits - 1) << bits) if self._coding.signed else whole
 
     def _decoded(self, begun: Begun, replies: Replies, total: Array, rate: float) -> Trained:
         """Return what a sum of codes stands for. Raises `WireError` where somebody's were none: nobody knows whose."""
@@ -202,10 +192,30 @@ def _nothing(replies: Replies) -> dict[int, dict[str, float]]:
     return {client: {} for client in replies.messages}
 
 
-def _masks(plan: Plan, exchange: Exchange, clients: int) -> "MaskedExchange | None":
-    """What has clients agree on masks, where there are any: its cryptography takes its time to import."""
+def masks_of(plan: Plan, exchange: Exchange, clients: int) -> "MaskedExchange | None":
+    """Return what has clients agree on masks, where there are any: its cryptography takes its time to import."""
     if not plan.secure_sum.masked:
         return None
     from fedgraft.engine.server.masked_exchange import MaskedExchange
 
     return MaskedExchange(plan, exchange, clients)
+
+
+def total_of(
+    plan: Plan, masks: "MaskedExchange | None", masked: "Masked | None", codes: Mapping[int, Codes], bits: int
+) -> tuple[Codes, Replies]:
+    """Return the sum of codes, {client: they}, modulo 2**bits, and the replies that unmasked it.
+
+    Raises `ClientError` where there is none.
+    """
+    if len(codes) < (least := plan.least_cohort):
+        raise ClientError(f"{len(codes)} clients are fewer than the {least} that a sum must be of")
+    if masks and masked:
+        return masks.unmasked(masked, codes, bits)
+    return np.stack(list(codes.values())).sum(0, dtype=np.uint64) & np.uint64(2**bits - 1), Replies()
+
+
+def signed(total: Codes, bits: int) -> NDArray[np.int64]:
+    """Return sums modulo 2**bits whose upper half stands for negative numbers."""
+    whole = total.astype(np.int64)
+    return whole - (whole >> (bits - 1) << bits)

@@ -17,6 +17,7 @@ from fedgraft.engine.server.halo_exchange import halos_of
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.safeguards import Safeguards
+from fedgraft.engine.server.summed_statistics import SummedStatistics, units_of
 from fedgraft.errors import AllClientsFailedError, BudgetError, ClientError, WireError, printable
 from fedgraft.wire import Message, expansion
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout
@@ -70,15 +71,24 @@ class SetUp:
         if not replies.messages:
             raise self._nobody(replies, replies, limit if self._hello_varies else 0)
         halos, refused = halos_of(self._plan, published, len(clients))
-        replies = self._combine(replies.without(refused), published)
+        replies = replies.without(refused)
+        self._check_units(replies)
+        replies = self._added(replies, len(clients)) if self._plan.summed else self._combine(replies, published)
         profiles = [dict(replies.messages[c].report) if c in replies.messages else {} for c in clients]
-        self._check_units(profiles)
         return SetUpResult(profiles, halos, replies.failed)
 
-    def _check_units(self, profiles: Sequence[Mapping[str, float]]) -> None:
+    def _check_units(self, replies: Replies) -> None:
         """Raise `InputError` where noise is meant for fewer units than there are."""
-        privacy, examples = self._plan.privacy, sum(int(each.get("examples", 0)) for each in profiles)
-        privacy.check_units(examples if privacy.of_examples else sum(map(bool, profiles)))
+        privacy = self._plan.privacy
+        privacy.check_units(units_of(replies) if privacy.of_examples else len(replies.messages))
+
+    def _added(self, replies: Replies, clients: int) -> Replies:
+        """Have clients add statistics up, and send every client what comes of it; those that have failed are left."""
+        statistics = SummedStatistics(self._plan, self._exchange, self._limits, clients)
+        most = statistics.most_bytes(units_of(replies))
+        self._afford(most * len(replies.messages), "adding statistics up")
+        combined, replies = statistics.asked(replies)
+        return self._answered(replies, dict.fromkeys(replies.messages, combined))
 
     def _published(self, replies: Replies) -> tuple[dict[int, Arrays], dict[int, str]]:
         """{client: what it published}, and {client: why its reply is refused}."""
@@ -136,7 +146,7 @@ class SetUp:
         return {c: why + note * (replies.bytes[c].up >= most) for c, why in replies.failed.items()}
 
     def _combine(self, replies: Replies, published: Mapping[int, Arrays]) -> Replies:
-        """Send every client the combined statistics, if any were published; those that cannot take them have failed."""
+        """Send every client the combined statistics, if any were published."""
         if not replies.messages:
             raise AllClientsFailedError(0, dict(replies.failed))
         published = {client: arrays for client, arrays in published.items() if client in replies.messages}
@@ -145,7 +155,10 @@ class SetUp:
         if (staged := self._plan.staged) is not None:
             for stage in range(1, staged.stages + 1):
                 replies = self._further(staged, replies, published, stage)
-        combined = self._plan.publishing.combine(published)
+        return self._answered(replies, self._plan.publishing.combine(published))
+
+    def _answered(self, replies: Replies, combined: Mapping[int, Arrays]) -> Replies:
+        """Send every client the combined statistics; those that cannot take them have failed."""
         requests = {client: self._request(client, combined[client]) for client in sorted(combined)}
         limit = self._limits.reply_bytes("statistics")
         self._afford(
@@ -198,7 +211,8 @@ class SetUp:
     @property
     def _charged(self) -> bool:
         """True where asking takes messages: clients that share and publish nothing hear of nobody."""
-        return self._plan.connected or bool(self._plan.statistics_layout.specs)
+        plan = self._plan
+        return plan.connected or plan.summed is not None or bool(plan.statistics_layout.specs)
 
     @property
     def _hello_varies(self) -> bool:

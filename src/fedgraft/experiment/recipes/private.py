@@ -6,12 +6,13 @@ from typing import Any, Final
 
 from fedgraft.contracts import Selector
 from fedgraft.contracts.clipping import ClippedGradientTask
+from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy import CLIENT
 from fedgraft.engine.server.stopping import Stopping
 from fedgraft.engine.told import told_by
 from fedgraft.errors import InputError, nearest
-from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes import discovery, secure_sums
 
 PRESENT: Final = 0.9
 """Share of a cohort whose noise a sum has at least, unless it is said; ours."""
@@ -22,8 +23,20 @@ _ONE_STEP: Final = {
     **{"momentum": 0.0, "weight_decay": 0.0, "clip": 0.0},
 }
 """Options of [training] with which a round is one step of gradient descent."""
-_NOT_OF_TRAINING: Final = ("train", "alone", "probe", "trial", "measure", "relay", "evaluate", "smoothed", "tally")
+_NOT_OF_TRAINING: Final = (
+    "publish",
+    "train",
+    "alone",
+    "probe",
+    "trial",
+    "measure",
+    "relay",
+    "evaluate",
+    "smoothed",
+    "tally",
+)
 """Kinds of messages that hold noise, that such a recipe has none of, or that are of held-out examples."""
+_MASKED: Final = "secure_sum.name = 'secagg' (or 'clear', where privacy.shares = 1 or the server may see all)"
 _LESS: Final = "options of [task] and [selector] with which clients tell less (docs/security.md)"
 _REMEDIES: Final = {"sums": "task.refit = '' and task.share_labels = false", "hop": "task.share_labels = false"}
 
@@ -38,19 +51,24 @@ def checked(plan: Plan, selector: Selector[Any], stopping: Stopping) -> Plan:
             f"privacy.unit must be one of {', '.join(units)} for the task {type(plan.task).__name__}; got "
             f"{plan.privacy.unit!r}.{nearest(plan.privacy.unit, units)}"
         )
-    for why, instead in (*_of_examples(plan), *_of_sums(plan, selector, stopping), *_of_messages(plan)):
+    found = _of_statistics(plan) if plan.summed else [*_of_examples(plan), *_of_sums(plan, selector, stopping)]
+    for why, instead in (*found, *_of_messages(plan)):
         raise InputError(f"privacy.unit = {plan.privacy.unit!r} hides a {plan.privacy.unit}, but {why}: {instead}.")
     return plan
 
 
-def with_shares(plan: Plan, cohort: int) -> Plan:
+def with_shares(plan: Plan, cohort: int, clients: int) -> Plan:
     """Return a plan with the number of clients whose noise is enough, where it is not said.
+
+    It is of a cohort, or of all clients where statistics are what holds noise.
 
     Raises `InputError` where clients keep parameters of their own: it takes a model to know that.
     """
     if not plan.privacy.active:
         return plan
-    if plan.personal or not plan.connected:
+    if plan.summed:
+        cohort = clients
+    elif plan.personal or not plan.connected:
         raise InputError(
             f"privacy.unit = {plan.privacy.unit!r} is for models that are shared as a whole, and with sharing "
             f"{type(plan.sharing).__name__} and task {type(plan.task).__name__} clients keep parameters."
@@ -61,16 +79,28 @@ def with_shares(plan: Plan, cohort: int) -> Plan:
 
 
 def _units(plan: Plan) -> list[str]:
+    if isinstance(plan.task, SummedTask):
+        return [*plan.task.units]
     own = [plan.task.example] if isinstance(plan.task, ClippedGradientTask) else []
     return [*own, CLIENT]
+
+
+def _of_statistics(plan: Plan) -> list[tuple[str, str]]:
+    """The same where statistics hold noise, and training does not."""
+    found = []
+    if not plan.secure_sum.active:
+        found.append(("noise is added to sums, and each client's statistics are sent by themselves", _MASKED))
+    if not secure_sums.is_local(plan):
+        name = type(plan.sharing).__name__
+        found.append((f"what sharing {name} sends of training holds no noise", "sharing.name = 'local'"))
+    return found
 
 
 def _of_sums(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[tuple[str, str]]:
     """What of the loop tells more than its sums do: (why, what to take instead)."""
     found, codec = [], type(plan.uplink)
     if not plan.secure_sum.active:
-        masked = "secure_sum.name = 'secagg' (or 'clear', where privacy.shares = 1 or the server may see all)"
-        found.append(("noise is added to sums, and each update is sent by itself", masked))
+        found.append(("noise is added to sums, and each update is sent by itself", _MASKED))
     if plan.secure_sum.most_weight > 1:
         found.append(("clients weigh more than others", "secure_sum.most_weight = 1"))
     if not isinstance(plan.uplink, discovery.find("codecs", "identity")):

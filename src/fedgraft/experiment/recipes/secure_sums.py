@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedgraft.contracts import Aggregation, ProbingSelector, Selector, SilentSharing
+from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.summing import SummableCodec
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.safeguards import Safeguards
@@ -19,6 +20,8 @@ def checked(plan: Plan, selector: Selector[Any], aggregation: Aggregation, setti
     `settings` are {name of a section without a name: what it sets}.
     """
     if not plan.secure_sum.active:
+        if plan.summed:
+            raise InputError("task.share = 'sums' adds statistics up: secure_sum.name = 'secagg' (or 'clear').")
         return plan
     for why, instead in (
         *_of_clients(plan),
@@ -26,15 +29,24 @@ def checked(plan: Plan, selector: Selector[Any], aggregation: Aggregation, setti
         *_of_the_server(aggregation, settings["safeguards"], settings["clock"], settings["evaluation"]),
     ):
         raise InputError(f"secure_sum.name = {plan.secure_sum.name!r} adds updates up, but {why}: {instead}.")
-    if not plan.privacy.active:  # noise has codes of its own
+    if not plan.privacy.active and not is_local(plan):  # noise has codes of its own, and who trains alone sends none
         _check_codes(plan)
     return plan
+
+
+def is_local(plan: Plan) -> bool:
+    """Return whether nothing that clients train is sent."""
+    return isinstance(plan.sharing, discovery.find("sharing", "local"))
 
 
 def _of_clients(plan: Plan) -> list[tuple[str, str]]:
     """What of clients' rounds does not fit: (why, what to take instead)."""
     found, sharing = [], type(plan.sharing).__name__
-    if isinstance(plan.sharing, SilentSharing):
+    if plan.summed and is_local(plan):
+        return []
+    if is_local(plan) and isinstance(plan.task, SummedTask):
+        found.append((f"sharing {sharing} sends none", f"task.share = 'sums', or take {_sharing_methods()}"))
+    elif isinstance(plan.sharing, SilentSharing):
         found.append((f"with sharing {sharing} clients have rounds of their own", f"take {_sharing_methods()}"))
     elif not plan.sharing.merges_means:
         found.append((f"sharing {sharing} merges more than a mean of them", f"take {_sharing_methods()}"))

@@ -48,12 +48,13 @@ class Recorder:
         interrupted: Asked,
         raw_data: Callable[[], int | None] = lambda: None,
         at_sites: bool = False,
+        is_private: bool = False,
     ) -> None:
         self._loop, self._runtime, self._run_folder, self._watcher = loop, runtime, run_folder, watcher
         self._every_seconds, self._interrupted = every_seconds, interrupted
         self._stored_at = time.monotonic()
         self._took = 0.0  # to store the last one
-        self._raw_data, self._said, self._at_sites = raw_data, False, at_sites
+        self._raw_data, self._said, self._at_sites, self._is_private = raw_data, False, at_sites, is_private
 
     def after_round(self, state: RunState, row: Row) -> None:
         """Store the row, now and then the state; stop here if the user asked to."""
@@ -80,10 +81,11 @@ class Recorder:
         self._said = True if raw is None else row.bytes_total > raw
         if raw is not None and before <= raw < row.bytes_total:
             LOG.warning(
-                "Round %d: the run has sent %s, more than sending all data once takes (%s); budget.bytes limits it.",
+                "Round %d: the run has sent %s, more than sending all data once takes (%s)%s.",
                 row.round,
                 human_bytes(row.bytes_total),
                 human_bytes(raw),
+                "" if self._is_private else "; budget.bytes limits it",
             )
 
     def checkpoint(self, state: RunState, first: Mapping[int, bytes] | None = None) -> None:

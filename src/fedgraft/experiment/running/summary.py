@@ -172,7 +172,7 @@ def _privacy(experiment: Experiment, here: bool) -> dict[str, Any]:
 
 
 def _check_answered(plan: Plan, state: RunState) -> None:
-    adds = plan.secure_sum.active
+    adds = plan.secure_sum.active and plan.connected
     if state.round and not state.merges and (adds or not state.answered):
         usual = f"no round had a sum of {plan.least_cohort} clients" if adds else DISCONNECTED
         chosen = [client for client, times in enumerate(state.chosen) if times]

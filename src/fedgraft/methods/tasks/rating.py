@@ -16,14 +16,16 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.plain import PlainEdgeEncoder, PlainModel, PlainTask
 from fedgraft.contracts.scores import root_mean_square
+from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
+from fedgraft.domains.ratings import summed_user_statistics as summed_users
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width
 from fedgraft.domains.ratings.pairs import Pairs, RatingData, RatingModel, encoder_of
 from fedgraft.domains.ratings.plain_ratings import client_tables, plain_ratings
 from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
-from fedgraft.domains.ratings.shards import RatingShard, merge_shards
+from fedgraft.domains.ratings.shards import UNNUMBERED, RatingShard, label_shares, merge_shards
 from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
 from fedgraft.domains.ratings.social_model import SocialModel, node_rows, numbered, pseudo_items, training_losses
 from fedgraft.errors import InputError, require, require_one_of, require_options
@@ -31,6 +33,8 @@ from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import GraphView
 from fedgraft.wire.layouts import Array, Arrays, Layout
 
+SUMS = "sums"
+"""What the task shares where clients add up how users rate."""
 LABEL_BINS = 5
 """Equal parts of the rating scale whose shares a client can report: the paper's data have five grades."""
 
@@ -44,7 +48,7 @@ class Rating(
     abilities.PooledTask[RatingShard, RatingData],
     abilities.PredictingTask[RatingShard, RatingData],
     abilities.ProfiledTask[RatingShard, RatingData],
-    abilities.PublishingTask[RatingShard, RatingData],
+    SummedTask[RatingShard, RatingData],
     abilities.SurveyedTask[RatingShard, RatingData],
 ):
     """Rating: predict what a user gives an item, from a client's own ratings and trust links.
@@ -76,6 +80,8 @@ class Rating(
         item_shrinkage: the same per item, >= 0.
         share: "nothing"; "users": each client tells, once, how its users rate there, and learns how they rate
             elsewhere, a byte each; "effects": two (`domains.ratings.shared_user_statistics`; charged as statistics).
+            "sums": clients add up how users rate, so that the server learns no more than the sums
+            (`domains.ratings.summed_user_statistics`); with [secure_sum].
         share_least: with these, fewest clients that must have a user for anything to be told of him, >= 2;
             with 2, of a user whom two have, each is told just what the other said. The server sees all in any case.
         embeddings: whether the model is made of tables; sharing methods that need them set it. Not with `share`.
@@ -92,6 +98,8 @@ class Rating(
     better: ClassVar[str] = "lower"
     asks: ClassVar[tuple[str, ...]] = ("pairs",)
     encoders: ClassVar[type[Any] | UnionType] = PlainEdgeEncoder
+    units: ClassVar[tuple[str, ...]] = summed_users.UNITS
+    reach: ClassVar[int] = summed_users.REACH
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
     encoder: EdgeEncoder | NetworkEncoder
@@ -113,7 +121,7 @@ class Rating(
     def __post_init__(self) -> None:
         require_options(self, "Rating", folds=">= 2", hidden=">= 1", walk=">= 1", user_shrinkage=">= 0")
         require_options(self, "Rating", item_shrinkage=">= 0")
-        require_one_of("Rating.share", self.share, ("nothing",) if self.embeddings else ("nothing", *CODES))
+        require_one_of("Rating.share", self.share, ("nothing",) if self.embeddings else ("nothing", *CODES, SUMS))
         require(self.share_least >= 2, "Rating.share_least", ">= 2", self.share_least)
         require(self.embeddings or not self.relations, "Rating.relations", "false without embeddings", self.relations)
         require_options(self, "Rating", width=">= 1", ridge=">= 0", pseudo=">= 0", users=">= 0", items=">= 0")
@@ -129,7 +137,11 @@ class Rating(
         return replace(self, embeddings=relations or self.embeddings or "embeddings" in parts, relations=relations)
 
     def fitted(self, shards: Sequence[RatingShard]) -> Self:
-        """With as many rows as there are users and items, if there are tables."""
+        """With as many rows as there are users and items, if there are tables or, of users, sums."""
+        if self.share == SUMS:
+            users = max(int(shard.users.max(initial=-1)) + 1 for shard in shards)
+            require(self.users == 0 or self.users >= users, "task.users", f"0 or >= {users}, of all users", self.users)
+            return replace(self, users=self.users or users)
         if not self.embeddings:
             return self
         names = ("users", "items")
@@ -142,7 +154,7 @@ class Rating(
         """One client has some of the rows of the tables."""
         for name, ids in zip(("users", "items"), (shard.users, shard.items), strict=True):
             rows, needed = getattr(self, name), int(ids.max(initial=-1)) + 1
-            sound = not self.embeddings or rows >= needed
+            sound = rows >= needed or not (self.embeddings or (self.share == SUMS and name == "users"))
             require(sound, f"task.{name}", f">= {needed}, as these data have ids up to {needed - 1}", rows)
 
     @property
@@ -165,8 +177,24 @@ class Rating(
         users_elsewhere.check(statistics, CODES[self.share])
 
     @property
+    def summed_layout(self) -> Layout:
+        """Two numbers for each user, if they are added up."""
+        return summed_users.summed_layout(max(1, self.users)) if self.share == SUMS else Layout(())
+
+    def summed(self, shard: RatingShard, unit: str, longest: float) -> Arrays:
+        """How high the client's users rate, and how often."""
+        known = self._known(shard, shard.rows("train"))
+        return {"ratings": summed_users.summed(known, self.users, unit, longest)}
+
+    def from_sum(self, total: Arrays, unit: str, longest: float, noise: float) -> Arrays:
+        """Return the sums of all clients."""
+        return summed_users.from_sum(total["ratings"], unit, longest, noise)
+
+    @property
     def combined_layout(self) -> Layout:
-        """`Layout` of a code for each user."""
+        """`Layout` of a code for each user, or of the sums of all."""
+        if self.share == SUMS:
+            return summed_users.combined_layout(max(1, self.users))
         return users_elsewhere.ANSWERED if self.share in CODES else Layout(())
 
     def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
@@ -190,7 +218,7 @@ class Rating(
         known = self._known(shard, rows)
         view = self._view(known, graph, elsewhere)
         held_out = {split: self._pairs(known, view, shard.rows(split), elsewhere) for split in SCORED_SPLITS}
-        shares = _label_shares(shard, rows)
+        shares = label_shares(shard, rows, LABEL_BINS)
         pseudo = None
         if self.relations and self.pseudo and self.items:
             g = randomness.generator(0, "pseudo-items", client=len(rows))
@@ -208,7 +236,7 @@ class Rating(
     def survey(self, shard: RatingShard) -> dict[str, float]:
         """Return the number of training ratings, and what `describe` tells."""
         rows = shard.rows("train")
-        labels = {f"label_{k}": share for k, share in enumerate(_label_shares(shard, rows))}
+        labels = {f"label_{k}": share for k, share in enumerate(label_shares(shard, rows, LABEL_BINS))}
         return {"examples": float(len(rows)), **labels}
 
     def pooled(self, shards: Sequence[RatingShard]) -> RatingShard:
@@ -220,13 +248,13 @@ class Rating(
         if self.embeddings:
             rows = max(1, self.users), max(1, self.items)
             return SocialModel(*rows, self.width, self.relations, g)
-        pair_width = PAIR_WIDTH + (self.share in CODES) * users_elsewhere.PAIR_COLUMNS
+        pair_width = PAIR_WIDTH + (self.share != "nothing") * users_elsewhere.PAIR_COLUMNS
         return RatingModel(*encoder_of(self.encoder, *self._widths, g), pair_width, self.hidden, g)
 
     @property
     def _widths(self) -> tuple[int, int]:
         """Columns of the features of nodes, and of edges."""
-        return NODE_WIDTH + (self.share in CODES) * users_elsewhere.NODE_COLUMNS, edge_width(self.walk)
+        return NODE_WIDTH + (self.share != "nothing") * users_elsewhere.NODE_COLUMNS, edge_width(self.walk)
 
     def blocks(self, data: RatingData) -> Sequence[Indices]:
         """The folds, int64 [n] each: only examples of one fold are seen from the same graph."""
@@ -323,9 +351,12 @@ class Rating(
 
     def _elsewhere(self, shard: RatingShard, shared: Arrays) -> Elsewhere | None:
         """Return what is known of the client's users elsewhere; None if nothing is shared."""
-        if self.share not in CODES:
+        if self.share == "nothing":
             return None
         known = self._known(shard, shard.rows("train"))
+        if self.share == SUMS:
+            numbered = shard.users.min(initial=0) != UNNUMBERED
+            return summed_users.understand(known, shared) if shared and numbered else Elsewhere.nothing(known.users)
         return users_elsewhere.understand(known, shared.get("codes", np.zeros(0, np.uint8)), CODES[self.share])
 
     def _view(
@@ -369,9 +400,3 @@ class Rating(
             base=torch.from_numpy(base.astype(np.float32)),
             rating=torch.full((len(user),), torch.nan),
         )
-
-
-def _label_shares(shard: RatingShard, rows: Indices) -> tuple[float, ...]:
-    """Shares of ratings in equal parts of the scale."""
-    edges = np.linspace(*shard.scale, LABEL_BINS + 1)
-    return tuple((np.histogram(shard.rating[rows], edges)[0] / max(1, len(rows))).tolist())

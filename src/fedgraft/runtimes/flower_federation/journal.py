@@ -67,6 +67,7 @@ class Journal:
         self._sent: dict[Place, dict[str, str]] = {}
         self._set_up = ""
         self._noise: Mapping[str, float] = {}
+        self._noisy = "train"  # kind of the replies that hold it
         self._spending: Spending | None = None
 
     def begin(self, run: str, plan: Plan) -> None:
@@ -76,6 +77,7 @@ class Journal:
         """
         added = plan.secure_sum.masked or plan.privacy.active
         self._noise, self._spending = told_in_a_round(plan) if plan.privacy.active else {}, None
+        self._noisy = "publish" if plan.summed else "train"
         if self._noise:
             self._spending = Spending(plan.policy, self._log.holding(f'"{NOISE}":'))
         hops, queries = plan.hop_kinds.count("hop"), 1 if added else plan.policy.queries_per_round
@@ -96,7 +98,7 @@ class Journal:
             same = answer is None or not _tells(answer) or _sha256(answer.reply) == sent[asked.request]
             return "" if same else f"round {round} was served: {kind!r} has another answer now, which is not sent"
         if len(sent) < (self._hops if kind == "hop" else 1) * self._queries:
-            return self._spending.refusal(self._noise) if self._spending and kind == "train" else ""
+            return self._spending.refusal(self._noise) if self._spending and kind == self._noisy else ""
         return f"round {round} was served: {kind!r} was asked for by another request"
 
     def enter(self, order: envelope.Order, answer: envelope.Answer, tells: Collection[str] = ()) -> None:
@@ -118,7 +120,7 @@ class Journal:
             line |= {"request": request, "reply": wire.kind_of(answer.reply), "tells": sorted(tells)}
             is_set_up = kind == "statistics" and _tells(answer)
             line |= {"set_up": _sha256(order.request)} if is_set_up else {}
-            if self._spending and line["reply"] == "train" and request not in self._sent.get(place, {}):
+            if self._spending and line["reply"] == self._noisy and request not in self._sent.get(place, {}):
                 epsilon = self._spending.note(self._noise)
                 line |= {**self._noise, "epsilon": epsilon if math.isfinite(epsilon) else None}
             self._log.add({**line, "decision": SENT})

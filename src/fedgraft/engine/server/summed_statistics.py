@@ -1,0 +1,112 @@
+"""Statistics that clients add up before the first round: the server learns their sum, and all get the same back."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.secure_sum import CODES, MOST_BITS, TOTAL, UPDATES
+from fedgraft.engine.server.exchange import Exchange, Replies, together
+from fedgraft.engine.server.limits import Limits
+from fedgraft.engine.server.secure_sums import masks_of, signed, total_of
+from fedgraft.errors import AllClientsFailedError, ClientError, InputError, WireError, printable
+from fedgraft.wire import Message, encode, message_bytes, packing
+from fedgraft.wire.layouts import Arrays, Layout, Spec
+from fedgraft.wire.packing import Codes
+
+_ROUND: Final = 0
+
+
+class SummedStatistics:
+    """Have clients publish statistics that are added up, as `SummedTask` has them.
+
+    Args:
+        plan: what both ends agreed on; it has such statistics.
+        exchange: sends requests.
+        limits: of messages.
+        clients: how many there are in all.
+    """
+
+    def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, clients: int) -> None:
+        self._plan, self._exchange, self._limits = plan, exchange, limits
+        self._masks = masks_of(plan, exchange, clients)
+
+    def most_bytes(self, units: int) -> int:
+        """Return the most bytes that it takes with a client, and its messages for masks."""
+        masks = self._masks.most_bytes.total if self._masks else 0  # the order's arrays among them
+        order = message_bytes(None, self._plan.request_names["publish"])
+        return order + self._reply_bytes(self._bits(units)) + masks
+
+    def asked(self, replies: Replies) -> tuple[Arrays, Replies]:
+        """Return what comes of the sum over those that have said how much they have, and who is left of these.
+
+        Raises `AllClientsFailedError` where there is no sum.
+        """
+        plan, units, clients = self._plan, units_of(replies), sorted(replies.messages)
+        bits = self._bits(units)
+        masked = self._masks.agreed(clients, _ROUND, UPDATES) if self._masks else None
+        orders = {client: masked.order(client) for client in masked.peers} if masked else dict.fromkeys(clients)
+        layout, names = plan.request_layouts.get("publish"), plan.request_names["publish"]
+        requests = {
+            client: encode(Message("publish", _ROUND, {TOTAL: float(units)}, arrays), layout, names)
+            for client, arrays in orders.items()
+        }
+        limits = dict.fromkeys(requests, self._reply_bytes(bits))
+        answers = self._exchange.send("publish", _ROUND, requests, limits)
+        codes, refused = self._codes(answers, bits)
+        answers = answers.without(refused)
+        if masked:
+            answers = together(masked.before, answers)
+        lost = {client: "has no part in the sum of statistics" for client in clients if client not in codes}
+        replies = replies.without({**lost, **answers.failed})
+        try:
+            total = total_of(plan, self._masks, masked, codes, bits)[0]
+        except ClientError as error:
+            why = dict.fromkeys(codes, f"statistics have no sum: {printable(str(error))}")
+            raise AllClientsFailedError(_ROUND, {**replies.failed, **why}) from None
+        return self._combined(signed(total, bits), len(codes)), replies
+
+    def _combined(self, total: NDArray[np.int64], clients: int) -> Arrays:
+        task, coding, privacy = self._plan.summed, self._plan.summed_coding, self._plan.privacy
+        assert task is not None
+        assert coding is not None
+        arrays = coding.mean(total, 1, np.zeros(0, np.float32))
+        noise = 0.0
+        if privacy.active:
+            from fedgraft.engine.spending import noise_in  # its mathematics takes its time to import
+
+            made = noise_in(self._plan)
+            noise = float(np.sqrt(float(made.variance) * clients)) * made.step
+        return task.from_sum(arrays, privacy.unit, privacy.clip, noise)
+
+    def _codes(self, answers: Replies, bits: int) -> tuple[dict[int, Codes], dict[int, str]]:
+        """{client: its codes}, and {client: why it is refused}."""
+        assert self._plan.summed_coding is not None
+        codes, refused = {}, {}
+        for client, message in sorted(answers.messages.items()):
+            try:
+                codes[client] = packing.unpack((message.arrays or {})[CODES], self._plan.summed_coding.codes, bits)
+            except WireError as error:
+                refused[client] = printable(str(error))
+        return codes, refused
+
+    def _bits(self, units: int) -> int:
+        """How many bits a number of the sum has. Raises `InputError` where these are too many."""
+        assert self._plan.summed_coding is not None
+        bits = self._plan.summed_coding.sum_bits(units)
+        if bits > MOST_BITS:
+            raise InputError(
+                f"statistics of {units} examples in all would take {bits} bits a number; {MOST_BITS} are most."
+            )
+        return bits
+
+    def _reply_bytes(self, bits: int) -> int:
+        assert self._plan.summed_coding is not None
+        bound = Layout((Spec(CODES, "uint8", (packing.packed_bytes(self._plan.summed_coding.codes, bits),)),))
+        return max(message_bytes(self._plan.reply_layouts["publish"], (), bound), self._limits.reply_bytes("error"))
+
+
+def units_of(replies: Replies) -> int:
+    """Return how many examples clients say that they have in all, at least one."""
+    return max(1, sum(int(message.report["examples"]) for message in replies.messages.values()))

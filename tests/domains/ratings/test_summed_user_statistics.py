@@ -1,0 +1,102 @@
+"""What all clients' users do together: two numbers each, in which one rating has a part no longer than 1."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedgraft.domains.ratings.features import Known
+from fedgraft.domains.ratings.shards import RatingShard
+from fedgraft.domains.ratings.shared_user_statistics import SPREAD
+from fedgraft.domains.ratings.summed_user_statistics import (
+    COUNT,
+    HEIGHT,
+    UNITS,
+    VARIANCE,
+    from_sum,
+    summed,
+    understand,
+)
+from fedgraft.errors import WireError
+
+USERS = 8
+
+
+def known_of(users, user, rating) -> Known:
+    n = len(rating)
+    shard = RatingShard(
+        name="shop",
+        users=np.array(users),
+        items=np.arange(n),
+        user=np.array(user, np.int64),
+        item=np.arange(n),
+        category=np.zeros(n, np.int64),
+        rating=np.array(rating, np.float32),
+        split=np.zeros(n, np.uint8),
+        trust=np.zeros((2, 0), np.int64),
+        scale=(1.0, 5.0),
+        n_categories=1,
+        user_ids=np.array(users),
+        item_ids=np.arange(n),
+    )
+    return Known(shard, np.arange(n))
+
+
+def told(shops, unit="", longest=1.0, noise=0.0):
+    total = sum(summed(known, USERS, unit, longest) for known in shops)
+    return from_sum(total, unit, longest, noise)
+
+
+def test_three_shops_by_hand():
+    """User 5 gives 5, 4 at one shop, 5 at another: heights 1, 1/2 and 1 above the middle."""
+    shops = [
+        known_of([2, 5], [0, 1, 1], [3.0, 5.0, 4.0]),
+        known_of([5], [0], [5.0]),
+        known_of([1, 2], [0, 1], [1.0, 2.0]),
+    ]
+    total = sum(summed(known, USERS, "", 1.0) for known in shops)
+    np.testing.assert_allclose(total[5], [HEIGHT * 2.5, COUNT * 3], atol=1 / 16)
+    np.testing.assert_allclose(total[1], [-HEIGHT, COUNT], atol=1 / 32)
+    heard = understand(shops[1], told(shops))
+    centre = (0 + 1 + 0.5 - 1 - 0.5) / 5
+    effect, n = VARIANCE / SPREAD, 2
+    guess = (1.5 - centre * n) * n * effect / (n * n * effect + n * VARIANCE)
+    assert heard.ratings == pytest.approx([2.0], abs=0.1)  # sums are told in sixteenths
+    assert heard.shrunk == pytest.approx([2 * guess], abs=0.01)
+
+
+def test_a_client_never_hears_itself():
+    quiet = known_of([1], [0], [3.0])
+    first, second = (understand(loud, told([loud, quiet])) for loud in (known_of([1], [0], [r]) for r in (5.0, 1.0)))
+    assert first.ratings.tolist() == second.ratings.tolist()
+    other = understand(known_of([3], [0], [4.0]), told([known_of([3], [0], [4.0]), quiet]))
+    assert (other.ratings.tolist(), other.shrunk.tolist()) == ([0.0], [0.0])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.floats(1, 5)), min_size=1, max_size=30),
+    st.sampled_from(UNITS),
+    st.floats(0.1, 5),
+)
+def test_a_unit_less_moves_a_clients_part_by_no_more_than_the_length(ratings, unit, longest):
+    user, rating = [u for u, _ in ratings], [r for _, r in ratings]
+    whole = summed(known_of([0, 2, 5, 7], user, rating), USERS, unit, longest)
+    left = [k for k in range(len(user)) if (k if unit == "rating" else user[k]) != (0 if unit == "rating" else user[0])]
+    rest = summed(known_of([0, 2, 5, 7], [user[k] for k in left], [rating[k] for k in left]), USERS, unit, longest)
+    assert np.linalg.norm(whole - rest) <= longest * (1 + 1e-6)
+
+
+def test_with_more_noise_less_is_believed():
+    shops = [known_of([1], [0] * 9, [5.0] * 9), known_of([1, 2], [0, 1], [3.0, 1.0])]
+    heard = [understand(shops[1], told(shops, "rating", 1.0, noise)).shrunk[0] for noise in (0.0, 1.0, 5.0, 100.0)]
+    assert heard == sorted(heard, reverse=True)
+    assert heard[0] > 4 * heard[2] > 0
+    assert heard[3] == pytest.approx(0, abs=1e-3)
+
+
+def test_sums_that_no_server_made():
+    known = known_of([1], [0], [3.0])
+    shared = told([known])
+    for made in ([-1, 1 << 16, 0], [0, 0, 0], [0, 1 << 16, 3]):
+        with pytest.raises(WireError, match="made in no way that is known"):
+            understand(known, {**shared, "made": np.array(made, np.int32)})
