@@ -1,0 +1,131 @@
+"""Masked rounds with noise at sites, killed at each file operation of server and sites: none is told twice."""
+
+import os
+
+import pytest
+
+from fedgraft.engine.policy import Policy
+from fedgraft.errors import AllClientsFailedError
+from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment.policies import own_policy
+from fedgraft.experiment.running import runner
+from fedgraft.experiment.storage.sharding import shard
+from fedgraft.runtimes.flower_federation.audit import FILE, read
+from helpers.killed_runs import Killed
+from helpers.local_sites import LocalSites
+
+COMMON = {"data.clients": 3, "rounds": 2, "yardsticks": [], "privacy.delta": 1e-4, "privacy.shares": 3}
+RECIPES = {
+    "graft_node_private": {"data.name": "blocks", "data.nodes": 90, "data.features": 4, "evaluation.every": 2},
+    "graft_rating_private": {"data.users": 30, "data.items": 30, "data.count": 200, "training.epochs": 1},
+}
+MOST = 400
+"""File operations of a run are fewer."""
+
+
+class Operations:
+    """Count calls by which files become durable, or are renamed, and die at one: before it is done, or after."""
+
+    def __init__(self, patching: pytest.MonkeyPatch) -> None:
+        self.count, self.last = 0, 0
+        for name in ("fsync", "replace"):
+            patching.setattr(os, name, self._counted(getattr(os, name)))
+
+    def _counted(self, done):
+        def call(*given, **named):
+            self.count += 1
+            if self.count == self.last and self.last % 2:
+                raise Killed
+            result = done(*given, **named)
+            if self.count == self.last:
+                raise Killed
+            return result
+
+        return call
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_name():
+    """All runs have the name that their sites draw noise by, so that all that ends well ends alike."""
+    with pytest.MonkeyPatch.context() as patching:
+        patching.setattr(runner.secrets, "token_hex", lambda size: "0123456789abcdef" * 2)
+        yield
+
+
+@pytest.fixture(scope="module", params=sorted(RECIPES))
+def prepared(request, tmp_path_factory):
+    """(Recipe of sites with files of their own, the files, names, the digest without masks)."""
+    root, names = tmp_path_factory.mktemp("shards"), []
+    changes = {**COMMON, **RECIPES[request.param]}
+    paths = shard(experiments.load(request.param, changes), root / "shards", lambda name, *_: names.append(name))
+    recipe, data = str(root / "shards" / "recipe.toml"), [[str(path)] for path in paths]
+
+    def loaded(**more):
+        changes = {"runtime.name": "flower", "yardsticks": [], "checkpoint.every_seconds": 0, **more}
+        return experiments.load(recipe, changes)
+
+    clear = loaded(**{"secure_sum.name": "clear"})
+    there = LocalSites(clear, data, names, root / "clear")
+    expected = runner.execute(clear, root / "run", sites=there)["digest"]
+    return loaded(), data, names, expected
+
+
+def opened(prepared, root):
+    """The sites as they begin, with what is on their disks."""
+    experiment, data, names, _ = prepared
+    return LocalSites(experiment, data, names, root / "nodes", own_policy(experiment, Policy(epsilon=9.0, delta=1e-4)))
+
+
+def told(sites, kind):
+    """{(site, run, round, which sum): {answers that left}} by a site's log, whose chain is whole."""
+    found = {}
+    for name in sites.names:
+        for line in read(sites.root / name / FILE):
+            if line["kind"] == kind and line["decision"] == "sent" and line.get("reply") == kind:
+                found.setdefault((name, line["run"], line["round"], line["number"]), set()).add(line["sha256"])
+    return found
+
+
+def check_killed(prepared, root, at):
+    """Kill the run at a file operation and take it up; False where it has fewer."""
+    experiment, _, names, expected = prepared
+    folder = root / "run"
+    with pytest.MonkeyPatch.context() as patching:
+        operations = Operations(patching)
+        operations.last = at
+        try:
+            runner.execute(experiment, folder, sites=opened(prepared, root))
+            return False
+        except Killed:
+            pass
+    sites = opened(prepared, root)
+    begun = (folder / "experiment.toml").exists()
+    resumed = runner.resume(folder, sites=sites) if begun else runner.execute(experiment, root / "again", sites=sites)
+    answers = told(sites, "publish" if experiment.plan.summed else "train")
+    for each in (*answers.values(), *told(sites, "unmask").values()):
+        assert len(each) == 1, "a sum was told twice"
+    for name in names:
+        lines = [line for line in read(sites.root / name / FILE) if "noise" in line]
+        spent = {(line["run"], line["round"]) for line in lines}
+        assert spent == {(run, number) for site, run, number, _ in answers if site == name}, "spent noise is lost"
+        assert len(lines) == len(spent), "noise is counted twice"
+    if begun:
+        assert resumed["digest"] == expected
+    return True
+
+
+def killed_every(step, prepared, root):
+    """Kill runs at file operations that lie so far apart; return how many operations there are."""
+    for at in range(1, MOST, step):
+        if not check_killed(prepared, root / str(at), at):
+            return at
+    raise AssertionError(f"more than {MOST} file operations")
+
+
+def test_a_masked_run_with_noise_is_killed_here_and_there(prepared, tmp_path):
+    assert killed_every(23, prepared, tmp_path) > 50
+
+
+@pytest.mark.slow
+def test_a_masked_run_with_noise_is_killed_at_many_file_operations(prepared, tmp_path):
+    assert killed_every(5, prepared, tmp_path) > 50
