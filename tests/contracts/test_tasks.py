@@ -44,6 +44,7 @@ LINEAR = discovery.build("models", "model", {"name": "mlp", "hidden": []})
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in DATA},
     "rating, users shared": ("rating", {"share": "users"}),
+    "rating, users added up": ("rating", {"share": "sums"}),
     "rating, embeddings": ("rating", {"embeddings": True, "ridge": 0.1}),
     "rating, relations": ("rating", {"embeddings": True, "relations": True}),
     "node, features alone": ("node", {"share_states": False}),

@@ -9,8 +9,10 @@ import pytest
 import fedgraft
 from fedgraft.engine.gate import Gate
 from fedgraft.engine.policy import Policy
-from fedgraft.errors import BeyondLimitError, InputError
+from fedgraft.errors import AllClientsFailedError, BeyondLimitError, InputError
 from fedgraft.experiment.described import without_data
+from fedgraft.experiment.experiment import load
+from fedgraft.experiment.running import runner
 from fedgraft.wire import Message
 from helpers.toy_runs import run, toy
 
@@ -80,10 +82,45 @@ def test_who_has_too_few_examples_takes_no_part_and_the_run_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
+    ("recipe", "kind", "word"),
+    [("graft_once", "border", "rows"), ("graft_once", "train", "sums"), ("graft_rating", "hello", "users")],
+)
+def test_counts_and_means_of_few_examples_stay(recipe, kind, word) -> None:
+    passing, reply = (
+        gate(recipe, least_of_class=10),
+        Message(kind, 0, {"hello": {"examples": 50.0}, "train": {"loss": 1.0}}.get(kind, {})),
+    )
+    asked = []
+
+    def fewest(told):
+        asked.append(told)
+        return 9
+
+    if word == "rows":
+        assert passing.passed(reply, fewest)
+        assert asked == []
+        return
+    with pytest.raises(BeyondLimitError, match=f"tells {word} of 9 examples, policy.least_of_class = 10"):
+        passing.passed(reply, fewest)
+    assert asked == [{word}]
+    assert passing.passed(reply, lambda told: 10)
+
+
+def test_a_client_with_a_small_class_tells_no_counts_of_it(tmp_path) -> None:
+    changes = {"data.name": "blocks", "data.nodes": 150, "data.clients": 4, "rounds": 1, "yardsticks": []}
+    changes |= {"policy.least_of_class": 1000, "checkpoint.every_seconds": 0, "runtime.workers": 0}
+    with pytest.raises(AllClientsFailedError, match="it tells sums of 4 examples"):
+        runner.execute(load("graft_once", changes), tmp_path / "run")
+    found = runner.execute(load("graft_once", {**changes, "policy.least_of_class": 1}), tmp_path / "other")
+    assert found["failures"]["training"] == 0
+
+
+@pytest.mark.parametrize(
     ("policy", "error"),
     [
         ({"capabilities": ("updat",)}, "Did you mean 'update'"),
         ({"purposes": ("models",)}, "Did you mean 'model'"),
+        ({"least_of_class": -1}, "policy.least_of_class must be a whole number >= 0; got -1"),
         ({"least_examples": -1}, "policy.least_examples must be a whole number >= 0; got -1"),
         ({"most_rounds": 1.5}, "policy.most_rounds must be a whole number"),
         ({"most_parameters_per_example": float("nan")}, "must be >= 0 and finite"),

@@ -23,3 +23,5 @@ CAPABILITIES: Final = MappingProxyType(
     }
 )
 """{capability: what is told}."""
+COUNTED: Final = frozenset({"users", "class_counts", "sums", "prototypes"})
+"""Those of counts, sums and means over groups of examples, which may be small."""

@@ -32,6 +32,7 @@ from fedgraft.contracts.staged_statistics import StagedTask
 from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
+    CountedTask,
     HaloTask,
     ManualGradientTask,
     NeighbourSamplingTask,
@@ -124,6 +125,9 @@ class Abilities:
 
     profiled: cached_property[ProfiledTask[Any, Any] | None] = _able("task", ProfiledTask)
     """The task, if it describes clients' data."""
+
+    counted: cached_property[CountedTask[Any, Any] | None] = _able("task", CountedTask)
+    """The task, if it says over how few examples counts and means are."""
 
     surveyed: cached_property[SurveyedTask[Any, Any] | None] = _able("task", SurveyedTask)
     """The task, if it tells how much a client has without preparing its data."""

@@ -1,17 +1,20 @@
 """The way out of a client: every byte that it sends passes here, and what its policy does not allow stays."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from fedgraft import wire
+from fedgraft.contracts.capabilities import COUNTED
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.policy import NEVER, REQUIRED
-from fedgraft.engine.purposes import ADDED, HALO, PURPOSES
+from fedgraft.engine.purposes import ADDED, EVALUATION, HALO, PURPOSES
 from fedgraft.engine.told import told_by
 from fedgraft.errors import BeyondLimitError
 from fedgraft.wire import Message
+
+Fewest: TypeAlias = Callable[[frozenset[str]], int]
 
 
 class Rule(NamedTuple):
@@ -34,9 +37,12 @@ class Gate:
     def __init__(self, plan: Plan) -> None:
         self._plan, self._policy = plan, plan.policy
 
-    def passed(self, reply: Message) -> bytes:
-        """Return a reply as bytes. Raises `BeyondLimitError` for one that the policy keeps here."""
-        if self._policy.limits and (why := self._beyond(reply)):
+    def passed(self, reply: Message, fewest: Fewest = lambda told: 0) -> bytes:
+        """Return a reply as bytes. Raises `BeyondLimitError` for one that the policy keeps here.
+
+        `fewest` says of how few examples counts and means are, as `CountedTask.fewest`.
+        """
+        if self._policy.limits and (why := self._beyond(reply) or self._of_few(reply, fewest)):
             raise BeyondLimitError(f"a message of kind {reply.kind!r} stays here: {why}")
         return wire.encode(reply, self._plan.reply_layouts.get(reply.kind), self._plan.names(reply.kind))
 
@@ -59,6 +65,10 @@ class Gate:
         if policy.most_rounds:
             beyond = f"{rounds} rounds" if rounds > policy.most_rounds else ""
             rules.append(Rule("most_rounds", f"{policy.most_rounds}", beyond))
+        if policy.least_of_class:
+            counted = self.told_by(kinds) & COUNTED
+            beyond = ", ".join(sorted(counted)) if counted and not self._plan.counted else ""
+            rules.append(Rule("least_of_class", f"{policy.least_of_class}", beyond))
         return [*rules, *self._rules_of_sums(), *self._rules_of_noise()]
 
     def _rules_of_noise(self) -> list[Rule]:
@@ -121,6 +131,16 @@ class Gate:
         if policy.epsilon and reply.kind in ADDED and not self._plan.privacy.active:
             return f"policy.epsilon = {policy.epsilon:g}, and it holds no noise"
         return self._too_few(int(reply.report["examples"])) if reply.kind == "hello" else ""
+
+    def _of_few(self, reply: Message, fewest: Fewest) -> str:
+        """Why a reply stays that tells of small groups; what is scored is told of all held-out examples."""
+        least = self._policy.least_of_class
+        told = self.told.get(reply.kind, frozenset()) & COUNTED
+        if not least or not told or self.purposes_of([reply.kind]) == {EVALUATION}:
+            return ""
+        if (count := fewest(told)) >= least:
+            return ""
+        return f"it tells {', '.join(sorted(told))} of {count} examples, policy.least_of_class = {least}"
 
     def _too_few(self, examples: int) -> str:
         policy = self._policy

@@ -34,6 +34,7 @@ PURPOSES: Final = MappingProxyType({**PURPOSE_OF_KIND, **dict.fromkeys(OUTSIDE, 
 """The same, and of what no ledger counts."""
 HALO: Final = "halo"
 MATCHING: Final = "matching"
-"""Purposes of rows of nodes, which travel with models, and of ids that sites match."""
+EVALUATION: Final = "evaluation"
+"""Purposes of rows of nodes, which travel with models, of ids that sites match, and of scores."""
 PURPOSES_OF_CLIENTS: Final = (*dict.fromkeys(PURPOSE_OF_KIND.values()), MATCHING)
 """Purposes for which clients send anything."""

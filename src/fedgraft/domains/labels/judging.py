@@ -9,6 +9,7 @@ import numpy as np
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import ClassCounts, JudgedTask, LabelledTask
 from fedgraft.contracts.task import Prepared, Shard
+from fedgraft.contracts.task_abilities import CountedTask
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels import numbers
 from fedgraft.domains.labels.class_notes import twin_notes
@@ -23,7 +24,7 @@ MOST_CLASSES: Final = 100
 """Classes of own tables up to which areas are told class by class; of more it takes long messages."""
 
 
-class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
+class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared], CountedTask[Shard, Prepared]):
     """Be judged by the measure that is asked for, or by one that suits the data.
 
     Attributes:
@@ -40,6 +41,13 @@ class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared]):
     def tells_classes(self) -> bool:
         """Whether labels are classes."""
         return True
+
+    def fewest(self, shard: Shard, told: frozenset[str]) -> int:
+        """Return how many training examples the rarest class has that the client has any of; of numbers, how many."""
+        if not self.tells_classes:
+            return len(label_of(shard))
+        counts = counts_of(shard, len(shard.classes))  # type: ignore[attr-defined]
+        return int(counts[counts > 0].min(initial=np.iinfo(np.int64).max)) if counts.any() else 0
 
     def judged_by(self, shards: Sequence[Shard], own: bool) -> Self:
         """Return this task judged by what suits the data, if nothing was asked for and they are a user's own.

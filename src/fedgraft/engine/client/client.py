@@ -128,7 +128,7 @@ class Client:
                     reply = self._handlers[kind](client, message, remembered)
                 else:
                     raise UnknownRequestError(f"no client answers a message of kind {kind!r}")
-            encoded = self._gate.passed(reply)
+            encoded = self._gate.passed(reply, partial(self._fewest, client))
             spent = 0 if kind in OUTSIDE else meter.flops
             if reply.kind == "wait":
                 return Served(encoded, memory, flops=spent, waits=True)
@@ -156,6 +156,10 @@ class Client:
             return nullcontext()
         role = f"rows-{message.segment}" if message.kind == "rows" else message.kind  # a round's segments differ
         return randomness.seeded_torch(plan.seed, role, message.round, client, plan.device)
+
+    def _fewest(self, client: int, told: frozenset[str]) -> int:
+        """Over how few examples counts and means are; 0 where the task does not say."""
+        return self._plan.counted.fewest(self._shards[client], told) if self._plan.counted else 0
 
     # --- set-up ------------------------------------------------------------------------------------------------------
 

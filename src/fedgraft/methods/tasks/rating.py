@@ -16,27 +16,21 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.plain import PlainEdgeEncoder, PlainModel, PlainTask
 from fedgraft.contracts.scores import root_mean_square
-from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
-from fedgraft.domains.ratings import summed_user_statistics as summed_users
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width
 from fedgraft.domains.ratings.pairs import Pairs, RatingData, RatingModel, encoder_of
 from fedgraft.domains.ratings.plain_ratings import client_tables, plain_ratings
 from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
-from fedgraft.domains.ratings.shards import UNNUMBERED, RatingShard, label_shares, merge_shards
+from fedgraft.domains.ratings.shards import RatingShard, label_shares, merge_shards
 from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
 from fedgraft.domains.ratings.social_model import SocialModel, node_rows, numbered, pseudo_items, training_losses
+from fedgraft.domains.ratings.telling_users import LABEL_BINS, SUMS, TellingUsers
 from fedgraft.errors import InputError, require, require_one_of, require_options
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import GraphView
-from fedgraft.wire.layouts import Array, Arrays, Layout
-
-SUMS = "sums"
-"""What the task shares where clients add up how users rate."""
-LABEL_BINS = 5
-"""Equal parts of the rating scale whose shares a client can report: the paper's data have five grades."""
+from fedgraft.wire.layouts import Array, Arrays
 
 
 @dataclass(frozen=True)
@@ -48,8 +42,8 @@ class Rating(
     abilities.PooledTask[RatingShard, RatingData],
     abilities.PredictingTask[RatingShard, RatingData],
     abilities.ProfiledTask[RatingShard, RatingData],
-    SummedTask[RatingShard, RatingData],
     abilities.SurveyedTask[RatingShard, RatingData],
+    TellingUsers[RatingData],
 ):
     """Rating: predict what a user gives an item, from a client's own ratings and trust links.
 
@@ -98,8 +92,6 @@ class Rating(
     better: ClassVar[str] = "lower"
     asks: ClassVar[tuple[str, ...]] = ("pairs",)
     encoders: ClassVar[type[Any] | UnionType] = PlainEdgeEncoder
-    units: ClassVar[tuple[str, ...]] = summed_users.UNITS
-    reach: ClassVar[int] = summed_users.REACH
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
     encoder: EdgeEncoder | NetworkEncoder
@@ -162,49 +154,10 @@ class Rating(
         """Of tables also which users it has: their rows are not zero."""
         return frozenset({"update", "users"} if self.embeddings else {"update"})
 
-    @property
-    def statistics_layout(self) -> Layout:
-        """Users' bits and codes if they are shared."""
-        return users_elsewhere.PUBLISHED if self.share in CODES else Layout(())
-
-    def statistics(self, shard: RatingShard) -> Arrays:
-        """Which users the client has, and how they rate here."""
-        code = CODES.get(self.share)
-        return users_elsewhere.publish(self._known(shard, shard.rows("train")), code) if code else {}
-
-    def check(self, statistics: Arrays) -> None:
-        """One code per user named."""
-        users_elsewhere.check(statistics, CODES[self.share])
-
-    @property
-    def summed_layout(self) -> Layout:
-        """Two numbers for each user, if they are added up."""
-        return summed_users.summed_layout(max(1, self.users)) if self.share == SUMS else Layout(())
-
-    def summed(self, shard: RatingShard, unit: str, longest: float) -> Arrays:
-        """How high the client's users rate, and how often."""
-        known = self._known(shard, shard.rows("train"))
-        return {"ratings": summed_users.summed(known, self.users, unit, longest)}
-
-    def from_sum(self, total: Arrays, unit: str, longest: float, noise: float) -> Arrays:
-        """Return the sums of all clients."""
-        return summed_users.from_sum(total["ratings"], unit, longest, noise)
-
-    @property
-    def combined_layout(self) -> Layout:
-        """`Layout` of a code for each user, or of the sums of all."""
-        if self.share == SUMS:
-            return summed_users.combined_layout(max(1, self.users))
-        return users_elsewhere.ANSWERED if self.share in CODES else Layout(())
-
-    def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
-        """Return how each client's users rate at the others."""
-        return users_elsewhere.combine(statistics, self.share_least, CODES[self.share])
-
     def prepare(self, shard: RatingShard, shared: Arrays) -> RatingData:
         """Biases, features and graphs of every fold and of the whole training set."""
         rows, graph = shard.rows("train"), RatingGraph(shard, self.walk)
-        elsewhere = self._elsewhere(shard, shared)
+        elsewhere = self.elsewhere(shard, shared)
         folds = min(self.folds, len(rows))
         # The folds are the client's own business; a fixed seed keeps them the same after a resume.
         fold = randomness.generator(0, "folds", client=len(rows)).permutation(len(rows)) % max(1, folds)
@@ -212,10 +165,10 @@ class Rating(
         for number in range(folds):
             inside = np.flatnonzero(fold == number)
             place[inside] = np.arange(len(inside))
-            known = self._known(shard, rows[fold != number])
+            known = self.known(shard, rows[fold != number])
             view = self._view(known, graph, elsewhere)
             parts.append(self._pairs(known, view, rows[inside], elsewhere))
-        known = self._known(shard, rows)
+        known = self.known(shard, rows)
         view = self._view(known, graph, elsewhere)
         held_out = {split: self._pairs(known, view, shard.rows(split), elsewhere) for split in SCORED_SPLITS}
         shares = label_shares(shard, rows, LABEL_BINS)
@@ -312,7 +265,7 @@ class Rating(
         assert isinstance(self.encoder, PlainEdgeEncoder), "whoever asks has looked"
         if shard is None:
             return plain_ratings(model, self.encoder, self._widths)
-        known, elsewhere = self._known(shard, shard.rows("train")), self._elsewhere(shard, shared)
+        known, elsewhere = self.known(shard, shard.rows("train")), self.elsewhere(shard, shared)
         view = self._view(known, RatingGraph(shard, self.walk), elsewhere)
         described = partial(self._describe_pairs, known, view, elsewhere=elsewhere)
         tables = client_tables(known, view, described)
@@ -329,10 +282,10 @@ class Rating(
         if self.embeddings and "shared" not in remembered:
             raise InputError("A model with embeddings has rows for users and items of its run alone; --data fits none.")
         had = len(shard.users), len(shard.items)
-        elsewhere = self._elsewhere(shard, remembered.get("shared", {}))
+        elsewhere = self.elsewhere(shard, remembered.get("shared", {}))
         shard, user, item = with_newcomers(shard, asked["user"], asked["item"])
         rows = shard.rows("train")
-        known = self._known(shard, rows)
+        known = self.known(shard, rows)
         elsewhere = None if elsewhere is None else elsewhere.padded(known.users)
         view = self._view(known, RatingGraph(shard, self.walk), elsewhere, had)
         pairs = self._describe_pairs(known, view, user, item, item_categories(shard)[item], elsewhere)
@@ -345,19 +298,6 @@ class Rating(
             "known user and item",
         )
         return {"rating": predicted.astype(np.float64), "basis": basis}
-
-    def _known(self, shard: RatingShard, rows: Indices) -> Known:
-        return Known(shard, rows, self.user_shrinkage, self.item_shrinkage)
-
-    def _elsewhere(self, shard: RatingShard, shared: Arrays) -> Elsewhere | None:
-        """Return what is known of the client's users elsewhere; None if nothing is shared."""
-        if self.share == "nothing":
-            return None
-        known = self._known(shard, shard.rows("train"))
-        if self.share == SUMS:
-            numbered = shard.users.min(initial=0) != UNNUMBERED
-            return summed_users.understand(known, shared) if shared and numbered else Elsewhere.nothing(known.users)
-        return users_elsewhere.understand(known, shared.get("codes", np.zeros(0, np.uint8)), CODES[self.share])
 
     def _view(
         self, known: Known, graph: RatingGraph, elsewhere: Elsewhere | None, had: tuple[int, int] | None = None
