@@ -51,6 +51,8 @@ server = "sha256:0f3a..."  # 'fedgraft federation init' says it
 | `networks` | names of `[model]` that are trained | the same |
 | `most_rounds` | rounds of a run | the same |
 | `least_examples` | training examples that a client must have | the client takes no part, and is named |
+| `least_of_class` | training examples that each class must have of which the client has any, and each user where it \
+tells of users, for counts, sums and means over these to leave outside masked sums | the message stays |
 | `most_parameters_per_example` | size of the model that travels, for each training example | the same |
 | `secure_sum` | whether updates leave in [masked sums](secure_sums.md) alone, or never | the same |
 | `least_cohort` | clients that such a sum must be of | the same |

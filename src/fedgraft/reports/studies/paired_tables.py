@@ -66,7 +66,7 @@ def _accuracies(panel: PanelRuns, scores: Scores) -> str:
         for setting in settings:
             by_seed = scores.get(setting, {}).get((model, method), {})
             printed = panel.printed(setting).get(method)
-            cells.append(spread(list(by_seed.values())) + (f" [{printed}]" if printed is not None else ""))
+            cells.append(spread(list(by_seed.values()), panel.digits) + (f" [{printed}]" if printed is not None else ""))
         counts = [len(scores.get(setting, {}).get((model, method), {})) for setting in settings]
         rows.append((_label(panel, model, method), *cells, str(min(counts))))
     return table((panel.measure, *settings, "seeds"), rows)
@@ -82,13 +82,14 @@ def _differences(panel: PanelRuns, scores: Scores) -> str:
         for setting in settings:
             by_run = scores.get(setting, {})
             own = by_run.get((model, method), {})
-            text = str(interval(paired(own, by_run.get((model, reference), {}))))
+            text = f"{interval(paired(own, by_run.get((model, reference), {}))):.{panel.digits}}"
             if own and (model, method) == first[setting]:
                 text += " (first)"
             elif own and _is_with(interval(paired(own, by_run[first[setting]])), panel.lower):
                 text += " (with the first)"
             cells.append(text.strip())
-        rows.append((_label(panel, model, method), *cells, str(_overall(panel, scores, (model, method)))))
+        overall = _overall(panel, scores, (model, method))
+        rows.append((_label(panel, model, method), *cells, f"{overall:.{panel.digits}}"))
     head = f"{'' if panel.lower else 'points '}more than {panel.label(reference)}"
     foremost = "lowest" if panel.lower else "highest"
     note = (
@@ -170,7 +171,10 @@ def _yardsticks(panel: PanelRuns) -> str:
     if not names:
         return ""
     settings = panel.settings
-    rows = [(name, *(spread(yardsticks.get(setting, {}).get(name, [])) for setting in settings)) for name in names]
+    rows = [
+        (name, *(spread(yardsticks.get(setting, {}).get(name, []), panel.digits) for setting in settings))
+        for name in names
+    ]
     return "\n" + table((f"yardsticks{'' if panel.lower else ', %'}", *settings), rows)
 
 

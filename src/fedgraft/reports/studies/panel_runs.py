@@ -50,6 +50,11 @@ class PanelRuns:
         """What scores are multiplied by: 100 for percent, but errors by 1."""
         return 1.0 if self.lower else 100.0
 
+    @property
+    def digits(self) -> int:
+        """Digits of a score behind the point: two of percent, four of errors."""
+        return 4 if self.lower else 2
+
     @cached_property
     def settings(self) -> list[str]:
         """Names of its settings."""
