@@ -1,8 +1,8 @@
 """Add up how users rate at all clients: nobody learns who has whom, nor how anybody rates at one client.
 
-A client adds two numbers for each user of the ids that clients have in common: by how much its ratings are above the
-middle of the scale, and how many they are. All get the two sums, and each takes its own part away. A rating's part is
-no longer than 1, so that noise can hide it, and depends on no other rating.
+A client adds two numbers for each user of the ids that clients have in common: by how much its ratings are above a
+point of the scale that all know, and how many they are. All get the two sums, and each takes its own part away. A
+rating's part is no longer than 1, so that noise can hide it, and depends on no other rating.
 """
 
 from typing import Final
@@ -23,9 +23,11 @@ _KNOWN: Final = (*UNITS, "")
 REACH: Final = 2
 """Numbers that one rating, or one user of a client, changes."""
 HEIGHT, COUNT = 0.8, 0.6
-"""Of a rating's part: at either end of the scale the first number, and the second of all; so its length is 1."""
-VARIANCE: Final = 0.25
-"""Of a rating around its user's mean, in squares of half of the scale's width: about that of Ciao (0.23)."""
+"""Of a rating's part: the first number of the most height that is told, and the second of all; so its length is 1."""
+MOST: Final = 0.25
+"""The most height that is told, as a share of the scale's width: one star of five."""
+VARIANCE: Final = 0.7
+"""Of a rating around its user's mean, in squares of the most height: about that of Ciao."""
 _FINE: Final = 16.0
 """Parts of 1 that sums are told in."""
 _MADE: Final = 2.0**16
@@ -44,17 +46,18 @@ def combined_layout(users: int) -> Layout:
     return Layout((Spec("sums", "int16", (users, 2)), Spec("made", "int32", (3,))))
 
 
-def summed(known: Known, users: int, unit: str, longest: float) -> Floats:
+def summed(known: Known, users: int, centre: float, unit: str, longest: float) -> Floats:
     """Return what a client adds, float64 [users, 2], from its known ratings.
 
     Args:
         known: the client's, with numbers of users below `users`.
         users: how many there are in common.
+        centre: the point of the scale from which heights are told, in [0, 1].
         unit: one of `UNITS` whose part is shortened, "" for a rating where there is no noise.
         longest: the length, > 0.
     """
     low, high = known.shard.scale
-    height = np.clip((known.rating - (low + high) / 2) / ((high - low) / 2), -1.0, 1.0)
+    height = np.clip(((known.rating - low) / (high - low) - centre) / MOST, -1.0, 1.0)
     parts = np.stack([HEIGHT * height, np.full(len(height), COUNT)], axis=1)
     if unit != "user":
         parts = _shortened(parts, longest)
@@ -74,7 +77,7 @@ def from_sum(total: NDArray[np.floating], unit: str, longest: float, noise: floa
     return {"sums": told, "made": np.rint(made).astype(np.int32)}
 
 
-def understand(known: Known, shared: Arrays) -> Elsewhere:
+def understand(known: Known, shared: Arrays, centre: float) -> Elsewhere:
     """A client's reading of the sums: how its users rate elsewhere, the more cautious the more noise there is.
 
     Of a user with n ratings elsewhere whose heights above the mean of all there sum to r, the best guess of its effect
@@ -86,17 +89,17 @@ def understand(known: Known, shared: Arrays) -> Elsewhere:
     if noise < 0 or longest <= 0 or number not in range(len(_KNOWN)):
         raise WireError(f"sums of ratings that are made in no way that is known: {shared['made'].tolist()}")
     told = shared["sums"].astype(np.float64) / _FINE
-    rest = (told - summed(known, len(told), _KNOWN[int(number)], longest)) / (HEIGHT, COUNT)
+    rest = (told - summed(known, len(told), centre, _KNOWN[int(number)], longest)) / (HEIGHT, COUNT)
     whole = rest.sum(axis=0)
-    centre = float(np.clip(whole[0] / whole[1], -1.0, 1.0)) if whole[1] > 0 else 0.0
+    mean = float(np.clip(whole[0] / whole[1], -1.0, 1.0)) if whole[1] > 0 else 0.0
     height, count = rest[known.shard.users].T
-    deviation = noise * np.hypot(1 / HEIGHT, centre / COUNT)
+    deviation = noise * np.hypot(1 / HEIGHT, mean / COUNT)
     ratings = np.maximum(count, 0.0)
     ratings = ratings * np.sqrt(_share(ratings**2, (noise / COUNT) ** 2))  # noise alone looks like some ratings, too
     effect = VARIANCE / SPREAD
     apart = ratings**2 * effect + ratings * VARIANCE + deviation**2
-    guess = np.divide((height - centre * count) * ratings * effect, apart, out=np.zeros(len(apart)), where=apart > 0)
-    return Elsewhere(2.0 * guess, ratings)
+    guess = np.divide((height - mean * count) * ratings * effect, apart, out=np.zeros(len(apart)), where=apart > 0)
+    return Elsewhere(4 * MOST * guess, ratings)
 
 
 def _share(signal: Floats, noise: float) -> Floats:

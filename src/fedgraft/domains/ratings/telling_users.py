@@ -32,6 +32,7 @@ class TellingUsers(SummedTask[RatingShard, Prepared], CountedTask[RatingShard, P
     item_shrinkage: float
     share: str
     share_least: int
+    centre: float
     users: int
 
     @property
@@ -56,7 +57,7 @@ class TellingUsers(SummedTask[RatingShard, Prepared], CountedTask[RatingShard, P
     def summed(self, shard: RatingShard, unit: str, longest: float) -> Arrays:
         """How high the client's users rate, and how often."""
         known = self.known(shard, shard.rows("train"))
-        return {"ratings": summed_users.summed(known, self.users, unit, longest)}
+        return {"ratings": summed_users.summed(known, self.users, self.centre, unit, longest)}
 
     def from_sum(self, total: Arrays, unit: str, longest: float, noise: float) -> Arrays:
         """Return the sums of all clients."""
@@ -91,5 +92,7 @@ class TellingUsers(SummedTask[RatingShard, Prepared], CountedTask[RatingShard, P
         known = self.known(shard, shard.rows("train"))
         if self.share == SUMS:
             numbered = shard.users.min(initial=0) != UNNUMBERED
-            return summed_users.understand(known, shared) if shared and numbered else Elsewhere.nothing(known.users)
+            if not shared or not numbered:
+                return Elsewhere.nothing(known.users)
+            return summed_users.understand(known, shared, self.centre)
         return users_elsewhere.understand(known, shared.get("codes", np.zeros(0, np.uint8)), CODES[self.share])

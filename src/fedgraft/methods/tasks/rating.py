@@ -78,6 +78,8 @@ class Rating(
             (`domains.ratings.summed_user_statistics`); with [secure_sum].
         share_least: with these, fewest clients that must have a user for anything to be told of him, >= 2;
             with 2, of a user whom two have, each is told just what the other said. The server sees all in any case.
+        centre: with "sums", where ratings are thought to lie on the scale, from 0 to 1, by what all know: heights above
+            it are told, up to a quarter of the scale. 0.75 is four of five stars.
         embeddings: whether the model is made of tables; sharing methods that need them set it. Not with `share`.
         relations: whether that model sees trust links, and training pseudo-labels items; likewise.
         width: of a row of the tables, >= 1 (FeSoG: 8).
@@ -102,6 +104,7 @@ class Rating(
     item_shrinkage: float = 2.0
     share: str = "nothing"
     share_least: int = 3
+    centre: float = 0.75
     embeddings: bool = False
     relations: bool = False
     width: int = 8
@@ -115,6 +118,7 @@ class Rating(
         require_options(self, "Rating", item_shrinkage=">= 0")
         require_one_of("Rating.share", self.share, ("nothing",) if self.embeddings else ("nothing", *CODES, SUMS))
         require(self.share_least >= 2, "Rating.share_least", ">= 2", self.share_least)
+        require(0 <= self.centre <= 1, "Rating.centre", "in [0, 1]", self.centre)
         require(self.embeddings or not self.relations, "Rating.relations", "false without embeddings", self.relations)
         require_options(self, "Rating", width=">= 1", ridge=">= 0", pseudo=">= 0", users=">= 0", items=">= 0")
 

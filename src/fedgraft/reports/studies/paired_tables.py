@@ -66,7 +66,9 @@ def _accuracies(panel: PanelRuns, scores: Scores) -> str:
         for setting in settings:
             by_seed = scores.get(setting, {}).get((model, method), {})
             printed = panel.printed(setting).get(method)
-            cells.append(spread(list(by_seed.values()), panel.digits) + (f" [{printed}]" if printed is not None else ""))
+            cells.append(
+                spread(list(by_seed.values()), panel.digits) + (f" [{printed}]" if printed is not None else "")
+            )
         counts = [len(scores.get(setting, {}).get((model, method), {})) for setting in settings]
         rows.append((_label(panel, model, method), *cells, str(min(counts))))
     return table((panel.measure, *settings, "seeds"), rows)
