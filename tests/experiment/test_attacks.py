@@ -133,3 +133,25 @@ def test_a_task_without_classes_is_refused(tmp_path):
     execute(load("fedacs", {**TINY, "rounds": 1}), tmp_path / "run")
     with pytest.raises(InputError, match="is for tasks whose examples have one class each"):
         attacked(FinishedRun(RunFolder.open(tmp_path / "run")), ["membership"])
+
+
+@pytest.mark.parametrize(("epsilon", "unit"), [(0.0, ""), (2.0, "rating"), (2.0, "user")])
+def test_canaries_in_statistics_of_ratings(epsilon, unit, tmp_path):
+    """Without noise the sums tell all; with noise less than what is claimed."""
+    changes = {"data.users": 400, "data.items": 200, "data.count": 3000, "data.clients": 4, "rounds": 1}
+    changes |= {"training.epochs": 1, "secure_sum.name": "clear", "privacy.unit": unit, "privacy.epsilon": epsilon}
+    changes |= {"privacy.delta": 1e-5 if unit else 0.0, "yardsticks": [], "runtime.workers": 0}
+    execute(load("graft_rating_private", changes), tmp_path / "run")
+    run = FinishedRun(RunFolder.open(tmp_path / "run"))
+    found = attacked(run, count=200)
+    assert list(found) == ["canaries"]
+    canaries = found["canaries"]
+    assert canaries["canaries"] > 100
+    if not unit:
+        assert canaries["auc"] == 1.0
+        assert canaries["epsilon"] > 2.5
+    else:
+        assert 0.5 < canaries["auc"] < 0.9
+        assert canaries["epsilon"] < canaries["claim"] <= 2.0
+    with pytest.raises(InputError, match="--kind must be canaries"):
+        attacked(run, ["membership"])

@@ -1,10 +1,12 @@
 """Statistics of which the server needs the sum over all clients alone: the ability of a task that has such."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.task_abilities import PublishingTask
+from fedgraft.contracts.values import Indices
 from fedgraft.wire.layouts import Arrays, Layout
 
 
@@ -32,6 +34,14 @@ class SummedTask(PublishingTask[Shard, Prepared]):
 
         `longest`, > 0, is the most Euclidean length of one unit's part. `unit` is one of `units`, "" for the smallest.
         """
+
+    @abstractmethod
+    def units_of(self, shard: Shard, unit: str) -> Sequence[Indices]:
+        """Return the training examples of each unit of a client, int64 [examples] each: rows of its data."""
+
+    @abstractmethod
+    def left_out(self, shard: Shard, rows: Indices) -> Shard:
+        """Return a client's data with some training examples in no split."""
 
     @abstractmethod
     def from_sum(self, total: Arrays, unit: str, longest: float, noise: float) -> Arrays:

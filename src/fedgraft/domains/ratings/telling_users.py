@@ -1,6 +1,7 @@
 """What a task of ratings has clients tell of their users before training."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -9,6 +10,7 @@ from fedgraft.contracts import Indices
 from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.task import Prepared
 from fedgraft.contracts.task_abilities import CountedTask
+from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings import summed_user_statistics as summed_users
 from fedgraft.domains.ratings.features import Known
@@ -58,6 +60,21 @@ class TellingUsers(SummedTask[RatingShard, Prepared], CountedTask[RatingShard, P
         """How high the client's users rate, and how often."""
         known = self.known(shard, shard.rows("train"))
         return {"ratings": summed_users.summed(known, self.users, self.centre, unit, longest)}
+
+    def units_of(self, shard: RatingShard, unit: str) -> list[Indices]:
+        """Return each training rating by itself, or those of each user."""
+        rows = shard.rows("train")
+        if unit != "user":
+            return [*rows[:, None]]
+        order = rows[np.argsort(shard.user[rows], kind="stable")]
+        ends = np.flatnonzero(np.diff(shard.user[order])) + 1
+        return np.split(order, ends) if len(order) else []
+
+    def left_out(self, shard: RatingShard, rows: Indices) -> RatingShard:
+        """Return the shard with some ratings in no split."""
+        split = shard.split.copy()
+        split[rows] = len(SPLITS)
+        return replace(shard, split=split)
 
     def from_sum(self, total: Arrays, unit: str, longest: float, noise: float) -> Arrays:
         """Return the sums of all clients."""

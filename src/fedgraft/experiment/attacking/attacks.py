@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from fedgraft.errors import require, unknown
+from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.attacking.canary_audit import canaries
 from fedgraft.experiment.attacking.membership import membership
 from fedgraft.experiment.attacking.updates import inversion, labels
@@ -22,6 +22,10 @@ def attacked(run: FinishedRun, kinds: Sequence[str] = KINDS, count: int = 600) -
     for kind in kinds:
         if kind not in KINDS:
             raise unknown("kind of attack", kind, KINDS)
+    if run.plan.summed and not run.plan.connected:
+        if tuple(kinds) not in (KINDS, ("canaries",)):
+            raise InputError("no model of this run leaves a client, but statistics do: --kind must be canaries.")
+        kinds = ("canaries",)
     found: dict[str, dict[str, Any]] = {}
     for kind in kinds:
         if kind == "canaries":

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import Indices, randomness
 from fedgraft.errors import require
 from fedgraft.experiment.attacking.guesses import Floats, area, audited_task, losses_of
+from fedgraft.experiment.attacking.summed_canaries import summed_losses
 from fedgraft.experiment.running.baselines import local_runtime
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.storage.finished_run import FinishedRun
@@ -23,7 +24,7 @@ def canaries(run: FinishedRun, count: int = 600) -> dict[str, Any]:
 
     A canary is a training example with a wrong label: of all others the class that the stored run takes for the least
     likely. A coin decides whether it is trained on; else it is in no split. What has the smallest losses is guessed to
-    have been in training.
+    have been in training. Where statistics are added up, canaries are units of these (`summed_canaries`).
 
     Source: Steinke, Nasr, Jagielski, "Privacy Auditing with One (1) Training Run", NeurIPS 2023.
 
@@ -36,6 +37,8 @@ def canaries(run: FinishedRun, count: int = 600) -> dict[str, Any]:
         or 0; "claim": the epsilon that is claimed, None for none}.
     """
     require(count >= 6, "--canaries", ">= 6", count)
+    if run.plan.summed:
+        return {**_guessed(*summed_losses(run, count), _delta(run)), "claim": _claim(run)}
     task, experiment, shards = audited_task(run.plan, "canaries"), run.experiment, list(run.shards)
     g = randomness.generator(experiment.seed, "canaries")
     told = [task.labelled(shard, "train") for shard in shards]
