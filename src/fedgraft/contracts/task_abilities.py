@@ -85,17 +85,6 @@ class ProfiledTask(Task[Shard, Prepared]):
         """Return {name: scalar} with every name of `profile`; sent only if the selector needs it, and charged."""
 
 
-class CountedTask(Task[Shard, Prepared]):
-    """Ability: say over how few training examples the counts and means are that a client's messages tell."""
-
-    @abstractmethod
-    def fewest(self, shard: Shard, told: frozenset[str]) -> int:
-        """Return the fewest examples of a group that a client has any of, such as a class; 0 without examples.
-
-        `told` are words of `capabilities.COUNTED`, by which it depends what a group is.
-        """
-
-
 class SurveyedTask(Task[Shard, Prepared]):
     """Ability: tell how much a client has from its shard as it is; to prepare it takes long, and most never train."""
 

@@ -23,6 +23,7 @@ from fedgraft.contracts import (
     Task,
     TrackingSharing,
 )
+from fedgraft.contracts.counting import CountedTask
 from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
 from fedgraft.contracts.naming import NamingTask
@@ -32,7 +33,6 @@ from fedgraft.contracts.staged_statistics import StagedTask
 from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
-    CountedTask,
     HaloTask,
     ManualGradientTask,
     NeighbourSamplingTask,

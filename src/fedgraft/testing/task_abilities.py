@@ -10,19 +10,18 @@ import torch
 from fedgraft import wire
 from fedgraft.contracts import Draw
 from fedgraft.contracts import task_abilities as abilities
-from fedgraft.contracts.capabilities import CAPABILITIES, COUNTED
+from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.linear import LinearTask
 from fedgraft.contracts.staged_statistics import StagedTask, of_stage
-from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing.laws import Laws, expect, expect_error
 from fedgraft.testing.task_cases import TaskCase, blocks, losses, objective, variant
-from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, finite
+from fedgraft.wire.layouts import VARIABLE, Array, Arrays, finite
 
 LAWS: Laws[TaskCase] = Laws()
 
@@ -191,38 +190,6 @@ def a_survey_tells_what_prepared_data_tell(case: TaskCase) -> None:
             known |= task.describe(data)
         survey = task.survey(shard)
         expect(survey == known, "a survey must tell what prepared data tell", survey, known)
-
-
-@LAWS.having(abilities.CountedTask)
-def the_smallest_group_is_no_larger_than_all_examples(case: TaskCase) -> None:
-    """Say over how few examples counts are, of each word that there is."""
-    assert isinstance(case.task, abilities.CountedTask)
-    for shard in case.shards:
-        for word in sorted(COUNTED):
-            count, every = case.task.fewest(shard, frozenset({word})), len(shard.rows("train"))
-            fit = min(1, every) <= count <= every
-            expect(fit, f"the fewest examples behind {word!r} must be of {every} at most", count)
-
-
-@LAWS.having(SummedTask)
-def what_clients_add_has_the_layout_that_was_agreed_on(case: TaskCase) -> None:
-    """Add arrays of the layout, and get back those of another; no unit's part is longer than it may be."""
-    task = case.task
-    assert isinstance(task, SummedTask)
-    for shard in case.shards:
-        for unit in task.units if task.summed_layout.specs else ():
-            rows = np.concatenate([np.zeros(0, np.int64), *task.units_of(shard, unit)])
-            expect(np.array_equal(np.sort(rows), shard.rows("train")), "each example must be of one unit", rows)
-            expect(len(task.left_out(shard, rows).rows("train")) == 0, "what is left out must be in no split", rows)
-    for unit in ("", *task.units) if task.summed_layout.specs else ():
-        parts = [task.summed(shard, unit, 1.0) for shard in case.shards]
-        for arrays in parts:
-            shapes = {name: array.shape for name, array in arrays.items()}
-            agreed = {spec.name: spec.shape for spec in task.summed_layout}
-            expect(shapes == agreed, f"what is added must have the shapes {agreed}", shapes)
-        total = {name: np.stack([part[name] for part in parts]).sum(axis=0).astype(np.float32) for name in parts[0]}
-        told = Layout.of(task.from_sum(total, unit, 1.0, 0.5))
-        expect(told.names == task.combined_layout.names, "what comes back must be as agreed", sorted(told.names))
 
 
 @LAWS.having(abilities.PublishingTask)

@@ -14,7 +14,14 @@ from fedgraft.contracts.scores import improves
 from fedgraft.contracts.task_abilities import BlockedTask, FittedTask, derived_shards
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.nn.flat_model import FlatModel
-from fedgraft.testing import graph_abilities, halo_tasks, sealed_tasks, smoothing_tasks, task_abilities
+from fedgraft.testing import (
+    graph_abilities,
+    halo_tasks,
+    sealed_tasks,
+    smoothing_tasks,
+    task_abilities,
+    told_statistics,
+)
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect
 from fedgraft.testing.task_cases import TaskCase, blocks, choice, encoded, losses, objective, personal, variant
@@ -47,7 +54,7 @@ def laws(
         task = task.fitted(shards) if isinstance(task, FittedTask) else task
         return TaskCase(task, shards, shards if poolable is None else derived_shards(task, poolable.load(1), 1))
 
-    abilities = (task_abilities, graph_abilities, halo_tasks, sealed_tasks, smoothing_tasks)
+    abilities = (task_abilities, told_statistics, graph_abilities, halo_tasks, sealed_tasks, smoothing_tasks)
     families = (LAWS, *(each.LAWS for each in abilities))
     return [law for family in families for law in family.held(cls, case)]
 

@@ -70,8 +70,8 @@ def test_errors_are_told_as_they_are_and_the_lowest_is_first():
     plain = [{**run(*points(3.0, 2.5), test=test), **lower} for test in (2.5, 2.7)]
     text = page(ours, plain)
     assert "| rmse | toy-iid-4 | seeds |" in text
-    assert "| Ours, sage | -0.50 ± 0.00 (first) |" in text
-    assert "| Plain, sage | +0.00 ± 0.00 |" in text
+    assert "| Ours, sage | -0.5000 ± 0.0000 (first) |" in text
+    assert "| Plain, sage | +0.0000 ± 0.0000 |" in text
     assert "rounds to where" not in text
     scored = [{**run(*points(0.1, 0.6), test=0.8), "metric": "average_precision"}]
     assert "| average precision, % | toy-iid-4 | seeds |" in page(scored, scored)

@@ -6,10 +6,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from fedgraft.contracts.counting import CountedTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import ClassCounts, JudgedTask, LabelledTask
 from fedgraft.contracts.task import Prepared, Shard
-from fedgraft.contracts.task_abilities import CountedTask
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels import numbers
 from fedgraft.domains.labels.class_notes import twin_notes
