@@ -31,13 +31,12 @@ def claimed(recipe: str, changes: Sequence[str]) -> dict[str, Any]:
     experiment.plan.privacy.check_units(units)
     claim, noise = claim_of(experiment), noise_in(experiment.plan)
     limits, bits = Limits(experiment.plan, len(shards)), noise.bits(units)
-    costs = {
-        "units": units,
-        "clients": len(shards),
-        "bits_per_number": bits,
-        "bytes_up_a_round": -(-noise.dimension * bits // 8),
-        "most_bytes_down_a_round": limits.request_bytes("train"),
-    }
+    costs = {"units": units, "clients": len(shards), "bits_per_number": bits}
+    up, summed = -(-noise.dimension * bits // 8), experiment.plan.summed
+    if summed:
+        costs |= {"bytes_up_once": up, "bytes_down_once": limits.request_bytes("statistics")}
+    else:
+        costs |= {"bytes_up_a_round": up, "most_bytes_down_a_round": limits.request_bytes("train")}
     return {"recipe": recipe, "claim": claim, "costs": costs, "warnings": warnings(experiment, units)}
 
 
@@ -47,9 +46,10 @@ def warnings(experiment: Experiment, units: int) -> list[str]:
     if units >= noise.least_units:
         return []
     unit = experiment.plan.privacy.unit
+    needed = " or more data" if experiment.plan.summed else ", fewer rounds, a smaller model or more data"
     return [
-        f"a round's noise is as long as the parts of {noise.least_units} {unit}s that agree, and there are {units}: "
-        "hardly anything is learnt. A larger privacy.epsilon, fewer rounds, a smaller model or more data are needed."
+        f"a sum's noise is as long as the parts of {noise.least_units} {unit}s that agree, and there are {units}: "
+        f"hardly anything is learnt. A larger privacy.epsilon{needed} are needed."
     ]
 
 
