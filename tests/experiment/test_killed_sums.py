@@ -1,16 +1,22 @@
 """Masked rounds with noise at sites, killed at each file operation of server and sites: none is told twice."""
 
+import hashlib
 import os
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
+from fedgraft import wire
 from fedgraft.engine.policy import Policy
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.policies import own_policy
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.sharding import shard
 from fedgraft.runtimes.flower_federation.audit import FILE, read
+from fedgraft.runtimes.flower_federation.envelope import Answer, Order
+from fedgraft.runtimes.flower_federation.envelope import opened as opened_as
+from fedgraft.runtimes.flower_federation.node import Node
 from helpers.killed_runs import Killed
 from helpers.local_sites import LocalSites
 
@@ -76,37 +82,46 @@ def opened(prepared, root):
     return LocalSites(experiment, data, names, root / "nodes", own_policy(experiment, Policy(epsilon=9.0, delta=1e-4)))
 
 
-def told(sites, kind):
-    """{(site, run, round, which sum): {answers that left}} by a site's log, whose chain is whole."""
-    found = {}
-    for name in sites.names:
-        for line in read(sites.root / name / FILE):
-            if line["kind"] == kind and line["decision"] == "sent" and line.get("reply") == kind:
-                found.setdefault((name, line["run"], line["round"], line["number"]), set()).add(line["sha256"])
+def left(patching):
+    """[(client, kind, place, SHA-256 of the reply)] of all replies that leave nodes from now on."""
+    found, answered = [], Node.answer
+
+    def answer(node, data):
+        sent = answered(node, data)
+        order, reply = opened_as(Order, data), opened_as(Answer, sent).reply
+        if order.kind == "serve" and reply:
+            sha256 = hashlib.sha256(reply).hexdigest()
+            found.append((node.number, wire.kind_of(reply), wire.place_of(order.request), sha256))
+        return sent
+
+    patching.setattr(Node, "answer", answer)
     return found
 
 
 def check_killed(prepared, root, at):
     """Kill the run at a file operation and take it up; False where it has fewer."""
     experiment, _, names, expected = prepared
-    folder = root / "run"
+    folder, noisy = root / "run", "publish" if experiment.plan.summed else "train"
     with pytest.MonkeyPatch.context() as patching:
-        operations = Operations(patching)
-        operations.last = at
-        with suppress(Killed):
-            runner.execute(experiment, folder, sites=opened(prepared, root))
-            return False
-    sites = opened(prepared, root)
-    begun = (folder / "experiment.toml").exists()
-    resumed = runner.resume(folder, sites=sites) if begun else runner.execute(experiment, root / "again", sites=sites)
-    answers = told(sites, "publish" if experiment.plan.summed else "train")
-    for each in (*answers.values(), *told(sites, "unmask").values()):
-        assert len(each) == 1, "a sum was told twice"
-    for name in names:
+        replies = left(patching)
+        with pytest.MonkeyPatch.context() as deadly:
+            operations = Operations(deadly)
+            operations.last = at
+            with suppress(Killed):
+                runner.execute(experiment, folder, sites=opened(prepared, root))
+                return False
+        sites = opened(prepared, root)
+        begun = (folder / "experiment.toml").exists()
+        again = partial(runner.resume, folder) if begun else partial(runner.execute, experiment, root / "again")
+        resumed = again(sites=sites)
+    told = {each for each in replies if each[1] in (noisy, "unmask")}
+    assert len({each[:3] for each in told}) == len(told), "a sum was told twice"
+    for client, name in enumerate(names):
         lines = [line for line in read(sites.root / name / FILE) if "noise" in line]
-        spent = {(line["run"], line["round"]) for line in lines}
-        assert spent == {(run, number) for site, run, number, _ in answers if site == name}, "spent noise is lost"
-        assert len(lines) == len(spent), "noise is counted twice"
+        assert len({line["round"] for line in lines}) == len(lines), "noise is counted twice"
+        sent = {sha256 for number, kind, _, sha256 in told if (number, kind) == (client, noisy)}
+        assert sent <= {line["sha256"] for line in lines}, "spent noise is lost"
+        assert sent, "nothing was told"
     if begun:
         assert resumed["digest"] == expected
     return True

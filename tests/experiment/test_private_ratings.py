@@ -74,6 +74,13 @@ def test_a_user_at_one_shop_may_be_the_unit(tmp_path, clear):
     assert found["digest"] != clear["digest"]
 
 
+def test_a_client_may_be_the_unit_of_what_is_trained(tmp_path):
+    change = {"privacy.unit": "client", "privacy.delta": 0.01, "task.share": "nothing", "sharing.name": "fedavg"}
+    found = run(change, tmp_path / "run")
+    assert found["privacy"]["parts"][0]["what"] == "sums of clipped updates"
+    assert found["bytes"]["model"] > 0
+
+
 def test_hardly_any_noise_is_none(tmp_path):
     quiet, exact = (
         run({**change, "rounds": 1}, tmp_path / name)
@@ -98,8 +105,9 @@ def test_too_few_clients_have_no_sum(tmp_path):
     ("change", "error"),
     [
         ({"secure_sum.name": ""}, r"adds statistics up: secure_sum\.name = 'secagg'"),
-        ({"privacy.unit": "ratings"}, r"one of rating, user .*Did you mean 'rating'"),
-        ({"privacy.unit": "client"}, r"one of rating, user"),
+        ({"privacy.unit": "ratings"}, r"one of rating, user, client .*Did you mean 'rating'"),
+        ({"privacy.unit": "client"}, r"hides less: privacy\.unit = 'rating' or 'user', or no task\.share = 'sums'"),
+        ({"task.share": "nothing", "sharing.name": "fedavg"}, r"no statistics are added up: task\.share = 'sums'"),
         ({"sharing.name": "fedavg"}, r"sends of training holds no noise: sharing\.name = 'local'"),
         ({"task.share": "effects"}, r"tell users without noise|task\.share = 'sums'"),
         ({"evaluation.at": "server"}, r"evaluation\.at = 'clients'"),

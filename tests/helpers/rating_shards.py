@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import randomness
+from fedgraft.domains.ratings.features import Known
 from fedgraft.domains.ratings.shards import RatingShard
 from fedgraft.engine.client.local_trainer import LocalTrainer
 from fedgraft.engine.training import Optimizer, Training
@@ -104,3 +105,27 @@ def trained(task: Rating, shard: RatingShard) -> bytes:
     data, g = task.prepare(shard, {}), randomness.generator(1, "train")
     LocalTrainer(plan, flat, Optimizer(training, flat), data, None, g, 0.02).run()
     return flat.vector.numpy().tobytes()
+
+
+def one_item_each(users, user, rating) -> Known:
+    """All ratings of a client whose users have these numbers; each is of an item of its own.
+
+    So biases of items are shrunk residuals and nothing else.
+    """
+    n = len(rating)
+    shard = RatingShard(
+        name="shop",
+        users=np.array(users),
+        items=np.arange(n),
+        user=np.array(user, np.int64),
+        item=np.arange(n),
+        category=np.zeros(n, np.int64),
+        rating=np.array(rating, np.float32),
+        split=np.zeros(n, np.uint8),
+        trust=np.zeros((2, 0), np.int64),
+        scale=(1.0, 5.0),
+        n_categories=1,
+        user_ids=np.array(users),
+        item_ids=np.arange(n),
+    )
+    return Known(shard, np.arange(n))

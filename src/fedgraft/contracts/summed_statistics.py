@@ -17,10 +17,12 @@ class SummedTask(PublishingTask[Shard, Prepared]):
 
     Args:
         units: what can be hidden in such a sum by noise, such as "rating".
+        summed_by: the option of a recipe by which statistics are added up, such as "task.share = 'sums'".
         reach: numbers of the sum, >= 1, that one unit's part changes at most.
     """
 
     units: ClassVar[tuple[str, ...]]
+    summed_by: ClassVar[str]
     reach: ClassVar[int]
 
     @property

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.summing import SumCoding, Words
 from fedgraft.engine.privacy import Privacy
-from fedgraft.engine.private_sums import flat, numbers_of, parts, private_sums
+from fedgraft.engine.private_sums import MOST_STEPS, flat, numbers_of, parts, private_sums
 from fedgraft.errors import ClientError
 from fedgraft.wire.layouts import Array, Arrays, Layout
 
@@ -56,7 +56,7 @@ class PlainSums(SumCoding):
     ) -> NDArray[np.int64]:
         """Round to the nearest step."""
         steps = flat(arrays, self._layout) / STEP
-        if not (np.abs(steps) < 2.0**50).all():
+        if not (np.abs(steps) < MOST_STEPS).all():
             raise ClientError("statistics hold NaN, infinity, or numbers that are too large")
         return np.rint(steps).astype(np.int64)
 

@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.domains.ratings.features import Known
-from fedgraft.domains.ratings.shards import RatingShard
 from fedgraft.domains.ratings.shared_user_statistics import (
     COARSE,
     FINE,
@@ -21,41 +19,17 @@ from fedgraft.domains.ratings.shared_user_statistics import (
     understand,
 )
 from fedgraft.errors import WireError
+from helpers.rating_shards import one_item_each
 
 BOTH = pytest.mark.parametrize("code", [COARSE, FINE], ids=["a byte", "two bytes"])
-
-
-def shard(users: list[int], user: list[int], rating: list[float]) -> RatingShard:
-    """One item per rating, so that item biases are shrunk residuals and nothing else."""
-    n = len(rating)
-    return RatingShard(
-        name="shop",
-        users=np.array(users),
-        items=np.arange(n),
-        user=np.array(user),
-        item=np.arange(n),
-        category=np.zeros(n, np.int64),
-        rating=np.array(rating, np.float32),
-        split=np.zeros(n, np.uint8),
-        trust=np.zeros((2, 0), np.int64),
-        scale=(1.0, 5.0),
-        n_categories=1,
-        user_ids=np.array(users),
-        item_ids=np.arange(n),
-    )
-
-
-def known_of(*arguments) -> Known:
-    one = shard(*arguments)
-    return Known(one, np.arange(len(one.rating)))
 
 
 def test_three_shops_by_hand():
     # User 5 is at all three, user 2 at the first only, user 9 at the last two.
     shops = [
-        known_of([2, 5], [0, 1], [1.0, 5.0]),
-        known_of([5, 9], [0, 0, 1], [5.0, 5.0, 2.0]),
-        known_of([5, 9], [0, 1], [3.0, 3.0]),
+        one_item_each([2, 5], [0, 1], [1.0, 5.0]),
+        one_item_each([5, 9], [0, 0, 1], [5.0, 5.0, 2.0]),
+        one_item_each([5, 9], [0, 1], [3.0, 3.0]),
     ]
     published = {client: publish(known, COARSE) for client, known in enumerate(shops)}
     assert np.flatnonzero(np.unpackbits(published[0]["users"])).tolist() == [2, 5]
@@ -73,8 +47,8 @@ def test_three_shops_by_hand():
 
 @BOTH
 def test_a_client_never_hears_itself(code):
-    loud, quiet = known_of([1], [0], [5.0]), known_of([1], [0], [3.0])
-    loud_again = known_of([1], [0], [1.0])
+    loud, quiet = one_item_each([1], [0], [5.0]), one_item_each([1], [0], [3.0])
+    loud_again = one_item_each([1], [0], [1.0])
     first = combine({0: publish(loud, code), 1: publish(quiet, code)}, 2, code)[0]["codes"]
     second = combine({0: publish(loud_again, code), 1: publish(quiet, code)}, 2, code)[0]["codes"]
     assert first.tolist() == second.tolist()
@@ -133,7 +107,7 @@ def test_means_beyond_the_range_are_clipped_and_numbers_saturate():
 
 
 def test_answers_that_do_not_fit_are_refused():
-    known = known_of([1, 2], [0, 1], [5.0, 4.0])
+    known = one_item_each([1, 2], [0, 1], [5.0, 4.0])
     with pytest.raises(WireError, match="about 3 users; 2 were asked about"):
         understand(known, np.zeros(3, np.uint8), COARSE)
     assert understand(known, np.zeros(0, np.uint8), COARSE).ratings.tolist() == [0, 0]
@@ -146,7 +120,7 @@ def test_answers_that_do_not_fit_are_refused():
 
 
 def test_columns_are_finite_and_newcomers_have_nothing():
-    known = known_of([1, 2], [0, 1], [5.0, 4.0])
+    known = one_item_each([1, 2], [0, 1], [5.0, 4.0])
     elsewhere = Elsewhere.of_means(np.array([0.5]), np.array([3.0])).padded(2)
     pairs, nodes = elsewhere.pair_columns(known, np.array([0, 1])), elsewhere.node_columns(known)
     assert pairs.shape == (2, 3)
@@ -158,9 +132,9 @@ def test_columns_are_finite_and_newcomers_have_nothing():
 
 def test_of_a_user_whom_fewer_clients_have_than_the_threshold_nothing_is_told():
     shops = [
-        known_of([2, 5], [0, 1], [1.0, 5.0]),
-        known_of([5, 9], [0, 0, 1], [5.0, 5.0, 2.0]),
-        known_of([5, 9], [0, 1], [3.0, 3.0]),
+        one_item_each([2, 5], [0, 1], [1.0, 5.0]),
+        one_item_each([5, 9], [0, 0, 1], [5.0, 5.0, 2.0]),
+        one_item_each([5, 9], [0, 1], [3.0, 3.0]),
     ]
     published = {client: publish(known, COARSE) for client, known in enumerate(shops)}
     told = [

@@ -5,8 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.domains.ratings.features import Known
-from fedgraft.domains.ratings.shards import RatingShard
 from fedgraft.domains.ratings.shared_user_statistics import SPREAD
 from fedgraft.domains.ratings.summed_user_statistics import (
     COUNT,
@@ -18,28 +16,9 @@ from fedgraft.domains.ratings.summed_user_statistics import (
     understand,
 )
 from fedgraft.errors import WireError
+from helpers.rating_shards import one_item_each
 
 USERS = 8
-
-
-def known_of(users, user, rating) -> Known:
-    n = len(rating)
-    shard = RatingShard(
-        name="shop",
-        users=np.array(users),
-        items=np.arange(n),
-        user=np.array(user, np.int64),
-        item=np.arange(n),
-        category=np.zeros(n, np.int64),
-        rating=np.array(rating, np.float32),
-        split=np.zeros(n, np.uint8),
-        trust=np.zeros((2, 0), np.int64),
-        scale=(1.0, 5.0),
-        n_categories=1,
-        user_ids=np.array(users),
-        item_ids=np.arange(n),
-    )
-    return Known(shard, np.arange(n))
 
 
 def told(shops, unit="", longest=1.0, noise=0.0):
@@ -54,9 +33,9 @@ def heard(known, shared):
 def test_three_shops_by_hand():
     """User 5 gives 5, 4 at one shop, 5 at another: heights 1, 0 and 1 above four stars; 1, 2 and 3 stars are -1."""
     shops = [
-        known_of([2, 5], [0, 1, 1], [3.0, 5.0, 4.0]),
-        known_of([5], [0], [5.0]),
-        known_of([1, 2], [0, 1], [1.0, 2.0]),
+        one_item_each([2, 5], [0, 1, 1], [3.0, 5.0, 4.0]),
+        one_item_each([5], [0], [5.0]),
+        one_item_each([1, 2], [0, 1], [1.0, 2.0]),
     ]
     total = sum(summed(known, USERS, 0.75, "", 1.0) for known in shops)
     np.testing.assert_allclose(total[5], [HEIGHT * 2, COUNT * 3], atol=1 / 16)
@@ -70,10 +49,10 @@ def test_three_shops_by_hand():
 
 
 def test_a_client_never_hears_itself():
-    quiet = known_of([1], [0], [3.0])
-    first, second = (heard(loud, told([loud, quiet])) for loud in (known_of([1], [0], [r]) for r in (5.0, 1.0)))
+    quiet = one_item_each([1], [0], [3.0])
+    first, second = (heard(loud, told([loud, quiet])) for loud in (one_item_each([1], [0], [r]) for r in (5.0, 1.0)))
     assert first.ratings.tolist() == second.ratings.tolist()
-    other = heard(known_of([3], [0], [4.0]), told([known_of([3], [0], [4.0]), quiet]))
+    other = heard(one_item_each([3], [0], [4.0]), told([one_item_each([3], [0], [4.0]), quiet]))
     assert (other.ratings.tolist(), other.shrunk.tolist()) == ([0.0], [0.0])
 
 
@@ -84,16 +63,16 @@ def test_a_client_never_hears_itself():
 )
 def test_a_unit_less_moves_a_clients_part_by_no_more_than_the_length(ratings, unit, longest):
     user, rating = [u for u, _ in ratings], [r for _, r in ratings]
-    whole = summed(known_of([0, 2, 5, 7], user, rating), USERS, 0.75, unit, longest)
+    whole = summed(one_item_each([0, 2, 5, 7], user, rating), USERS, 0.75, unit, longest)
     left = [k for k in range(len(user)) if (k if unit == "rating" else user[k]) != (0 if unit == "rating" else user[0])]
     rest = summed(
-        known_of([0, 2, 5, 7], [user[k] for k in left], [rating[k] for k in left]), USERS, 0.75, unit, longest
+        one_item_each([0, 2, 5, 7], [user[k] for k in left], [rating[k] for k in left]), USERS, 0.75, unit, longest
     )
     assert np.linalg.norm(whole - rest) <= longest * (1 + 1e-6)
 
 
 def test_with_more_noise_less_is_believed():
-    shops = [known_of([1], [0] * 9, [5.0] * 9), known_of([1, 2], [0, 1], [3.0, 1.0])]
+    shops = [one_item_each([1], [0] * 9, [5.0] * 9), one_item_each([1, 2], [0, 1], [3.0, 1.0])]
     found = [heard(shops[1], told(shops, "rating", 1.0, noise)).shrunk[0] for noise in (0.0, 1.0, 5.0, 100.0)]
     assert found == sorted(found, reverse=True)
     assert found[0] > 4 * found[2] > 0
@@ -101,7 +80,7 @@ def test_with_more_noise_less_is_believed():
 
 
 def test_sums_that_no_server_made():
-    known = known_of([1], [0], [3.0])
+    known = one_item_each([1], [0], [3.0])
     shared = told([known])
     for made in ([-1, 1 << 16, 0], [0, 0, 0], [0, 1 << 16, 3]):
         with pytest.raises(WireError, match="made in no way that is known"):

@@ -28,6 +28,7 @@ class TellingUsers(SummedTask[RatingShard, Prepared], CountedTask[RatingShard, P
     """Of a task with the options of `Rating`: how users rate at each client, or at all."""
 
     units: ClassVar[tuple[str, ...]] = summed_users.UNITS
+    summed_by: ClassVar[str] = f"task.share = {SUMS!r}"
     reach: ClassVar[int] = summed_users.REACH
 
     user_shrinkage: float

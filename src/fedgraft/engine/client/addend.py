@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgraft.contracts import randomness
 from fedgraft.contracts.summing import Words
@@ -99,10 +100,8 @@ def statistics_added(
     part = task.summed(shard, plan.privacy.unit, plan.privacy.clip)
     g, none = randomness.lazy(plan.seed, "publish", message.round, client), np.zeros(0, np.float32)
     made = coding.coded(part, none, g, 1, noise_of(plan, root, client, message.round, ()))
-    codes: Codes = (made.astype(np.int64) & (2**bits - 1)).astype(packing.code_type(bits))
-    if masking:
-        codes = masking.taken_up(client, message, memory, bits, UPDATES)(codes)
-    return Message("publish", message.round, {}, packed(codes, bits))
+    mask = masking.taken_up(client, message, memory, bits, UPDATES) if masking else None
+    return Message("publish", message.round, {}, packed(_wrapped(made, bits, mask), bits))
 
 
 def scores_added(
@@ -122,8 +121,13 @@ def coded(plan: Plan, adding: Adding, upload: Arrays, round: int, client: int) -
     assert plan.sum_coding is not None, "updates are added up"
     g = randomness.lazy(plan.seed, "uplink", round, client)
     made = plan.sum_coding.coded(upload, adding.scales, g, adding.weight, adding.secret)
-    codes: Codes = (made.astype(np.int64) & (2**adding.bits - 1)).astype(packing.code_type(adding.bits))
-    return adding.mask(codes) if adding.mask else codes
+    return _wrapped(made, adding.bits, adding.mask)
+
+
+def _wrapped(made: NDArray[np.integer[Any]], bits: int, mask: Callable[[Codes], Codes] | None) -> Codes:
+    """Codes modulo 2**bits, masked where there is a mask."""
+    codes: Codes = (made.astype(np.int64) & (2**bits - 1)).astype(packing.code_type(bits))
+    return mask(codes) if mask else codes
 
 
 def packed(codes: Codes, bits: int) -> Arrays:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.summing import SumCoding
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.secure_sum import (
     CODES,
@@ -28,7 +27,7 @@ from fedgraft.engine.server.safeguards import norm
 from fedgraft.engine.server.scoring import Scoring
 from fedgraft.engine.server.trained import TOGETHER, Trained
 from fedgraft.errors import ClientError, WireError, printable, require
-from fedgraft.wire import Message, packing
+from fedgraft.wire import packing
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.packing import Codes
 
@@ -120,13 +119,7 @@ class SecureSums:
         `rate` is the learning rate, by which a mean gradient becomes an update.
         """
         bits = self._coding.sum_bits(begun.total)
-        codes: dict[int, Codes] = {}
-        refused: dict[int, str] = {}
-        for client, message in sorted(replies.messages.items()):
-            try:
-                codes[client] = self._codes(message, bits)
-            except WireError as error:
-                refused[client] = printable(str(error))
+        codes, refused = codes_in(replies, self._coding.codes, bits)
         replies = replies.without(refused)
         if begun.masked:
             replies = together(begun.masked.before, replies)
@@ -182,10 +175,6 @@ class SecureSums:
         unit = self._plan.secure_sum.most_weight / largest if largest > 0 else 0.0
         return {client: max(1, round(weight * unit)) for client, weight in weights.items()}
 
-    def _codes(self, message: Message, bits: int) -> Codes:
-        coded = part_of(message.arrays or {}, self._plan.coded_upload_layout)[CODES]
-        return packing.unpack(coded, self._coding.codes, bits)
-
 
 def _nothing(replies: Replies) -> dict[int, dict[str, float]]:
     """What the server hears of each client that answered."""
@@ -199,6 +188,17 @@ def masks_of(plan: Plan, exchange: Exchange, clients: int) -> "MaskedExchange | 
     from fedgraft.engine.server.masked_exchange import MaskedExchange
 
     return MaskedExchange(plan, exchange, clients)
+
+
+def codes_in(replies: Replies, count: int, bits: int) -> tuple[dict[int, Codes], dict[int, str]]:
+    """Return {client: what it adds}, so many codes, and {client: why its reply is refused}."""
+    codes, refused = {}, {}
+    for client, message in sorted(replies.messages.items()):
+        try:
+            codes[client] = packing.unpack((message.arrays or {})[CODES], count, bits)
+        except WireError as error:
+            refused[client] = printable(str(error))
+    return codes, refused
 
 
 def total_of(

@@ -5,15 +5,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.summing import SumCoding
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.secure_sum import CODES, MOST_BITS, TOTAL, UPDATES
 from fedgraft.engine.server.exchange import Exchange, Replies, together
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.server.secure_sums import masks_of, signed, total_of
-from fedgraft.errors import AllClientsFailedError, ClientError, InputError, WireError, printable
+from fedgraft.engine.server.secure_sums import codes_in, masks_of, signed, total_of
+from fedgraft.errors import AllClientsFailedError, ClientError, InputError, printable
 from fedgraft.wire import Message, encode, message_bytes, packing
 from fedgraft.wire.layouts import Arrays, Layout, Spec
-from fedgraft.wire.packing import Codes
 
 _ROUND: Final = 0
 
@@ -31,6 +31,11 @@ class SummedStatistics:
     def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, clients: int) -> None:
         self._plan, self._exchange, self._limits = plan, exchange, limits
         self._masks = masks_of(plan, exchange, clients)
+
+    @property
+    def _coding(self) -> SumCoding:
+        assert self._plan.summed_coding is not None, "the plan has statistics"
+        return self._plan.summed_coding
 
     def most_bytes(self, units: int) -> int:
         """Return the most bytes that it takes with a client, and its messages for masks."""
@@ -54,7 +59,7 @@ class SummedStatistics:
         }
         limits = dict.fromkeys(requests, self._reply_bytes(bits))
         answers = self._exchange.send("publish", _ROUND, requests, limits)
-        codes, refused = self._codes(answers, bits)
+        codes, refused = codes_in(answers, self._coding.codes, bits)
         answers = answers.without(refused)
         if masked:
             answers = together(masked.before, answers)
@@ -68,10 +73,9 @@ class SummedStatistics:
         return self._combined(signed(total, bits), len(codes)), replies
 
     def _combined(self, total: NDArray[np.int64], clients: int) -> Arrays:
-        task, coding, privacy = self._plan.summed, self._plan.summed_coding, self._plan.privacy
-        assert task is not None
-        assert coding is not None
-        arrays = coding.mean(total, 1, np.zeros(0, np.float32))
+        task, privacy = self._plan.summed, self._plan.privacy
+        assert task is not None, "the plan has statistics"
+        arrays = self._coding.mean(total, 1, np.zeros(0, np.float32))
         noise = 0.0
         if privacy.active:
             from fedgraft.engine.spending import noise_in  # its mathematics takes its time to import
@@ -80,21 +84,9 @@ class SummedStatistics:
             noise = float(np.sqrt(float(made.variance) * clients)) * made.step
         return task.from_sum(arrays, privacy.unit, privacy.clip, noise)
 
-    def _codes(self, answers: Replies, bits: int) -> tuple[dict[int, Codes], dict[int, str]]:
-        """{client: its codes}, and {client: why it is refused}."""
-        assert self._plan.summed_coding is not None
-        codes, refused = {}, {}
-        for client, message in sorted(answers.messages.items()):
-            try:
-                codes[client] = packing.unpack((message.arrays or {})[CODES], self._plan.summed_coding.codes, bits)
-            except WireError as error:
-                refused[client] = printable(str(error))
-        return codes, refused
-
     def _bits(self, units: int) -> int:
         """How many bits a number of the sum has. Raises `InputError` where these are too many."""
-        assert self._plan.summed_coding is not None
-        bits = self._plan.summed_coding.sum_bits(units)
+        bits = self._coding.sum_bits(units)
         if bits > MOST_BITS:
             raise InputError(
                 f"statistics of {units} examples in all would take {bits} bits a number; {MOST_BITS} are most."
@@ -102,8 +94,7 @@ class SummedStatistics:
         return bits
 
     def _reply_bytes(self, bits: int) -> int:
-        assert self._plan.summed_coding is not None
-        bound = Layout((Spec(CODES, "uint8", (packing.packed_bytes(self._plan.summed_coding.codes, bits),)),))
+        bound = Layout((Spec(CODES, "uint8", (packing.packed_bytes(self._coding.codes, bits),)),))
         return max(message_bytes(self._plan.reply_layouts["publish"], (), bound), self._limits.reply_bytes("error"))
 
 

@@ -9,9 +9,9 @@ from fedgraft.contracts import randomness
 from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.engine.client.own_secrets import noise_of
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.private_sums import flat
 from fedgraft.experiment.attacking.guesses import Floats
 from fedgraft.experiment.storage.finished_run import FinishedRun
-from fedgraft.wire.layouts import Arrays
 
 _TRIES = 4
 """Units that are looked at for each canary: their parts may not touch each other."""
@@ -27,7 +27,8 @@ def summed_losses(run: FinishedRun, count: int) -> tuple[Floats, NDArray[np.bool
     task = plan.summed
     assert task is not None, "whoever asks has looked"
     g = randomness.generator(run.experiment.seed, "canaries")
-    whole = [_flat(plan, task.summed(shard, plan.privacy.unit, plan.privacy.clip)) for shard in shards]
+    layout = task.summed_layout
+    whole = [flat(task.summed(shard, plan.privacy.unit, plan.privacy.clip), layout) for shard in shards]
     found = _chosen(plan, task, shards, whole, count, g)
     inside = g.random(len(found)) < 0.5
     for client, shard in enumerate(shards):
@@ -48,10 +49,12 @@ def _chosen(
     touched = np.zeros(len(whole[0]), bool)
     most = min(count, len(units) // 2)
     for at in g.permutation(len(units))[: _TRIES * count].tolist():
+        if len(found) == most:
+            break
         client, rows = units[at]
         rest = task.summed(task.left_out(shards[client], rows), plan.privacy.unit, plan.privacy.clip)
-        part = whole[client] - _flat(plan, rest)
-        if len(found) < most and part.any() and not touched[part != 0].any():
+        part = whole[client] - flat(rest, task.summed_layout)
+        if part.any() and not touched[part != 0].any():
             touched |= part != 0
             found.append((client, rows, part))
     return found
@@ -67,9 +70,4 @@ def _released(plan: Plan, task: SummedTask[Any, Any], shards: list[Any]) -> Floa
         g = randomness.lazy(plan.seed, "canaries", 0, client)
         arrays = task.summed(shard, plan.privacy.unit, plan.privacy.clip)
         total += coding.coded(arrays, none, g, 1, noise_of(plan, root, client, 0, ()))
-    return _flat(plan, coding.mean(total, 1, none))
-
-
-def _flat(plan: Plan, arrays: Arrays) -> Floats:
-    assert plan.summed is not None
-    return np.concatenate([arrays[spec.name].ravel() for spec in plan.summed.summed_layout]).astype(np.float64)
+    return flat(coding.mean(total, 1, none), task.summed_layout)

@@ -51,7 +51,10 @@ def checked(plan: Plan, selector: Selector[Any], stopping: Stopping) -> Plan:
             f"privacy.unit must be one of {', '.join(units)} for the task {type(plan.task).__name__}; got "
             f"{plan.privacy.unit!r}.{nearest(plan.privacy.unit, units)}"
         )
-    found = _of_statistics(plan) if plan.summed else [*_of_examples(plan), *_of_sums(plan, selector, stopping)]
+    if plan.privacy.unit in _summed_units(plan):
+        found = _of_statistics(plan)
+    else:
+        found = [*_of_examples(plan), *_of_sums(plan, selector, stopping)]
     for why, instead in (*found, *_of_messages(plan)):
         raise InputError(f"privacy.unit = {plan.privacy.unit!r} hides a {plan.privacy.unit}, but {why}: {instead}.")
     return plan
@@ -79,15 +82,21 @@ def with_shares(plan: Plan, cohort: int, clients: int) -> Plan:
 
 
 def _units(plan: Plan) -> list[str]:
-    if isinstance(plan.task, SummedTask):
-        return [*plan.task.units]
     own = [plan.task.example] if isinstance(plan.task, ClippedGradientTask) else []
-    return [*own, CLIENT]
+    return [*own, *_summed_units(plan), CLIENT]
+
+
+def _summed_units(plan: Plan) -> list[str]:
+    """What noise on statistics can hide."""
+    return [*plan.task.units] if isinstance(plan.task, SummedTask) else []
 
 
 def _of_statistics(plan: Plan) -> list[tuple[str, str]]:
     """The same where statistics hold noise, and training does not."""
     found = []
+    if not plan.summed:
+        assert isinstance(plan.task, SummedTask), "its word is the unit"
+        found.append(("no statistics are added up", plan.task.summed_by))
     if not plan.secure_sum.active:
         found.append(("noise is added to sums, and each client's statistics are sent by themselves", _MASKED))
     if not secure_sums.is_local(plan):
@@ -99,6 +108,9 @@ def _of_statistics(plan: Plan) -> list[tuple[str, str]]:
 def _of_sums(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[tuple[str, str]]:
     """What of the loop tells more than its sums do: (why, what to take instead)."""
     found, codec = [], type(plan.uplink)
+    if plan.summed:
+        instead = f"privacy.unit = {' or '.join(map(repr, plan.summed.units))}, or no {plan.summed.summed_by}"
+        found.append(("statistics are added up, whose noise hides less", instead))
     if not plan.secure_sum.active:
         found.append(("noise is added to sums, and each update is sent by itself", _MASKED))
     if plan.secure_sum.most_weight > 1:

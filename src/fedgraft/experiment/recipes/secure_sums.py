@@ -21,7 +21,7 @@ def checked(plan: Plan, selector: Selector[Any], aggregation: Aggregation, setti
     """
     if not plan.secure_sum.active:
         if plan.summed:
-            raise InputError("task.share = 'sums' adds statistics up: secure_sum.name = 'secagg' (or 'clear').")
+            raise InputError(f"{plan.summed.summed_by} adds statistics up: secure_sum.name = 'secagg' (or 'clear').")
         return plan
     for why, instead in (
         *_of_clients(plan),
@@ -45,7 +45,7 @@ def _of_clients(plan: Plan) -> list[tuple[str, str]]:
     if plan.summed and is_local(plan):
         return []
     if is_local(plan) and isinstance(plan.task, SummedTask):
-        found.append((f"sharing {sharing} sends none", f"task.share = 'sums', or take {_sharing_methods()}"))
+        found.append((f"sharing {sharing} sends none", f"{plan.task.summed_by}, or take {_sharing_methods()}"))
     elif isinstance(plan.sharing, SilentSharing):
         found.append((f"with sharing {sharing} clients have rounds of their own", f"take {_sharing_methods()}"))
     elif not plan.sharing.merges_means:

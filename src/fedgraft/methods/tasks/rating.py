@@ -76,8 +76,8 @@ class Rating(
             elsewhere, a byte each; "effects": two (`domains.ratings.shared_user_statistics`; charged as statistics).
             "sums": clients add up how users rate, so that the server learns no more than the sums
             (`domains.ratings.summed_user_statistics`); with [secure_sum].
-        share_least: with these, fewest clients that must have a user for anything to be told of him, >= 2;
-            with 2, of a user whom two have, each is told just what the other said. The server sees all in any case.
+        share_least: with "users" and "effects", fewest clients that must have a user for anything to be told of him,
+            >= 2; with 2, of a user whom two have, each is told just what the other said. The server sees all anyway.
         centre: with "sums", where ratings are thought to lie on the scale, from 0 to 1, by what all know: heights above
             it are told, up to a quarter of the scale. 0.75 is four of five stars.
         embeddings: whether the model is made of tables; sharing methods that need them set it. Not with `share`.
