@@ -22,7 +22,10 @@ from helpers.local_sites import LocalSites
 
 COMMON = {"data.clients": 3, "rounds": 2, "yardsticks": [], "privacy.delta": 1e-4, "privacy.shares": 3}
 RECIPES = {
-    "graft_node_private": {"data.name": "blocks", "data.nodes": 90, "data.features": 4, "evaluation.every": 2},
+    "graft_node_private": {
+        **{"data.name": "blocks", "data.nodes": 90, "data.features": 4, "evaluation.every": 2},
+        **{"task.smoothing": 1, "privacy.answers": 1.0},
+    },
     "graft_rating_private": {"data.users": 30, "data.items": 30, "data.count": 200, "training.epochs": 1},
 }
 MOST = 400
@@ -101,7 +104,7 @@ def left(patching):
 def check_killed(prepared, root, at):
     """Kill the run at a file operation and take it up; False where it has fewer."""
     experiment, _, names, expected = prepared
-    folder, noisy = root / "run", "publish" if experiment.plan.summed else "train"
+    folder, noisy = root / "run", ("publish", "smooth") if experiment.plan.summed else ("train", "smooth")
     with pytest.MonkeyPatch.context() as patching:
         replies = left(patching)
         with pytest.MonkeyPatch.context() as deadly:
@@ -114,12 +117,12 @@ def check_killed(prepared, root, at):
         begun = (folder / "experiment.toml").exists()
         again = partial(runner.resume, folder) if begun else partial(runner.execute, experiment, root / "again")
         resumed = again(sites=sites)
-    told = {each for each in replies if each[1] in (noisy, "unmask")}
+    told = {each for each in replies if each[1] in (*noisy, "tally", "unmask")}
     assert len({each[:3] for each in told}) == len(told), "a sum was told twice"
     for client, name in enumerate(names):
-        lines = [line for line in read(sites.root / name / FILE) if "noise" in line]
-        assert len({line["round"] for line in lines}) == len(lines), "noise is counted twice"
-        sent = {sha256 for number, kind, _, sha256 in told if (number, kind) == (client, noisy)}
+        lines = [line for line in read(sites.root / name / FILE) if "noise" in line or "answered" in line]
+        assert len({(line["kind"], line["round"]) for line in lines}) == len(lines), "noise is counted twice"
+        sent = {sha256 for number, kind, _, sha256 in told if number == client and kind in noisy}
         assert sent <= {line["sha256"] for line in lines}, "spent noise is lost"
         assert sent, "nothing was told"
     if begun:

@@ -151,7 +151,7 @@ def test_a_node_less_moves_a_clients_part_by_no_more_than_the_clipped_length(hid
         ({"codec.name": "quantized"}, "codec Quantized would have no part"),
         ({"patience": 3}, "patience would end a run by scores that hold no noise"),
         ({"budget.bytes": "1MB"}, "noise is for a number of rounds"),
-        ({"task.smoothing": 2, "task.refit": "answers"}, "messages of kind 'sums' tell"),
+        ({"task.smoothing": 2, "task.refit": "answers"}, r"rounds by its own scale: task\.refit = ''"),
         ({"evaluation.at": "server"}, "looks at clients|look at clients"),
         ({"secure_sum.most_weight": 4}, "clients weigh more than others"),
         ({"privacy.epsilom": 4}, "Did you mean 'epsilon'"),

@@ -3,7 +3,7 @@
 import pytest
 
 from fedgraft.engine.policy import Policy
-from fedgraft.engine.spending import Spending, told_in_a_round
+from fedgraft.engine.spending import Spending, told_by_kind
 from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.described import without_data
@@ -55,13 +55,13 @@ def test_a_site_counts_what_it_has_told_over_all_runs_and_stops(sites, tmp_path,
     assert logged(there)[-1]["epsilon"] == pytest.approx(5.9, abs=0.3)
     with pytest.raises(AllClientsFailedError):
         runner.execute(experiment, tmp_path / "three", sites=there)
-    assert "privacy is spent: with this round epsilon would be" in caplog.text
+    assert "privacy is spent: with this reply epsilon would be" in caplog.text
     assert logged(there)[-1]["epsilon"] <= 7.0
 
 
 def test_without_a_limit_it_is_counted_alone():
     plan = experiments.load("graft_node_private", {**CHANGES, "secure_sum.name": "clear", "privacy.shares": 4}).plan
-    part = told_in_a_round(plan)
+    part = told_by_kind(plan)["train"]
     free = Spending(Policy(delta=1e-4), [])
     assert free.epsilon == 0.0
     told = [free.note(part) for _ in range(3)]
@@ -71,6 +71,18 @@ def test_without_a_limit_it_is_counted_alone():
     assert one.refusal(part) == ""
     one.note(part)
     assert "privacy is spent" in one.refusal(part)
+
+
+def test_random_answers_add_to_what_noise_has_told():
+    options = {"task.smoothing": 1, "privacy.answers": 1.5, "secure_sum.name": "clear", "privacy.shares": 4}
+    told = told_by_kind(experiments.load("graft_node_private", {**CHANGES, **options}).plan)
+    assert told.keys() == {"train", "smooth"}
+    spent = Spending(Policy(delta=1e-4), [told["smooth"]])
+    assert spent.epsilon == pytest.approx(1.5, abs=1e-3)
+    assert spent.note(told["smooth"]) == pytest.approx(3.0, abs=1e-3)
+    both = Spending(Policy(epsilon=4.0, delta=1e-4), [told["train"], told["train"]])
+    assert both.epsilon < 2.6 < both.note(told["smooth"]) <= 4.0
+    assert "privacy is spent: with this reply epsilon would be" in both.refusal(told["smooth"])
 
 
 @pytest.mark.parametrize(

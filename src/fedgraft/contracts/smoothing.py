@@ -150,8 +150,12 @@ def decoded(rows: NDArray[np.int8]) -> NDArray[np.float32]:
 
 
 def means_in(remembered: Mapping[str, Any]) -> list[Means]:
-    """Return the means of every hop so far that a client remembers: "rows", int8 [b, width], and "known", bits."""
+    """Return the means of every hop so far that a client remembers: "rows", int8 [b, width], and "known", bits.
+
+    Where rows are larger than 1, the rows that travel are their product with "scale".
+    """
+    scale = np.float32(remembered.get("scale", 1.0))
     return [
-        Means(decoded(rows), np.unpackbits(known, count=len(rows)).view(bool))
+        Means(decoded(rows) / scale, np.unpackbits(known, count=len(rows)).view(bool))
         for rows, known in zip(remembered["rows"], remembered["known"], strict=True)
     ]

@@ -8,7 +8,7 @@ from typing import Final
 
 from fedgraft.engine.privacy import Privacy
 from fedgraft.secrets import rounding
-from fedgraft.secrets.accountant import Released, epsilon_of, noise_for
+from fedgraft.secrets.accountant import Answered, Released, epsilon_of, noise_for
 from fedgraft.secrets.noise_shares import divergence, noise_multiplier, share_variance
 
 _ROUNDING: Final = 0.2
@@ -81,7 +81,7 @@ class Mechanism:
     @cached_property
     def epsilon(self) -> float:
         """Float, what is claimed of all rounds at `privacy.delta`."""
-        return epsilon_of([self.released], self.privacy.delta)
+        return epsilon_of([self.released, *answered_in(self.privacy)], self.privacy.delta)
 
     @property
     def noise_norm(self) -> float:
@@ -105,7 +105,8 @@ class Mechanism:
 def mechanism_of(privacy: Privacy, rounds: int, dimension: int, reach: int = 0) -> Mechanism:
     """Return the mechanism with the least noise for what is asked for."""
     left = privacy.delta - (rounds * _failure(privacy, rounds) if privacy.of_examples else 0.0)
-    made = Mechanism(privacy, rounds, dimension, noise_for(privacy.epsilon, left, rounds), reach)
+    noise = noise_for(privacy.epsilon, left, rounds, also=answered_in(privacy))
+    made = Mechanism(privacy, rounds, dimension, noise, reach)
     while made.epsilon > privacy.epsilon:
         made = replace(made, target=made.target * _MORE)
     return made
@@ -114,7 +115,12 @@ def mechanism_of(privacy: Privacy, rounds: int, dimension: int, reach: int = 0) 
 def epsilon_at(privacy: Privacy, rounds: int, delta: float) -> float:
     """Return what is claimed at another delta, whatever the model's size."""
     known = replace(privacy, shares=max(1, privacy.shares))
-    return epsilon_of([mechanism_of(known, rounds, 1).released], delta)
+    return epsilon_of([mechanism_of(known, rounds, 1).released, *answered_in(privacy)], delta)
+
+
+def answered_in(privacy: Privacy) -> list[Answered]:
+    """Return what answers tell by randomised response, as the accountant counts it."""
+    return [Answered(privacy.answers)] if privacy.answers else []
 
 
 def _failure(privacy: Privacy, rounds: int) -> float:

@@ -20,6 +20,7 @@ from fedgraft.contracts.summing import SumCoding, SummableCodec
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine import border_codec, secure_sum
 from fedgraft.engine.abilities import Abilities
+from fedgraft.engine.halo_sums import ADDED_KINDS, MOST, PLACED, ROWS
 from fedgraft.engine.policy import Policy
 from fedgraft.engine.privacy import Privacy
 from fedgraft.engine.row_coding import EXACT, RowCoding
@@ -27,7 +28,7 @@ from fedgraft.engine.secure_sum import CODES, COUNT, MOST_BITS, SCALES, TOTAL, W
 from fedgraft.engine.training import Training
 from fedgraft.nn import flops
 from fedgraft.nn.flat_model import FlatModel
-from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
+from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec, joined, merged
 
 PROGRESS_STEPS = 2**16 - 1
 """Steps in which a training request tells how much of the run is over: sixteen bits as a share."""
@@ -145,8 +146,9 @@ class Plan(Abilities):
         if self.local_steps:
             scored = dict.fromkeys(("evaluate", "measure"), (*self.guidance, *((COLLECTS,) if self.silent else ())))
         order = (*self.guidance, *((WEIGHT, TOTAL) if self.secure_sum.active else ()))
-        named = {"trial": ("epochs",), "choice": ("choice",), "stage": ("stage",)}
-        return {"train": order, **named, **dict.fromkeys(("shares", "unmask"), (COUNT,)), "publish": (TOTAL,), **scored}
+        placed = {"smooth": (ROWS, MOST)} if self.secure_sum.active else {}
+        named = {"trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), "publish": (TOTAL,)}
+        return {"train": order, **named, **dict.fromkeys(("shares", "unmask"), (COUNT,)), **scored, **placed}
 
     @cached_property
     def refreshes(self) -> int:
@@ -174,7 +176,7 @@ class Plan(Abilities):
         """Layout of what a group is sent to train from: what the sharing method sends, and the sampler's arrays."""
         extended = isinstance(self.sharing, ExtendedSharing)
         sent = self.sharing.downloads(self.model_layout) if extended else self.model_layout  # type: ignore[attr-defined]
-        return _joined(sent, Layout.of(self.first_sampler))
+        return joined(sent, Layout.of(self.first_sampler))
 
     @property
     def scored_layout(self) -> Layout:
@@ -191,7 +193,7 @@ class Plan(Abilities):
         """Layout of what `local_update` returns, and of the updates of the sampler's arrays."""
         extended = isinstance(self.sharing, ExtendedSharing)
         sent = self.sharing.uploads(self.model_layout) if extended else self.model_layout  # type: ignore[attr-defined]
-        return _joined(sent, Layout.of(self.first_sampler))
+        return joined(sent, Layout.of(self.first_sampler))
 
     @cached_property
     def sum_coding(self) -> SumCoding | None:
@@ -305,38 +307,44 @@ class Plan(Abilities):
         down = self.coded_download_layout
         combined = self.rows.encoded(self.combined_layout)
         scored, smoothed = (self.downlink.encoded(layout) for layout in (self.scored_layout, self.model_layout))
-        masking = secure_sum.request_layouts() if self.secure_sum.masked else {}
-        scored = Layout((*scored, *masking.pop("evaluate", ())))
         models = {**dict.fromkeys(("probe", "trial", "alone"), down), "evaluate": scored, "smooth": smoothed}
         scales = (Spec(SCALES, "float32", (self.sum_coding.scales,)),) if self.sum_coding else ()
-        order = (*down, *self.coded_halo_layout, *scales, *masking.pop("train", ()))
-        orders = {**masking, "train": Layout(order), "rows": self.coded_halo_layout}
+        orders = {"train": Layout((*down, *self.coded_halo_layout, *scales)), "rows": self.coded_halo_layout}
         free = {**dict.fromkeys(("measure", "relay"), self.relayed_layout), "scored": self.scored_layout}
         means = dict.fromkeys(self.hop_kinds, Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
         means |= {"tally": self.layer_layout} if "sums" in means else {}
-        return {**dict.fromkeys(("statistics", "stage"), combined), **models, **orders, **free, **means}
+        plain = {**dict.fromkeys(("statistics", "stage"), combined), **models, **orders, **free, **means}
+        return merged(plain, self._summing_layouts)
+
+    @cached_property
+    def _summing_layouts(self) -> dict[str, Layout]:
+        """{kind: layout of what a request says of the sum that its reply is a part of, and of masks}."""
+        placed = {"smooth": PLACED} if self.smoothing and self.secure_sum.active else {}
+        return merged(placed, secure_sum.request_layouts() if self.secure_sum.masked else {})
 
     @cached_property
     def reply_layouts(self) -> dict[str, Layout]:
         """{kind: layout of the arrays in a reply}; absent where a reply never holds any."""
         sums = Layout(tuple(Spec(split, "float64", (len(self.task.sums),)) for split in SCORED_SPLITS))
         after = Layout(tuple(Spec(AFTER + spec.name, spec.dtype, spec.shape) for spec in sums if self.local_steps))
-        scored = _joined(sums, after)
-        up = _joined(self.coded_upload_layout, self.coded_halo_layout)
-        wait = _joined(self.coded_halo_layout, self.asked_layout)
+        scored = joined(sums, after)
+        up = joined(self.coded_upload_layout, self.coded_halo_layout)
+        wait = joined(self.coded_halo_layout, self.asked_layout)
         free = {"measure": scored, "relay": self.relayed_layout}
+        codes = Layout((Spec(CODES, "uint8", (VARIABLE,)),))
+        added = ("publish", "evaluate", *ADDED_KINDS) if self.secure_sum.active else ("publish",)
         return {
             "hello": self.rows.encoded(self.statistics_layout),
             "stage": self.rows.encoded(self.further_layout),
-            "publish": Layout((Spec(CODES, "uint8", (VARIABLE,)),)),
             "train": up,
             "wait": wait,
-            "evaluate": Layout((Spec(CODES, "uint8", (VARIABLE,)),)) if self.secure_sum.active else scored,
+            "evaluate": scored,
             "smoothed": sums,
             "border": border_codec.LAYOUT,
             **dict.fromkeys(("smooth", "hop"), self._row_layout),
             "sums": self.sums_layout,
             "tally": self._tally_layout,
+            **dict.fromkeys(added, codes),
             **(secure_sum.reply_layouts() if self.secure_sum.masked else {}),
             **free,
         }
@@ -387,10 +395,6 @@ def split_sampler(arrays: Arrays) -> tuple[Arrays, Arrays]:
     """Return what is the sharing method's of a download or an upload, and the sampler's arrays."""
     shared = {name: array for name, array in arrays.items() if name.startswith(SAMPLER)}
     return ({name: array for name, array in arrays.items() if name not in shared}, shared) if shared else (arrays, {})
-
-
-def _joined(one: Layout, other: Layout) -> Layout:
-    return Layout((*one.specs, *other.specs))
 
 
 def _prefixed(layout: Layout) -> Layout:

@@ -20,7 +20,9 @@ class Privacy:
 
     Source: Abadi et al., "Deep Learning with Differential Privacy", CCS 2016 (gradients of examples, clipped); McMahan
         et al., "Learning Differentially Private Recurrent Language Models", ICLR 2018 (updates of clients); Kairouz,
-        Liu, Steinke, "The Distributed Discrete Gaussian Mechanism", ICML 2021 (shares of discrete noise).
+        Liu, Steinke, "The Distributed Discrete Gaussian Mechanism", ICML 2021 (shares of discrete noise); Sajadmanesh
+        and Gatica-Perez, "Locally Private Graph Neural Networks", CCS 2021 (answers, randomised before they are
+        averaged over neighbours).
     Differs: nobody is drawn at random in secret, so that no claim is smaller for it: every unit counts as a part of
         every round.
 
@@ -33,6 +35,8 @@ class Privacy:
         shares: clients, >= 0, whose noise a sum has at least, and whose together is enough; a round with fewer has no
             sum. The others may be missing, or tell the server their noise. 1: each client's own noise is enough, so
             that even the server may see what it sends. 0 = nine of ten of those that train in a round.
+        answers: how much of `epsilon`, >= 0 and below it, is spent on answers that are smoothed after training: each
+            node tells its class by randomised response, once. 0 = such answers are told as they are.
     """
 
     unit: str = ""
@@ -40,6 +44,7 @@ class Privacy:
     delta: float = 0.0
     clip: float = 1.0
     shares: int = 0
+    answers: float = 0.0
 
     def __post_init__(self) -> None:
         require(isinstance(self.unit, str), "privacy.unit", "a word", self.unit)
@@ -48,8 +53,10 @@ class Privacy:
         if self.active:
             require(0 < self.epsilon < math.inf, "privacy.epsilon", "> 0 and finite", self.epsilon)
             require(0 < self.delta < 1, "privacy.delta", "in (0, 1), below 1 / units", self.delta)
+            below = f">= 0 and below privacy.epsilon = {self.epsilon:g}, of which it is a part"
+            require(0 <= self.answers < self.epsilon, "privacy.answers", below, self.answers)
         else:
-            for name in ("epsilon", "delta"):
+            for name in ("epsilon", "delta", "answers"):
                 value = getattr(self, name)
                 require(value == 0, f"privacy.{name}", "0 unless privacy.unit says whose privacy it is", value)
 

@@ -27,8 +27,10 @@ any, whose codes have arrived, and shares that are revealed. Marks are bits, in 
 WEIGHT, TOTAL, COUNT = "weight", "total", "count"
 """Names of the scalars that tell a client what its update weighs, what all together weigh at most, and how many clients
 are in the sum."""
-UPDATES, SCORES = 0, 1
-"""Which sum of a round; in round 0 the first is of statistics."""
+ORDERS: Final = ("publish", "train", "evaluate", "smooth", "hop", "tally", "smoothed")
+"""Kinds of requests to add something to a sum."""
+UPDATES, SCORES, SMOOTHED = 0, 1, 2
+"""Which sum of a round: in round 0 the first is of statistics, and from `SMOOTHED` on they are of smoothing."""
 SCORE_BITS: Final = 64
 """Of a number in a sum of scores."""
 _FRACTION: Final = 2.0**16
@@ -92,9 +94,7 @@ def request_layouts(peers: int = VARIABLE) -> dict[str, Layout]:
     return {
         "keys": Layout(()),
         "shares": Layout((Spec(PEERS, "uint32", (peers,)), Spec(KEYS, "uint8", (peers, PUBLIC_BYTES)))),
-        "publish": sealed,
-        "train": sealed,
-        "evaluate": sealed,
+        **dict.fromkeys(ORDERS, sealed),
         "unmask": Layout((Spec(ALIVE, "uint8", (marks,)),)),
     }
 

@@ -1,64 +1,56 @@
-"""What a site has told with noise, over all runs of its data, and the most that it allows."""
+"""What a site has told with noise, or at random, over all runs of its data, and the most that it allows."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 from fedgraft.engine.mechanism import Mechanism, mechanism_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.policy import Policy
 from fedgraft.engine.private_sums import numbers_of
-from fedgraft.secrets.accountant import Released, epsilon_of
+from fedgraft.secrets.accountant import Answered, Part, Released, epsilon_of
 
-NOISE: Final = "noise"
-"""Key of a log's line, by which it says that an answer held noise: {"noise", "divergence", "failure"} of one round."""
+NOISE, ANSWERED = "noise", "answered"
+"""Keys of a log's line, by which it says that a reply held noise, with "divergence" and "failure", or answers told at
+random."""
 
 
 class Spending:
-    """Count rounds with noise by what each tells.
+    """Count replies by what each tells of one unit.
 
     Args:
         policy: of the site; its `epsilon` is the most for all runs together, 0 = no limit, at its `delta`.
-        told: {"noise", "divergence", "failure"} of each round before, of all runs.
+        told: lines of the log with `NOISE` or `ANSWERED`, of all runs before.
     """
 
     def __init__(self, policy: Policy, told: Iterable[Mapping[str, float]]) -> None:
         self._policy = policy
-        self._rounds: dict[tuple[float, float, float], int] = {}
-        for each in told:
-            self._add(each)
+        self._told = Counter(map(_part, told))
 
     @property
     def epsilon(self) -> float:
         """Float, what has been told so far at the policy's delta; 0 where nothing held noise."""
-        return self._of(self._rounds)
+        return self._of(self._told)
 
     def refusal(self, part: Mapping[str, float]) -> str:
-        """Return why another round is too much; "" where it may be."""
+        """Return why another such reply is too much; "" where it may be."""
         if not self._policy.epsilon:
             return ""
-        after = dict(self._rounds)
-        after[_key(part)] = after.get(_key(part), 0) + 1
-        if (epsilon := self._of(after)) <= self._policy.epsilon:
+        if (epsilon := self._of(self._told + Counter([_part(part)]))) <= self._policy.epsilon:
             return ""
         return (
-            f"privacy is spent: with this round epsilon would be {epsilon:.4g} at delta {self._policy.delta:g}, and "
+            f"privacy is spent: with this reply epsilon would be {epsilon:.4g} at delta {self._policy.delta:g}, and "
             f"policy.epsilon = {self._policy.epsilon:g} over all runs of these data"
         )
 
     def note(self, part: Mapping[str, float]) -> float:
-        """Count another round; return epsilon after it."""
-        self._add(part)
+        """Count another one; return epsilon after it."""
+        self._told[_part(part)] += 1
         return self.epsilon
 
-    def _add(self, part: Mapping[str, float]) -> None:
-        self._rounds[_key(part)] = self._rounds.get(_key(part), 0) + 1
-
-    def _of(self, rounds: Mapping[tuple[float, float, float], int]) -> float:
-        parts = [
-            Released(noise, times, divergence=divergence, failure=failure)
-            for (noise, divergence, failure), times in rounds.items()
-        ]
-        return epsilon_of(parts, self._policy.delta)
+    def _of(self, told: Mapping[Part, int]) -> float:
+        return epsilon_of([_times(part, count) for part, count in told.items()], self._policy.delta)
 
 
 def noise_in(plan: Plan) -> Mechanism:
@@ -68,11 +60,22 @@ def noise_in(plan: Plan) -> Mechanism:
     return mechanism_of(plan.privacy, plan.rounds, numbers_of(plan.upload_layout))
 
 
-def told_in_a_round(plan: Plan) -> dict[str, float]:
-    """Return what one sum of a plan whose sums hold noise tells, as a line of a log holds it."""
+def told_by_kind(plan: Plan) -> dict[str, dict[str, float]]:
+    """Return {kind of reply: what one tells of a unit, as a line of a log holds it}; {} where nothing holds noise."""
+    if not plan.privacy.active:
+        return {}
     released = noise_in(plan).released
-    return {NOISE: released.noise, "divergence": released.divergence, "failure": released.failure}
+    noise = {NOISE: released.noise, "divergence": released.divergence, "failure": released.failure}
+    answers = {"smooth": {ANSWERED: plan.privacy.answers}} if plan.privacy.answers else {}
+    return {"publish" if plan.summed else "train": noise, **answers}
 
 
-def _key(part: Mapping[str, Any]) -> tuple[float, float, float]:
-    return float(part[NOISE]), float(part["divergence"]), float(part["failure"])
+def _part(line: Mapping[str, Any]) -> Part:
+    """What a line says of one reply."""
+    if ANSWERED in line:
+        return Answered(float(line[ANSWERED]))
+    return Released(float(line[NOISE]), divergence=float(line["divergence"]), failure=float(line["failure"]))
+
+
+def _times(part: Part, count: int) -> Part:
+    return replace(part, times=count) if isinstance(part, Answered) else replace(part, rounds=count)

@@ -40,9 +40,9 @@ def told_by(plan: Plan) -> dict[str, frozenset[str]]:
         told |= {kind: set(smoothing.row_tells) for kind in ("smooth", "hop")}
         told |= {
             "sums": _arrays(plan.sums_layout),
-            "tally": {"scores"},
+            "tally": set() if plan.secure_sum.masked else {"scores"},
             "choice": set(),
-            "smoothed": set(plan.task.sums_tell),
+            "smoothed": set() if plan.secure_sum.masked else set(plan.task.sums_tell),
         }
     for kind, words in told.items():
         if strange := words - CAPABILITIES.keys():

@@ -13,8 +13,10 @@ NEIGHBOURING = "a {unit} is in training, or its part is zero; how many each clie
 SAMPLING = "none: a {unit} counts as a part of every round"
 BOTH, CLIENTS = "server and clients", "clients"
 """Whom a claim is against."""
-_COVERED = ("publish", "train", "alone", "evaluate")
+_COVERED = ("publish", "train", "alone", "evaluate", "tally", "smoothed")
 """Kinds of messages that hold noise, tell no more, or are spoken of by themselves."""
+_ANSWERS = ("smooth", "hop")
+"""Kinds that tell answers, which may be randomised."""
 SIMULATED = "who knows the seed: in a simulation noise follows from it"
 
 
@@ -49,10 +51,18 @@ def claim_of(experiment: Experiment, here: bool = True) -> dict[str, Any] | None
                 "shares": privacy.shares,
                 "numbers": noise.dimension,
                 "least_units": noise.least_units,
-            }
+            },
+            *_answers(plan),
         ],
         "not_covered": [*_not_covered(experiment), *([SIMULATED] if here else [])],
     }
+
+
+def _answers(plan: Plan) -> list[dict[str, Any]]:
+    """What answers that are smoothed tell, where they are randomised."""
+    if not plan.privacy.answers:
+        return []
+    return [{"what": "answers by randomised response", "rounds": 1, "epsilon": plan.privacy.answers}]
 
 
 def _what(plan: Plan) -> str:
@@ -63,13 +73,15 @@ def _what(plan: Plan) -> str:
 
 def sentence(claim: dict[str, Any]) -> str:
     """Return a claim in one line."""
-    parts = ", ".join(
-        f"{_times(part['rounds'])} {part['what']} with noise {part['noise']:.4g}" for part in claim["parts"]
-    )
+    parts = ", ".join(f"{_times(part['rounds'])} {part['what']} {_hidden(part)}" for part in claim["parts"])
     return (
         f"epsilon {claim['epsilon']:.4g} at delta {claim['delta']:g} for each {claim['unit']}, against "
         f"{claim['against']}: {parts}"
     )
+
+
+def _hidden(part: dict[str, Any]) -> str:
+    return f"with noise {part['noise']:.4g}" if "noise" in part else f"with epsilon {part['epsilon']:g}"
 
 
 def _times(rounds: int) -> str:
@@ -80,8 +92,9 @@ def _not_covered(experiment: Experiment) -> list[str]:
     """What leaves clients beside sums with noise, in words."""
     plan, told = experiment.plan, told_by(experiment.plan)
     words: dict[str, list[str]] = {}
+    covered = (*_COVERED, *(_ANSWERS if plan.privacy.answers else ()))
     for kind in kinds_of(experiment):
-        for word in sorted(told.get(kind, frozenset())) if kind not in _COVERED else ():
+        for word in sorted(told.get(kind, frozenset())) if kind not in covered else ():
             words.setdefault(word, []).append(kind)
     for word in joining_tells(experiment):
         words.setdefault(word, []).append("joining")
@@ -94,4 +107,7 @@ def _scores(plan: Plan) -> str:
     answered = "how they are answered"
     if not plan.connected:
         answered += ", by models that each client trains on its own data"
-    return f"held-out examples: {added} of {answered}, without noise (evaluate)"
+    if plan.smoothing:
+        answered += ", smoothed with what its training labels say of its own errors"
+    kinds = ["evaluate", *(["tally", "smoothed"] if plan.smoothing else [])]
+    return f"held-out examples: {added} of {answered}, without noise ({', '.join(kinds)})"

@@ -62,6 +62,12 @@ def debiased_rows(answered: NDArray[np.integer], classes: int, epsilon: float) -
     return (np.eye(classes)[np.asarray(answered)] - q) / (p - q)
 
 
+def largest(classes: int, epsilon: float) -> float:
+    """Return the largest magnitude in `debiased_rows`, >= 1: (1 - q) / (p - q)."""
+    p, q = _probabilities(classes, epsilon)
+    return (1 - q) / (p - q)
+
+
 def debiased_counts(counts: NDArray[np.number], epsilon: float) -> Floats:
     """Return float64 [K], unbiased counts of true classes from counts of answers: (count - n q) / (p - q)."""
     p, q = _probabilities(len(counts), epsilon)

@@ -66,6 +66,17 @@ class Layout:
         return iter(self.specs)
 
 
+def joined(one: Layout, other: Layout) -> Layout:
+    """Return the arrays of both, in order."""
+    return Layout((*one.specs, *other.specs))
+
+
+def merged(one: Mapping[str, Layout], other: Mapping[str, Layout]) -> dict[str, Layout]:
+    """Return {kind: the arrays of both}."""
+    none = Layout(())
+    return {kind: joined(one.get(kind, none), other.get(kind, none)) for kind in {**one, **other}}
+
+
 def finite(array: Array) -> bool:
     """Return whether all numbers of an array are finite."""
     if array.dtype.kind != "f":

@@ -59,7 +59,7 @@ KINDS: Final = {
 
 DETAILS: Final = {
     **dict.fromkeys(("train", "alone", "trial", "evaluate", "measure"), "progress"),
-    **dict.fromkeys(("rows", "keys", "shares", "unmask"), "segment"),
+    **dict.fromkeys(("rows", "hop", "keys", "shares", "unmask"), "segment"),
     "relay": "layer",
 }
 """{kind: what the sixteen bits beside a message's kind say}; they are 0 in messages of other kinds."""
@@ -82,7 +82,8 @@ class Message:
         progress: of a "train", "alone" or "trial", and where local steps are scored of an "evaluate" or "measure": how
             much of the run is over, in steps of `plan.PROGRESS_STEPS`.
         segment: of "rows": how often the client's round was taken up before; of "keys", "shares" and "unmask": which
-            sum of the round, 0 = of updates, or before the first round of statistics, 1 = of scores.
+            sum of the round, 0 = of updates, or before the first round of statistics, 1 = of scores, then those of
+            smoothing; of "hop", where rows are added up: how many sums of these there were before.
         layer: of a "relay": the layer whose states are asked for.
         text: a code of what went wrong, in messages of kind "error" only; cut after `TEXT_BYTES`.
     """

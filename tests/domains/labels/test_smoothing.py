@@ -8,7 +8,8 @@ from fedgraft.domains.labels.local_fit import LocalFit
 from fedgraft.domains.labels.smoothing import Apart, Choice, Smoothing
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
 from fedgraft.domains.nodes.training.neighbours import Neighbours
-from fedgraft.engine.server.smoothing import Joined, chosen
+from fedgraft.engine.server.joined import Joined
+from fedgraft.engine.server.smoothing import chosen
 from helpers.node_runs import small
 from helpers.toy_nodes import whole
 

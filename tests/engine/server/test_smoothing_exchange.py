@@ -4,7 +4,7 @@ import numpy as np
 
 from fedgraft.contracts.smoothing import Border
 from fedgraft.domains.nodes.training.neighbours import Neighbours
-from fedgraft.engine.server.smoothing import Joined
+from fedgraft.engine.server.joined import Joined
 from helpers.node_runs import small
 
 

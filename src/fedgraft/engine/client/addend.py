@@ -101,7 +101,7 @@ def statistics_added(
     g, none = randomness.lazy(plan.seed, "publish", message.round, client), np.zeros(0, np.float32)
     made = coding.coded(part, none, g, 1, noise_of(plan, root, client, message.round, ()))
     mask = masking.taken_up(client, message, memory, bits, UPDATES) if masking else None
-    return Message("publish", message.round, {}, packed(_wrapped(made, bits, mask), bits))
+    return Message("publish", message.round, {}, packed(wrapped(made, bits, mask), bits))
 
 
 def scores_added(
@@ -110,10 +110,16 @@ def scores_added(
     """Return a client's sums of held-out examples as they are added to those of others, masked where updates are."""
     if not plan.secure_sum.active:
         return reply
-    codes = whole(np.concatenate([(reply.arrays or {})[split] for split in SCORED_SPLITS]))
-    if masking:
-        codes = masking.taken_up(client, message, memory, SCORE_BITS, SCORES)(codes)
-    return Message(reply.kind, reply.round, {}, {CODES: codes.astype("<u8").view(np.uint8)})
+    scores = np.concatenate([(reply.arrays or {})[split] for split in SCORED_SPLITS])
+    mask = masking.taken_up(client, message, memory, SCORE_BITS, SCORES) if masking else None
+    return Message(reply.kind, reply.round, {}, numbers_added(scores, mask))
+
+
+def numbers_added(numbers: Array, mask: Callable[[Codes], Codes] | None) -> Arrays:
+    """Return numbers in a message as they are added to those of others, `SCORE_BITS` each."""
+    codes = whole(numbers)
+    codes = mask(codes) if mask else codes
+    return {CODES: codes.astype("<u8").view(np.uint8)}
 
 
 def coded(plan: Plan, adding: Adding, upload: Arrays, round: int, client: int) -> Codes:
@@ -121,11 +127,11 @@ def coded(plan: Plan, adding: Adding, upload: Arrays, round: int, client: int) -
     assert plan.sum_coding is not None, "updates are added up"
     g = randomness.lazy(plan.seed, "uplink", round, client)
     made = plan.sum_coding.coded(upload, adding.scales, g, adding.weight, adding.secret)
-    return _wrapped(made, adding.bits, adding.mask)
+    return wrapped(made, adding.bits, adding.mask)
 
 
-def _wrapped(made: NDArray[np.integer[Any]], bits: int, mask: Callable[[Codes], Codes] | None) -> Codes:
-    """Codes modulo 2**bits, masked where there is a mask."""
+def wrapped(made: NDArray[np.integer[Any]], bits: int, mask: Callable[[Codes], Codes] | None) -> Codes:
+    """Return codes modulo 2**bits, masked where there is a mask."""
     codes: Codes = (made.astype(np.int64) & (2**bits - 1)).astype(packing.code_type(bits))
     return mask(codes) if mask else codes
 

@@ -27,7 +27,7 @@ from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.engine.client.latest import Latest
 from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
 from fedgraft.engine.client.served import Served
-from fedgraft.engine.client.smoothing import served
+from fedgraft.engine.client.smoothing import Smoothing
 from fedgraft.engine.gate import Gate
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
@@ -76,6 +76,7 @@ class Client:
         self._models: dict[Hashable, ClientModel] = {}
         self.rows = ClientRows(plan, shards, seal)
         self._masking, self._root = masking_of(plan, root), root
+        self._smoothing = Smoothing(plan, self._masking, root)
         self._rounds: dict[int, LocalRound] = {}  # those that wait for rows
         self._set_ups: dict[int, Buffer] = {}
         self._relayed: dict[int, tuple[Buffer, Any]] = {}
@@ -319,14 +320,15 @@ class Client:
         if plan.smoothing is None:
             raise UnknownRequestError(f"task.smoothing = 0: no client answers a message of kind {message.kind!r}")
         if message.kind != "smooth":
-            return served(plan.smoothing, message, self._data(client), memory, None)
-        received = plan.downlink.decode(message.arrays or {}, plan.model_layout)
+            return self._smoothing.served(client, message, self._data(client), memory)
+        coded = part_of(message.arrays or {}, plan.downlink.encoded(plan.model_layout))
+        received = plan.downlink.decode(coded, plan.model_layout)
         data, model = self._load(client, received, memory)
         best = memory.get("best") if plan.personal and plan.keep_best else None
         if best:
             model.flat.load(best["arrays"])
         others = best["others"] if best else plan.ensemble(received, memory.get("sharing"))
-        return served(plan.smoothing, message, data, memory, ensemble_of(plan.task, model.flat, others))
+        return self._smoothing.served(client, message, data, memory, ensemble_of(plan.task, model.flat, others))
 
     # --- models and data ---------------------------------------------------------------------------------------------
 

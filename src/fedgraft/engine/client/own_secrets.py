@@ -16,7 +16,9 @@ def root_of(plan: Plan, root: bytes) -> bytes:
     return root or hashlib.sha256(f"masks of a simulation, seed {plan.seed}".encode()).digest()
 
 
-def noise_of(plan: Plan, root: bytes, client: int, round: int, told: Iterable[Array]) -> Words | None:
+def noise_of(
+    plan: Plan, root: bytes, client: int, round: int, told: Iterable[Array], purpose: str = "noise"
+) -> Words | None:
     """Return what a client's noise of a round is drawn from, from 1, or of statistics, 0; None where there is none.
 
     It is a function of the model that the client was sent (`told`), too: equal noise on two models would show what lies
@@ -30,4 +32,4 @@ def noise_of(plan: Plan, root: bytes, client: int, round: int, told: Iterable[Ar
     content = hashlib.sha256()
     for array in told:
         content.update(array.tobytes())
-    return Keystream(derived(root_of(plan, root), f"noise {content.hexdigest()}", round, 0, client))
+    return Keystream(derived(root_of(plan, root), f"{purpose} {content.hexdigest()}", round, 0, client))

@@ -6,18 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedgraft import wire
 from fedgraft.contracts import randomness
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.averaging import scored_model
+from fedgraft.engine.server.joined import Joined
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.messenger import Messenger
 from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
 from fedgraft.engine.server.scoring import Scoring
-from fedgraft.engine.server.smoothing import Joined
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import BudgetError
-from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
 
 
@@ -76,7 +74,7 @@ class AfterTraining:
             return
         smoothing, joined, clients = self._messenger.smoothing, _joined(state), self._clients(state)
         groups = {client: self._plan.group(state.sharing, client) for client in clients}
-        encoded = {group: self._encoded(state, group) for group in sorted(set(groups.values()))}
+        encoded = {group: self._coded(state, group) for group in sorted(set(groups.values()))}
         models = {client: encoded[group] for client, group in groups.items()}
         smoothed = smoothing.run(joined, models, state.round)
         before = {split: state.best[split] for split in ("validation", "test")}
@@ -89,7 +87,7 @@ class AfterTraining:
         scored = self._evaluation.scored(state.joined, self._plan.seed)
         scorable = [client for client in scored if client in smoothed.clients]
         charged = self._evaluation.at == "clients"
-        scoring = self._messenger.scorer.summed(smoothing.measure(scorable, state.round, charged))
+        scoring = self._messenger.scored_smoothed(scorable, state.round, charged)
         absent = {client: smoothed.failed.get(client, "not smoothed") for client in scored if client not in scorable}
         self._note(state, replace(scoring, failed={**absent, **scoring.failed}))
         state.bytes = dict(self._ledger.totals)
@@ -117,15 +115,15 @@ class AfterTraining:
         """Those who have told of their edges."""
         return [client for client in state.joined if state.borders["own"][client]]
 
-    def _encoded(self, state: RunState, group: int) -> bytes:
-        """The message with a group's best model."""
+    def _coded(self, state: RunState, group: int) -> Arrays:
+        """A group's best model behind the downlink's codec."""
         plan = self._plan
         best: Arrays | None = state.best["models"].get(str(group))
         if best is None or (plan.personal and not plan.keep_best):  # a group may be younger than the best models
             best = scored_model(plan, state.sharing, state.averages, group)
         g = randomness.generator(plan.seed, "downlink-smooth", state.round, group)
         arrays, _ = plan.downlink.encode(best, plan.downlink.init(plan.model_layout), g)
-        return wire.encode(Message("smooth", state.round, arrays=arrays), plan.request_layouts["smooth"])
+        return arrays
 
 
 def _joined(state: RunState) -> Joined:

@@ -53,7 +53,7 @@ class Limits:
         plan = self._plan
         if kind == "train":
             message = wire.message_bytes(plan.coded_upload_layout, plan.names(kind), self._upload_bounds())
-        elif kind == "evaluate" and plan.secure_sum.active:
+        elif kind in ("evaluate", "smoothed") and plan.secure_sum.active:
             scores = Layout((Spec(CODES, "uint8", (score_bytes(len(plan.task.sums)),)),))
             message = wire.message_bytes(plan.reply_layouts[kind], (), scores)
         else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.purposes import MASKING_KINDS
 from fedgraft.engine.secure_sum import ALIVE, BOXES, COUNT, KEYS, PEERS, PRESENT, SHARES, reply_layouts, request_layouts
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.secrets import neighbours
@@ -15,9 +16,6 @@ from fedgraft.secrets.sizes import BOX_BYTES, PUBLIC_BYTES
 from fedgraft.wire import TEXT_BYTES, Message, encode, message_bytes
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.packing import Codes
-
-_OTHERS = ("publish", "evaluate")
-"""Kinds of orders to add something else than updates."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,8 @@ class MaskedExchange:
     def most_bytes(self) -> Traffic:
         """The most bytes of a client's messages for the masks of a sum."""
         peers = min(self._clients - 1, self._options.neighbours or self._most_degree)
-        requests = {kind: each for kind, each in request_layouts(max(0, peers)).items() if kind not in _OTHERS}
-        down = sum(message_bytes(layout, (), layout) for layout in requests.values())
+        requests = request_layouts(max(0, peers))
+        down = sum(message_bytes(requests[kind], (), requests[kind]) for kind in (*MASKING_KINDS, "train"))
         up = sum(message_bytes(layout, (), layout) for layout in reply_layouts(max(0, peers)).values())
         dims = 4 * 8  # of dimensions that only the sender knows
         return Traffic(down + dims + 2 * 4, up + dims)  # and of how many are in the sum, twice
@@ -82,7 +80,7 @@ class MaskedExchange:
         if len(keys) < self._plan.least_cohort:
             return Masked(round, segment, 0, keys, {}, {}, first)
         k = neighbours.expected(len(keys), self._options.neighbours, self._options.threshold)
-        peers = neighbours.graph(list(keys), k, ((self._plan.seed << 32 | round) << 1) | segment)
+        peers = neighbours.graph(list(keys), k, ((self._plan.seed << 32 | round) << 16) | segment)
         share = neighbours.threshold(k, self._options.threshold)
         told = {
             client: {PEERS: np.array(mine, np.uint32), KEYS: _rows([keys[peer] for peer in mine], PUBLIC_BYTES)}

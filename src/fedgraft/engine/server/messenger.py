@@ -12,7 +12,9 @@ from fedgraft import wire
 from fedgraft.contracts import Probe, Runtime
 from fedgraft.engine.allocator import give_back
 from fedgraft.engine.halo_codec import part_of
+from fedgraft.engine.halo_sums import segment_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan, split_sampler
+from fedgraft.engine.secure_sum import SCORES
 from fedgraft.engine.server.ahead import Ahead, Reports
 from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, check_finite, halo_bytes
@@ -146,15 +148,27 @@ class Messenger:
         """Have clients score the models that they are sent, charged; where updates are added up, so are scores."""
         if self._sums is None:
             return self.scorer.summed(self.evaluate(models, round, ahead), self._plan.local_steps)
-        masked, layout = self._sums.scored_by(models, round), self._plan.request_layouts["evaluate"]
+        return self._scored_together(self._sums, "evaluate", round, SCORES, models)
+
+    def scored_smoothed(self, clients: Sequence[int], round: int, charged: bool) -> Scoring:
+        """Have clients score their smoothed answers; where updates are added up, so are scores."""
+        if self._sums is None:
+            return self.scorer.summed(self.smoothing.measure(clients, round, charged))
+        segment = segment_of("smoothed", self._plan.smoothing_hops, 0)
+        return self._scored_together(self._sums, "smoothed", round, segment, dict.fromkeys(clients))
+
+    def _scored_together(self, sums: SecureSums, kind: str, round: int, segment: int, models: Models) -> Scoring:
+        """Have clients add their scores up, of the models that they are sent, or of what they remember."""
+        masked, layout = sums.scored_by(models, round, segment), self._plan.request_layouts.get(kind)
         nothing: dict[int, Arrays] = {client: {} for client in models}
         orders = {client: masked.order(client) for client in masked.peers} if masked else nothing
+        told = {client: {**(models[client] or {}), **more} for client, more in orders.items()}
         requests = {
-            client: wire.encode(Message("evaluate", round, arrays={**(models[client] or {}), **more}), layout)
-            for client, more in orders.items()
+            client: wire.encode(Message(kind, round, arrays=arrays if layout else None), layout)
+            for client, arrays in told.items()
         }
-        limits = dict.fromkeys(requests, self.limits.reply_bytes("evaluate"))
-        return self._sums.scored(masked, self._exchange.send("evaluate", round, requests, limits))
+        limits = dict.fromkeys(requests, self.limits.reply_bytes(kind))
+        return sums.scored(masked, self._exchange.send(kind, round, requests, limits))
 
     @property
     def most_scoring_bytes(self) -> int:

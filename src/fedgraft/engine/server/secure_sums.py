@@ -15,12 +15,10 @@ from fedgraft.engine.secure_sum import (
     CODES,
     SCALES,
     SCORE_BITS,
-    SCORES,
     TOTAL,
     UPDATES,
     WEIGHT,
     numbers_of,
-    score_bytes,
 )
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.engine.server.safeguards import norm
@@ -132,18 +130,15 @@ class SecureSums:
             LOG.warning("Round %d has no sum of updates: %s.", round, error)
             return Trained({}, _nothing(replies), replies.failed, replies.bytes, replies.waits)
 
-    def scored_by(self, clients: Collection[int], round: int) -> "Masked | None":
-        """Have clients agree on masks of their scores; None where these are not masked."""
-        return self._masks.agreed(sorted(clients), round, SCORES) if self._masks else None
+    def scored_by(self, clients: Collection[int], round: int, segment: int) -> "Masked | None":
+        """Have clients agree on masks of their scores, that sum of the round; None where these are not masked."""
+        return self._masks.agreed(sorted(clients), round, segment) if self._masks else None
 
     def scored(self, masked: "Masked | None", replies: Replies) -> Scoring:
         """Return what clients' scores come to together; where that is not known, all have failed."""
-        names, found = self._plan.task.sums, {}
-        for client, message in sorted(replies.messages.items()):
-            content = (message.arrays or {})[CODES]
-            if len(content) == score_bytes(len(names)):
-                found[client] = content.view("<u8").astype(np.uint64)
-        replies = replies.without(dict.fromkeys(replies.messages.keys() - found.keys(), "scores of another length"))
+        names = self._plan.task.sums
+        found, refused = wide_codes_in(replies, len(SCORED_SPLITS) * len(names))
+        replies = replies.without(refused)
         if masked:
             replies = together(masked.before, replies)
         try:
@@ -199,6 +194,17 @@ def codes_in(replies: Replies, count: int, bits: int) -> tuple[dict[int, Codes],
         except WireError as error:
             refused[client] = printable(str(error))
     return codes, refused
+
+
+def wide_codes_in(replies: Replies, count: int) -> tuple[dict[int, Codes], dict[int, str]]:
+    """The same of codes of `SCORE_BITS`."""
+    told = {client: (message.arrays or {})[CODES] for client, message in sorted(replies.messages.items())}
+    codes = {
+        client: content.view("<u8").astype(np.uint64)
+        for client, content in told.items()
+        if len(content) == SCORE_BITS // 8 * count
+    }
+    return codes, dict.fromkeys(told.keys() - codes.keys(), f"tells other than {count} numbers")
 
 
 def total_of(

@@ -38,7 +38,7 @@ _NOT_OF_TRAINING: Final = (
 """Kinds of messages that hold noise, that such a recipe has none of, or that are of held-out examples."""
 _MASKED: Final = "secure_sum.name = 'secagg' (or 'clear', where privacy.shares = 1 or the server may see all)"
 _LESS: Final = "options of [task] and [selector] with which clients tell less (docs/security.md)"
-_REMEDIES: Final = {"sums": "task.refit = '' and task.share_labels = false", "hop": "task.share_labels = false"}
+_REMEDIES: Final = dict.fromkeys(("smooth", "hop"), "task.share_labels = false")
 
 
 def checked(plan: Plan, selector: Selector[Any], stopping: Stopping) -> Plan:
@@ -55,7 +55,7 @@ def checked(plan: Plan, selector: Selector[Any], stopping: Stopping) -> Plan:
         found = _of_statistics(plan)
     else:
         found = [*_of_examples(plan), *_of_sums(plan, selector, stopping)]
-    for why, instead in (*found, *_of_messages(plan)):
+    for why, instead in (*found, *_of_answers(plan), *_of_messages(plan)):
         raise InputError(f"privacy.unit = {plan.privacy.unit!r} hides a {plan.privacy.unit}, but {why}: {instead}.")
     return plan
 
@@ -126,6 +126,16 @@ def _of_sums(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[tu
         instead = "selector.name = 'all', or 'random' with selector.clients"
         found.append((f"with selector {type(selector).__name__} cohorts differ, or depend on data", instead))
     return found
+
+
+def _of_answers(plan: Plan) -> list[tuple[str, str]]:
+    """What keeps answers from being randomised before they are smoothed."""
+    if not plan.privacy.answers:
+        return []
+    part = f"privacy.answers = {plan.privacy.answers:g} is for answers of nodes"
+    if not plan.row_width:
+        return [(f"{part}, of which none are told", "task.smoothing = 2, or privacy.answers = 0")]
+    return [] if plan.privacy.of_examples else [(f"{part}, not of a whole {CLIENT}", "privacy.answers = 0")]
 
 
 def _of_messages(plan: Plan) -> list[tuple[str, str]]:

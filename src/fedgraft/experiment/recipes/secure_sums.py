@@ -53,6 +53,8 @@ def _of_clients(plan: Plan) -> list[tuple[str, str]]:
     if plan.shared_sampler:
         name = type(plan.sampler).__name__
         found.append((f"with sampler {name} clients share arrays beside the model", "let each keep its own"))
+    if plan.sums_layout.specs:
+        found.append(("a layer is fitted to products that each client rounds by its own scale", "task.refit = ''"))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.purposes import PURPOSES
-from fedgraft.engine.spending import NOISE, Spending, told_in_a_round
+from fedgraft.engine.spending import ANSWERED, NOISE, Spending, told_by_kind
 from fedgraft.errors import WireError
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.audit import AuditLog
@@ -58,16 +58,15 @@ class Journal:
 
     Requests of one place are answered once, by one request, or by as many as the site's policy has. Made again, it has
     the same answer, byte for byte; another one has none. A reply of kind "error" holds a code and may be followed by an
-    answer. Hops of smoothing have no numbers: so many are answered in a round as the plan has. A node that has lost the
-    message that set it up takes the one that it has served, and no other.
+    answer. Hops of smoothing have no numbers but in sums: so many are answered in a round as the plan has. A node that
+    has lost the message that set it up takes the one that it has served, and no other.
     """
 
     def __init__(self, log: AuditLog) -> None:
         self._log, self._hops, self._queries = log, 0, 1
         self._sent: dict[Place, dict[str, str]] = {}
         self._set_up = ""
-        self._noise: Mapping[str, float] = {}
-        self._noisy = "train"  # kind of the replies that hold it
+        self._noise: Mapping[str, Mapping[str, float]] = {}
         self._spending: Spending | None = None
 
     def begin(self, run: str, plan: Plan) -> None:
@@ -76,11 +75,12 @@ class Journal:
         Of two requests of one sum, whose keys and noise are functions of the round, the second could undo the first.
         """
         added = plan.secure_sum.masked or plan.privacy.active
-        self._noise, self._spending = told_in_a_round(plan) if plan.privacy.active else {}, None
-        self._noisy = "publish" if plan.summed else "train"
+        self._noise, self._spending = told_by_kind(plan), None
         if self._noise:
-            self._spending = Spending(plan.policy, self._log.holding(f'"{NOISE}":'))
-        hops, queries = plan.hop_kinds.count("hop"), 1 if added else plan.policy.queries_per_round
+            told = (line for key in (NOISE, ANSWERED) for line in self._log.holding(f'"{key}":'))
+            self._spending = Spending(plan.policy, told)
+        hops = 1 if plan.secure_sum.active else plan.hop_kinds.count("hop")  # those of sums have numbers
+        queries = 1 if added else plan.policy.queries_per_round
         lines = [*self._log.holding(run)]
         self._hops, self._queries, self._sent = hops, queries, _sent(lines)
         self._set_up = next((line["set_up"] for line in reversed(lines) if "set_up" in line), "")
@@ -98,7 +98,7 @@ class Journal:
             same = answer is None or not _tells(answer) or _sha256(answer.reply) == sent[asked.request]
             return "" if same else f"round {round} was served: {kind!r} has another answer now, which is not sent"
         if len(sent) < (self._hops if kind == "hop" else 1) * self._queries:
-            return self._spending.refusal(self._noise) if self._spending and kind == self._noisy else ""
+            return self._spending.refusal(self._noise[kind]) if self._spending and kind in self._noise else ""
         return f"round {round} was served: {kind!r} was asked for by another request"
 
     def enter(self, order: envelope.Order, answer: envelope.Answer, tells: Collection[str] = ()) -> None:
@@ -120,9 +120,10 @@ class Journal:
             line |= {"request": request, "reply": wire.kind_of(answer.reply), "tells": sorted(tells)}
             is_set_up = kind == "statistics" and _tells(answer)
             line |= {"set_up": _sha256(order.request)} if is_set_up else {}
-            if self._spending and line["reply"] == self._noisy and request not in self._sent.get(place, {}):
-                epsilon = self._spending.note(self._noise)
-                line |= {**self._noise, "epsilon": epsilon if math.isfinite(epsilon) else None}
+            noise = self._noise.get(line["reply"])
+            if self._spending and noise and request not in self._sent.get(place, {}):
+                epsilon = self._spending.note(noise)
+                line |= {**noise, "epsilon": epsilon if math.isfinite(epsilon) else None}
             self._log.add({**line, "decision": SENT})
             if _tells(answer):
                 self._sent.setdefault(place, {})[request] = sha256

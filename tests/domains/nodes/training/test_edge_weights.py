@@ -22,7 +22,7 @@ from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, R
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.surroundings import Surroundings
 from fedgraft.engine import border_codec
-from fedgraft.engine.server.smoothing import Joined
+from fedgraft.engine.server.joined import Joined
 from fedgraft.errors import InputError, WireError
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gin import GIN

@@ -74,7 +74,8 @@ class AnsweredNodes(
         else:
             with torch.no_grad():
                 answers = self.answers(everybody.model(who), self.opened(data, remembered.get("states")))
-        return [self.told_of(data, answers, means_in(kept), hop, places) for hop in range(self.smoothing)]
+        told = kept.get("told", answers)
+        return [self.told_of(data, told, means_in(kept), hop, places) for hop in range(self.smoothing)]
 
     def _with_means(self, own: int, remembered: Mapping[str, Any], asked: Asked, data: NodeData) -> Mapping[str, Any]:
         """What a client remembers, with the means of what is told to new nodes, which follow so many own ones."""
@@ -90,8 +91,9 @@ class AnsweredNodes(
         mean = sparse.csr_matrix((weight / border.totals[row[new]], (row[new] - before, at)), shape=shape)
         nothing = Means(np.zeros((before, self.row_width), np.float32), np.zeros(before, bool))
         means = [*means_in(kept), *[nothing] * self.smoothing][: self.smoothing]
+        scale = np.float32(kept.get("scale", 1.0))
         rows = [
-            coded(np.concatenate([each.rows, mean @ told]))
+            coded(scale * np.concatenate([each.rows, mean @ told]))
             for each, told in zip(means, asked.told.answers, strict=True)
         ]
         known = [np.packbits(np.concatenate([each.known, np.ones(shape[0], bool)])) for each in means]
