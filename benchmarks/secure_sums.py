@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from fedgraft.engine.secure_sum import CODES, reply_layouts, sum_bits
+from fedgraft.engine.secure_sum import CODES, reply_layouts
 from fedgraft.secrets.masked_sum import Collector, Member
 from fedgraft.secrets.masks import lane_type
 from fedgraft.secrets.neighbours import degree, graph, threshold
@@ -33,7 +33,8 @@ COLUMNS = (
 
 def measured(clients: int, numbers: int) -> list[str]:
     """Return a row of the table."""
-    k, bits, codes = degree(clients, SHARE), sum_bits(BITS, clients), numbers + -(-numbers // BUCKET)
+    k, codes = degree(clients, SHARE), numbers + -(-numbers // BUCKET)
+    bits = ((2**BITS - 1) * clients).bit_length()
     members = {client: Member(client, 1, 0, client.to_bytes(32)) for client in range(clients)}
     keys, key_ms = _timed(lambda: {client: each.public for client, each in members.items()})
     peers = graph(list(members), k, seed=0)

@@ -305,7 +305,6 @@ class Plan(Abilities):
     def request_layouts(self) -> dict[str, Layout]:
         """{kind: layout of the arrays in a request}; absent where a request never holds any."""
         down = self.coded_download_layout
-        combined = self.rows.encoded(self.combined_layout)
         scored, smoothed = (self.downlink.encoded(layout) for layout in (self.scored_layout, self.model_layout))
         models = {**dict.fromkeys(("probe", "trial", "alone"), down), "evaluate": scored, "smooth": smoothed}
         scales = (Spec(SCALES, "float32", (self.sum_coding.scales,)),) if self.sum_coding else ()
@@ -313,8 +312,8 @@ class Plan(Abilities):
         free = {**dict.fromkeys(("measure", "relay"), self.relayed_layout), "scored": self.scored_layout}
         means = dict.fromkeys(self.hop_kinds, Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
         means |= {"tally": self.layer_layout} if "sums" in means else {}
-        plain = {**dict.fromkeys(("statistics", "stage"), combined), **models, **orders, **free, **means}
-        return merged(plain, self._summing_layouts)
+        told = dict.fromkeys(("statistics", "stage"), self.rows.encoded(self.combined_layout))
+        return merged({**told, **models, **orders, **free, **means}, self._summing_layouts)
 
     @cached_property
     def _summing_layouts(self) -> dict[str, Layout]:
@@ -330,9 +329,7 @@ class Plan(Abilities):
         scored = joined(sums, after)
         up = joined(self.coded_upload_layout, self.coded_halo_layout)
         wait = joined(self.coded_halo_layout, self.asked_layout)
-        free = {"measure": scored, "relay": self.relayed_layout}
-        codes = Layout((Spec(CODES, "uint8", (VARIABLE,)),))
-        added = ("publish", "evaluate", *ADDED_KINDS) if self.secure_sum.active else ("publish",)
+        added = ("publish", *(("evaluate", *ADDED_KINDS) if self.secure_sum.active else ()))
         return {
             "hello": self.rows.encoded(self.statistics_layout),
             "stage": self.rows.encoded(self.further_layout),
@@ -344,9 +341,9 @@ class Plan(Abilities):
             **dict.fromkeys(("smooth", "hop"), self._row_layout),
             "sums": self.sums_layout,
             "tally": self._tally_layout,
-            **dict.fromkeys(added, codes),
+            **dict.fromkeys(added, Layout((Spec(CODES, "uint8", (VARIABLE,)),))),
             **(secure_sum.reply_layouts() if self.secure_sum.masked else {}),
-            **free,
+            **{"measure": scored, "relay": self.relayed_layout},
         }
 
     @cached_property

@@ -127,8 +127,8 @@ def _told(task: SmoothingTask[Any, Any], kind: str, data: Any, kept: Memory) -> 
     """What is told by a reply of a kind, of what is remembered."""
     answers, means, layer = kept["answers"], means_in(kept), kept.get("layer", {})
     if kind in ("smooth", "hop"):
-        hidden = kept["told"] if "told" in kept else answers
-        return {"rows": coded(task.told(data, hidden, means) * np.float32(kept.get("scale", 1.0)))}
+        rows = task.told(data, {"told": answers, **kept}["told"], means)
+        return {"rows": coded(rows * np.float32(kept.get("scale", 1.0)))}
     if kind == "sums":
         return task.hop_sums(data, answers, means)
     if kind == "tally":
