@@ -23,11 +23,17 @@ RUNS = {
     "link": ("links", {**LINKS, "task.width": 8, "task.dropout": 0.2, "task.neighbours": 3, "yardsticks": []}),
     "ranking": ("reputation_ucb", {**RANKING, "clock.devices": "lognormal"}),
 }
+PRIVATE = {
+    **{"data.name": "blocks", "data.nodes": 90, "data.clients": 4, "data.features": 4, "rounds": 2, "yardsticks": []},
+    **{"privacy.delta": 1e-3, "privacy.epsilon": 6.0, "task.smoothing": 2, "privacy.answers": 2.0},
+}
+ELSEWHERE = {**RUNS, "masked": ("graft_node_private", PRIVATE)}
+"""The same, and one of masked sums with noise, whose clients take no local steps."""
 
 
 def whole(name):
     """Return what a run ends with in this process."""
-    recipe, changes = RUNS[name]
+    recipe, changes = ELSEWHERE[name]
     return _measured(execute(load(recipe, {**changes, "runtime.workers": 0})))
 
 
@@ -42,7 +48,7 @@ def simulated(name):
 
 
 def _on(runtime, name, watcher=None, **options):
-    recipe, changes = RUNS[name]
+    recipe, changes = ELSEWHERE[name]
     kept = {key: value for key, value in changes.items() if not key.startswith("runtime.")}
     said = {key.replace("__", "."): value for key, value in options.items()}
     made = load(recipe, {**kept, "runtime.name": runtime, "runtime.actors": 2, **said})

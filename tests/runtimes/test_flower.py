@@ -9,7 +9,7 @@ import pytest
 from fedgraft.errors import InputError, MachineError
 from fedgraft.runtimes.flower import Flower
 from helpers.ray_clusters import unwarned
-from helpers.task_runs import RUNS, simulated, whole
+from helpers.task_runs import ELSEWHERE, simulated, whole
 from helpers.toy_runs import toy
 
 pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
@@ -18,7 +18,7 @@ pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 
 @pytest.mark.federation
 @pytest.mark.parametrize(
-    "name", [name if name == "node" else pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
+    "name", [name if name == "node" else pytest.param(name, marks=pytest.mark.slow) for name in ELSEWHERE]
 )
 def test_a_run_of_every_task_ends_with_the_bits_and_bytes_of_processes(name, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # of a cluster that is none of its business

@@ -18,7 +18,7 @@ from fedgraft.runtimes.ray_cluster.ray_runtime import RayRuntime
 from fedgraft.runtimes.workers.pool import Pool, _Batch
 from fedgraft.wire import Message
 from helpers.ray_clusters import local_ray
-from helpers.task_runs import RUNS, on_ray, whole
+from helpers.task_runs import ELSEWHERE, on_ray, whole
 from helpers.toy_runs import toy
 
 pytestmark = [
@@ -62,7 +62,7 @@ def pid_of(channel):
 
 
 @pytest.mark.usefixtures("one")
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", ELSEWHERE)
 def test_a_run_ends_with_the_bits_and_bytes_of_processes(name):
     assert on_ray(name) == whole(name)
     assert ray.is_initialized(), "the caller's Ray is left alone"
