@@ -61,6 +61,8 @@ class GuidedSampler(Sampler[State]):
 
     reports: ClassVar[frozenset[str]] = frozenset()
     """{"update"} where `learn` reads the decoded uploads; empty where not."""
+    learns_from_scores: ClassVar[bool] = False
+    """As of `Selector`."""
 
     @property
     @abstractmethod

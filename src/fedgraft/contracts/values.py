@@ -47,6 +47,7 @@ class View:
         score: the last score of the global model on the selector's `score_split`; None before the first.
         deadline: simulated seconds after which the server need not wait for a client, > 0; inf = it waits for all.
         probed: what probed clients answered this round: {client: {"loss": ...}}.
+        seed: of the run, for what a selector draws outside of `select`, such as an agent's first weights.
     """
 
     round: int
@@ -64,6 +65,7 @@ class View:
     score: float | None = None
     deadline: float = math.inf
     probed: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    seed: int = 0
 
     @property
     def clients(self) -> int:
@@ -354,7 +356,8 @@ class Update:
 
     Args:
         client: its index.
-        weight: in the average, >= 0; the weights of a round's updates sum to 1, stale ones are discounted already.
+        weight: in the average, >= 0; the weights of a round's updates sum to 1, stale ones are discounted already; to
+            less where all are stale.
         arrays: decoded.
         staleness: rounds since the one that ordered it, >= 0; 0 = of this round.
     """

@@ -119,6 +119,11 @@ class Abilities:
     """The task, if clients publish further statistics by what they got back."""
 
     @cached_property
+    def further_layout(self) -> Layout:
+        """Layout of what a client publishes in each stage after what they publish at first."""
+        return self.staged.further_layout if self.staged else Layout(())
+
+    @cached_property
     def summed(self) -> SummedTask[Any, Any] | None:
         """The task, if statistics of clients are added up."""
         return self.task if isinstance(self.task, SummedTask) and self.task.summed_layout.specs else None

@@ -42,8 +42,8 @@ COLLECTS = "collects"
 """Name of the scalar that tells those who are scored whether the next round sends what it makes."""
 REPORTED = ("loss", "loss_sq")
 """Names of the scalars that every training and every probe can report: the mean and the mean squared sample loss."""
-SCORE = "score"
-"""Name of the scalar that every training can report: the trained model's score on the client's own validation split."""
+SCORE, SCORE_BEFORE = SCORES = ("score", "score_before")
+"""Names of scalars that every training can report: the model's score on the own validation split, after and before."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,10 @@ class Plan(Abilities):
         profile = tuple(sorted(self.reports & self.profiled.profile)) if self.profiled else ()
         reported = tuple(name for name in REPORTED if name == "loss" or name in self.reports)
         observed = sorted(self.reports & self.reporting.reported) if self.reporting else ()
-        trained = {"train": (*reported, *(self.reports & {SCORE}), *observed), "alone": reported}
+        trained = {
+            "train": (*reported, *(each for each in SCORES if each in self.reports), *observed),
+            "alone": reported,
+        }
         known = {"hello": ("examples", *profile), **dict.fromkeys(("probe", "trial"), REPORTED)}
         return known if self.secure_sum.active else {**known, **trained}
 
@@ -295,11 +298,6 @@ class Plan(Abilities):
 
     def _with_sealed(self, layout: Layout) -> Layout:
         return self.row_coding.sealed(layout, self.sealed.handed_on) if self.sealed else layout
-
-    @cached_property
-    def further_layout(self) -> Layout:
-        """Layout of what a client publishes in each stage after that."""
-        return self.staged.further_layout if self.staged else Layout(())
 
     @cached_property
     def request_layouts(self) -> dict[str, Layout]:

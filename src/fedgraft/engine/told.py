@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from fedgraft.contracts.capabilities import CAPABILITIES
-from fedgraft.engine.plan import REPORTED, SCORE, Plan
+from fedgraft.engine.plan import REPORTED, SCORES, Plan
 from fedgraft.engine.purposes import MASKING_KINDS, SMOOTHING_KINDS
 from fedgraft.wire.layouts import Spec
 
-_SCALARS: Final = {"examples": "sizes", **dict.fromkeys(REPORTED, "losses"), SCORE: "scores"}
+_SCALARS: Final = {"examples": "sizes", **dict.fromkeys(REPORTED, "losses"), **dict.fromkeys(SCORES, "scores")}
 
 
 def told_by(plan: Plan) -> dict[str, frozenset[str]]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft import wire
-from fedgraft.contracts import Selection, Timing
+from fedgraft.contracts import Selection, Timing, Update
 from fedgraft.engine.server.arrivals import Arrivals, Arrived
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
@@ -75,6 +75,18 @@ def test_a_late_update_is_merged_when_it_arrives_with_less_weight():
     assert [update.weight for update in third.updates()] == pytest.approx([10 / 40, 30 / 40]), "30 / (1 + 2) against 30"
     assert third.timings[1].total == 4.5
     assert (flying, arrivals.next_arrival) == ([], math.inf)
+
+
+def test_where_all_updates_are_late_nobody_makes_up_for_what_they_lack():
+    """Three and one examples, one and three rounds late: 3 / (1 + 1) and 1 / (1 + 3) of four."""
+    late = Arrived(trained(0, 1), {0: 3 / 2, 1: 1 / 4}, staleness={0: 1, 1: 3})
+    assert [update.weight for update in late.updates()] == pytest.approx([1.5 / 4, 0.25 / 4])
+    mixed = Arrived(trained(0, 1), {0: 3.0, 1: 1 / 4}, staleness={1: 3})
+    assert [update.weight for update in mixed.updates()] == pytest.approx([3 / 3.25, 0.25 / 3.25])
+    equal = FedAvg(weights="equal")
+    model = equal.init({"w": np.zeros(1, np.float32)}, 2)
+    ones = [Update(client, 0.5, {"w": np.ones(1, np.float32)}, stale) for client, stale in ((0, 1), (1, 3))]
+    assert equal.model(equal.merge(model, ones), 0)["w"] == pytest.approx((1 / 2 + 1 / 4) / 2)
 
 
 def test_an_update_that_is_too_stale_is_dropped():

@@ -83,15 +83,15 @@ def test_a_round_without_updates_changes_nothing(view, outcome):
 def test_k_means_finds_what_is_apart():
     g = np.random.default_rng(1)
     rows = (np.repeat(np.eye(3, 5), 20, axis=0) + 0.05 * g.standard_normal((60, 5))).astype(np.float32)
-    found = k_means(rows, 3)
+    found = k_means(rows, 3, g)
     assert [len(set(found[part].tolist())) for part in (slice(20), slice(20, 40), slice(40, 60))] == [1, 1, 1]
     assert len(set(found.tolist())) == 3
-    assert k_means(rows, 1).tolist() == [0] * 60
+    assert k_means(rows, 1, g).tolist() == [0] * 60
 
 
-def test_equal_rows_make_one_cluster_without_a_warning():
-    assert k_means(np.ones((4, 3), np.float32), 3).tolist() == [0] * 4
-    two = k_means(np.repeat(np.eye(2, dtype=np.float32), 2, axis=0), 3)
+def test_equal_rows_make_one_cluster_without_a_warning(g):
+    assert k_means(np.ones((4, 3), np.float32), 3, g).tolist() == [0] * 4
+    two = k_means(np.repeat(np.eye(2, dtype=np.float32), 2, axis=0), 3, g)
     assert two[0] == two[1] != two[2] == two[3]
 
 

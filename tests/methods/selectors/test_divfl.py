@@ -22,7 +22,7 @@ GROUPS = ((0, 0), (0, 1), (1, 0), (50, 0), (50, 1), (0, 90))
 
 
 def test_one_of_each_group_trains_and_stands_for_it(view, g):
-    selection = DivFL(clients=3).select(at(*GROUPS), view(6), g)
+    selection = DivFL(clients=3, weights="represented").select(at(*GROUPS), view(6), g)
     assert selection.clients[0] in (0, 1, 2)
     assert selection.clients[1] in (3, 4)
     assert selection.clients[2] == 5
@@ -52,7 +52,7 @@ def test_the_greedy_choice_is_near_the_best_of_all():
 
 def test_who_is_not_known_goes_first_and_weights_are_then_by_examples(view, g):
     known = [True, True, True, False, True, False]
-    selection = DivFL(clients=3).select(at(*GROUPS, known=known), view(6), g)
+    selection = DivFL(clients=3, weights="represented").select(at(*GROUPS, known=known), view(6), g)
     assert {3, 5} < set(selection.clients)
     assert selection.weights is None
     first = DivFL(clients=2)
@@ -60,12 +60,12 @@ def test_who_is_not_known_goes_first_and_weights_are_then_by_examples(view, g):
 
 
 def test_equal_updates_each_stand_for_themselves(view, g):
-    selection = DivFL(clients=2).select(at((1, 1), (1, 1)), view(2), g)
+    selection = DivFL(clients=2, weights="represented").select(at((1, 1), (1, 1)), view(2), g)
     assert selection.weights == (0.5, 0.5)
 
 
 def test_weights_by_examples_are_left_to_the_loop(view, g):
-    assert DivFL(clients=2, weights="samples").select(at(*GROUPS), view(6), g).weights is None
+    assert DivFL(clients=2).select(at(*GROUPS), view(6), g).weights is None
 
 
 def test_what_an_update_says_is_kept(view, outcome):
@@ -77,7 +77,7 @@ def test_what_an_update_says_is_kept(view, outcome):
 
 @pytest.mark.slow
 def test_the_other_variant_keeps_the_laws():
-    check_selector(DivFL, weights="samples")
+    check_selector(DivFL, weights="represented")
 
 
 def test_errors_name_the_option(view):

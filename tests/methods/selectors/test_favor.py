@@ -83,7 +83,7 @@ def test_the_last_score_counts_until_there_is_another(view, outcome):
 
 def valued(values):
     """A state whose agent thinks this of clients, whatever it sees."""
-    state = SMALL.init(type("Seen", (), {"clients": len(values)})())
+    state = SMALL.init(type("Seen", (), {"clients": len(values), "seed": 0})())
     last = {"1.weight": np.zeros((len(values), 8), np.float32), "1.bias": np.array(values, np.float32)}
     return {**state, "agent": {**state["agent"], "online": {**state["agent"]["online"], **last}}}
 

@@ -1,6 +1,7 @@
 """Reputation-UCB by hand: the equations as golden numbers, the variants, late and failed clients."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,6 +50,15 @@ def test_a_round_by_hand(first, view):
     # (28)
     bonus = 0.5 * np.sqrt(np.log(7) / np.array([2, 2, 1]))
     np.testing.assert_allclose(selector.index(state, view(3, round=7)), state["mean"] + bonus)
+
+
+def test_a_paired_reputation_compares_a_client_with_itself(first):
+    """(9) with the client's own score of the model that it was sent: 0.7 after 0.65, and 0.4 after 0.45."""
+    selector, (seen, happened) = ReputationUCB(reputation="paired"), first
+    assert selector.reports == {"update", "loss_sq", "score", "score_before"}
+    reports = {k: {**happened.reports[k], "score_before": before} for k, before in ((0, 0.65), (1, 0.45))}
+    state = selector.update(selector.init(seen), seen, replace(happened, reports=reports))
+    np.testing.assert_allclose(state["observations"][:2, :2], [[0.025, 0.05], [-0.025, -0.05]])
 
 
 def test_updates_far_from_the_model_count_where_the_score_fell(first, view, outcome):

@@ -182,3 +182,16 @@ def test_fedmarl_s_agents_value_candidates_alone():
     going = [k for k in tried if terms["agent"][k] > 0]
     assert cohort == (going or [tried[int(np.argmax(terms["agent"][tried]))]])
     assert [terms["probed loss"][k] for k in tried] == [view.probed[k]["loss"] for k in tried]
+
+
+@pytest.mark.parametrize("selector", [RAFHGL(clients=3), Favor(clients=3), FedMarl(clients=3)])
+def test_an_agent_begins_with_weights_of_the_run_s_seed(selector):
+    views = [replace(World(3, CLIENTS).view(1), seed=seed) for seed in (1, 1, 2)]
+    agents = [
+        selector._agent(state, view) if isinstance(selector, RAFHGL) else state["agent"]
+        for view in views
+        for state in [selector.init(view)]
+    ]
+    one, same, other = (agent["online"]["0.weight"] for agent in agents)
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)

@@ -17,7 +17,7 @@ from fedgraft.engine.client.clipped_gradients import descent, shortened
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.engine.halo_codec import asked_arrays, part_of
-from fedgraft.engine.plan import SAMPLER, SCORE, Plan, split_sampler
+from fedgraft.engine.plan import SAMPLER, SCORE, SCORE_BEFORE, Plan, split_sampler
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import DivergedError
 from fedgraft.nn.flat_model import FlatModel
@@ -77,6 +77,7 @@ class LocalRound:
         if self._shared and plan.shared_sampler:
             self._sampler_state = plan.shared_sampler.take(self._sampler_state, _named(self._shared))
         self._parked: Mapping[str, Any] | None = None
+        self._scores: dict[str, float] = {}
         self._g = randomness.lazy(plan.seed, "train", order.round, order.client)
 
     def run(self, segment: int) -> Message:
@@ -90,6 +91,7 @@ class LocalRound:
             one of kind "train" with the upload, or "alone" where nothing is collected.
         """
         plan, order, memory, trainer = self._plan, self.order, self.memory, self._trainer()
+        self._scores |= self._scored(SCORE_BEFORE) if segment == 0 else {}
         if plan.privacy.of_examples and order.collects:
             return Message("train", order.round, arrays=self._sent(descent(plan, self._model.flat, self.data)))
         try:
@@ -110,7 +112,7 @@ class LocalRound:
             if not finite(array):
                 raise DivergedError(f"training diverged: {name} is not finite")
         observations = plan.reporting.report(trainer.sampler_state) if plan.reporting else {}
-        report = {**trainer.report(), **self._scored(), **observations}
+        report = {**trainer.report(), **self._scores, **self._scored(SCORE), **observations}
         known = {name: report[name] for name in plan.names("train" if order.collects else "alone")}
         if not order.collects:
             self._keep_states()
@@ -188,16 +190,16 @@ class LocalRound:
         checked_codec.check(plan.uplink, encoded, plan.upload_layout)
         return encoded
 
-    def _scored(self) -> dict[str, float]:
-        """{"score": of the model as trained, on the client's own validation split}, if the server wants to know it."""
+    def _scored(self, name: str) -> dict[str, float]:
+        """{name: score of the model as it is now, on the client's own validation split}, if the server wants it."""
         plan, module = self._plan, self._model.flat.module
-        if not self.order.collects or SCORE not in plan.names("train"):
+        if not self.order.collects or name not in plan.names("train"):
             return {}
         with torch.no_grad():
             sums = plan.task.evaluate(module.eval(), self.data)["validation"]
         module.train()
         score = plan.task.score(sums)
-        return {SCORE: plan.choice(sums) if math.isnan(score) else score}
+        return {name: plan.choice(sums) if math.isnan(score) else score}
 
     def _pushed(self, segment: int) -> Arrays:
         """Rows that others need and that changed since they were last pushed."""

@@ -31,9 +31,15 @@ class Arrived:
     staleness: Mapping[int, int] = field(default_factory=dict)
 
     def updates(self) -> list[Update]:
-        """Return updates in ascending client order, weights summing to 1; none where all weights are 0."""
+        """Return updates in ascending client order, weights summing to 1; none where all weights are 0.
+
+        Where all are late, weights sum to their mean discount: else nobody would make up for what a stale one lacks.
+        """
         uploads = self.trained.uploads
-        total = sum(weight for client, weight in sorted(self.weights.items()) if client in uploads)
+        weights = {client: weight for client, weight in sorted(self.weights.items()) if client in uploads}
+        if all(client in self.staleness for client in weights):
+            weights = {client: weight * (1 + self.staleness[client]) for client, weight in weights.items()}
+        total = sum(weights.values())
         if not total > 0:
             return []
         return [

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
-from fedgraft.engine.plan import AFTER, HALO, SCORE, Plan
+from fedgraft.engine.plan import AFTER, HALO, SCORES, Plan
 from fedgraft.engine.purposes import PURPOSE_OF_KIND
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.errors import ClientError, WireError, printable
@@ -170,7 +170,7 @@ class Exchange:
                 raise ClientError(f"answered {message.kind!r} of round {message.round} to {kind!r} of round {round}")
             if message.arrays is None and (plan.reply_layouts.get(message.kind) or _EMPTY).specs:
                 raise ClientError(f"answered {kind!r} without the arrays that belong to it")
-            check_finite({name: value for name, value in message.report.items() if name != SCORE})
+            check_finite({name: value for name, value in message.report.items() if name not in SCORES})
             if message.kind in _PLAIN:
                 check_finite(
                     {name: array for name, array in (message.arrays or {}).items() if not name.startswith(AFTER)}

@@ -86,6 +86,7 @@ class Views:
             array.flags.writeable = False
         return View(
             round=1,
+            seed=self._plan.seed,
             samples=samples,
             bytes_per_client=train,
             bytes_per_probe=probe,

@@ -35,7 +35,7 @@ from fedgraft.contracts.task_abilities import (
     ProfiledTask,
     SyntheticTask,
 )
-from fedgraft.engine.plan import REPORTED, SCORE, Plan
+from fedgraft.engine.plan import REPORTED, SCORES, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import section_of
@@ -142,7 +142,7 @@ def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, 
     """Raise `InputError` where task and sampler tell less than selector and sampler need."""
     profile = task.profile if isinstance(task, ProfiledTask) else frozenset()
     reported = sampler.reported if isinstance(sampler, ReportingSampler) else frozenset()
-    lacking = selector.reports - profile - reported - {*REPORTED, SCORE, "update"}
+    lacking = selector.reports - profile - reported - {*REPORTED, *SCORES, "update"}
     if lacking:
         raise InputError(
             f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "

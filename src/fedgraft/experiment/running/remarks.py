@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from fedgraft.contracts import Sums
 from fedgraft.contracts.detailed_scores import Chance, DetailedScores
@@ -31,6 +32,17 @@ def remarks(plan: Plan, state: RunState, constants: Mapping[str, Mapping[str, fl
     if count := _of_one_class(sums.get("test", {})):
         said.append(f"All {count} test examples are of one class: the score on test means nothing.")
     return [each for each in said if each]
+
+
+def stale_scores(selector: Any, sampler: Any, every: int) -> str:
+    """Return a sentence about who learns from scores that are not of the last round; "" where nobody does."""
+    learners = [type(each).__name__ for each in (selector, sampler) if getattr(each, "learns_from_scores", False)]
+    if every == 1 or not learners:
+        return ""
+    return (
+        f"{' and '.join(learners)} learn{'s' * (len(learners) == 1)} from the score after each round, and with "
+        f"evaluation.every = {every} most rounds have that of an earlier one: evaluation.every = 1."
+    )
 
 
 def survival(rule: str, survives: Mapping[str, int] | None) -> str:

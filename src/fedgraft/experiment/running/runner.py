@@ -30,6 +30,7 @@ from fedgraft.experiment.running.baselines import STAGE
 from fedgraft.experiment.running.longer import Stored, reopened, with_rounds
 from fedgraft.experiment.running.loops import loop_of, running
 from fedgraft.experiment.running.recorder import Recorder, Silent, Watcher
+from fedgraft.experiment.running.remarks import stale_scores
 from fedgraft.experiment.running.summary import summarise
 from fedgraft.experiment.running.warm_start import Start
 from fedgraft.experiment.seen_rows import content_of, rows_of
@@ -233,6 +234,8 @@ def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
             "evaluation.sample=100 scores a hundred clients, the same ones in every round."
         )
     experiment = experiment.fitted(shards)
+    if stale := stale_scores(experiment.selector, experiment.plan.sampler, experiment.evaluation.every):
+        LOG.warning(stale)
     if experiment.plan.policy.limits:
         require_allowed(experiment, experiment.plan.policy, "Section [policy]")
     return experiment, shards

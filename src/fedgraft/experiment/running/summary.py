@@ -20,7 +20,7 @@ from fedgraft.experiment.claims import claim_of
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.data_table import described
-from fedgraft.experiment.running.remarks import remarks, survival
+from fedgraft.experiment.running.remarks import remarks, stale_scores, survival
 from fedgraft.wire.layouts import Arrays, digest
 
 LOG = logging.getLogger("fedgraft.experiment.running.summary")
@@ -99,7 +99,8 @@ def _remarks(
     missing = baselines.not_tried(experiment, state) if here else ""
     survived = survival(experiment.sections["aggregation"]["name"], _survives(experiment, state))
     last = LAST if experiment.plan.privacy.active else ""
-    return [*said, *(each for each in (survived, missing, last) if each)]
+    stale = stale_scores(experiment.selector, experiment.plan.sampler, experiment.evaluation.every)
+    return [*said, *(each for each in (survived, missing, last, stale) if each)]
 
 
 def _survives(experiment: Experiment, state: RunState) -> dict[str, int] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, ClassVar, Literal, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +108,8 @@ class Active(
     Cost: one scalar to each client of a cohort, `quantiles` + 1 scalars back if the selector asks for them.
         Where the agent is shared its network, too, down and up.
     """
+
+    learns_from_scores: ClassVar[bool] = True
 
     keep: float = 0.75
     batches: int = 1

@@ -1,4 +1,4 @@
-"""ACFL: in every cluster of clients, those train on whose data the model does worst."""
+"""ACFL-style selection: in every cluster of clients, those train on whose data the model does worst."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,10 +29,11 @@ class ACFLState(Sketches):
 
 @dataclass(frozen=True)
 class ACFL(ProbingSelector[ACFLState], ExplainedSelector[ACFLState]):
-    """Of every cluster equally many clients train: those whose losses under the current model are the highest.
+    """ACFL-style selection: of every cluster those clients train whose losses are the highest, equally many of each.
 
-    Clusters are those of k-means on the directions of the updates that were seen last. Clients of whom none was seen
-    are a cluster of their own, so at first all are one. A cluster that has too few leaves its share to the others.
+    Losses are of the current model. Clusters are those of k-means on the directions of the updates that were seen last.
+    Clients of whom none was seen are a cluster of their own, so at first all are one. A cluster that has too few leaves
+    its share to the others.
 
     Source: Huang et al., "Active client selection for clustered federated learning", IEEE TNNLS 2023, with the loss as
         the measure of what a client's data would teach.
@@ -94,25 +95,25 @@ class ACFL(ProbingSelector[ACFLState], ExplainedSelector[ACFLState]):
         if not outcome.updates:
             return state
         kept = seen(state, outcome.updates)
-        return {**kept, "cluster": self._clusters(kept["sketches"], kept["known"])}
+        g = np.random.default_rng([view.seed, view.round])
+        return {**kept, "cluster": self._clusters(kept["sketches"], kept["known"], g)}
 
-    def _clusters(self, sketches: NDArray[np.float32], known: NDArray[np.bool_]) -> Indices:
+    def _clusters(self, sketches: NDArray[np.float32], known: NDArray[np.bool_], g: np.random.Generator) -> Indices:
         """Return the cluster of each client, int64 [N]."""
         clusters = np.full(len(known), UNKNOWN)
         rows = sketches[known]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         directions: NDArray[np.float32] = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-        clusters[known] = k_means(directions, self.clusters)
+        clusters[known] = k_means(directions, self.clusters, g)
         return clusters
 
 
-def k_means(rows: NDArray[np.float32], clusters: int) -> Indices:
+def k_means(rows: NDArray[np.float32], clusters: int, g: np.random.Generator) -> Indices:
     """Return the number of the nearest of so many centres for each row, int64 [n]; equal rows have equal numbers.
 
     The first centres are rows, each with a chance that goes as its squared distance to those before (Arthur and
-    Vassilvitskii, 2007), drawn from one seed; then `PASSES` passes move them to the means of their rows.
+    Vassilvitskii, 2007); then `PASSES` passes move them to the means of their rows.
     """
-    g = np.random.default_rng(0)
     with one_thread():
         points = torch.from_numpy(rows).double()
         centres = points[[int(g.integers(len(rows)))]]

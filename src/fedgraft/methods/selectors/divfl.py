@@ -32,8 +32,8 @@ class DivFL(ExplainedSelector[Sketches]):
 
     Args:
         clients: m, how many train, in [0, N]; 0 (default, ours) means half, rounded up.
-        weights: "represented" (default, eq. 4): a client counts for all that it is the nearest of; "samples": by its
-            training examples, as the authors' code has it.
+        weights: "samples" (default, the authors' code): a client counts for its training examples; "represented"
+            (eq. 4): for all clients that it is the nearest of.
 
     State:
         sketches: float32 [N, 256], of each client's last update; known: bool [N], whether there was one.
@@ -44,7 +44,7 @@ class DivFL(ExplainedSelector[Sketches]):
     reports: ClassVar[frozenset[str]] = frozenset({"update"})
 
     clients: int = 0
-    weights: str = "represented"
+    weights: str = "samples"
 
     def __post_init__(self) -> None:
         require(self.clients >= 0, "DivFL.clients", ">= 0", self.clients)

@@ -45,7 +45,6 @@ class Favor(ExplainedSelector[FavorState]):
           first models. Updates are count sketches of 256 numbers, and there are `components` axes, not 100.
         - A round gives a transition for each client that answered; an episode of the paper has one client a round.
         - The score is validation's. A score that is better than the target by more than 1 counts as better by 1.
-        - What the agent draws as it learns comes from one seed for all runs.
 
     Args:
         clients: m, how many train, in [0, N]; 0 (default, ours) means half, rounded up.
@@ -71,6 +70,7 @@ class Favor(ExplainedSelector[FavorState]):
     Cost: nothing beyond the model, down to and up from each selected client.
     """
 
+    learns_from_scores: ClassVar[bool] = True
     reports: ClassVar[frozenset[str]] = frozenset({"update"})
 
     clients: int = 0
@@ -99,7 +99,7 @@ class Favor(ExplainedSelector[FavorState]):
         """Return the first state: an agent that has learnt nothing, and sees nothing."""
         size(self.clients, view, "Favor.clients")
         return {
-            "agent": self.agent(view.clients).init(np.random.default_rng(0)),
+            "agent": self.agent(view.clients).init(np.random.default_rng([view.seed, 0])),
             "loadings": np.zeros((SKETCH, self.components), np.float32),
             "coordinates": np.zeros((view.clients, self.components), np.float32),
             "merged": np.zeros(self.components, np.float32),
@@ -131,7 +131,7 @@ class Favor(ExplainedSelector[FavorState]):
         if score is not None and done:
             rewards = np.full(len(done), self.reward(score, view.better), np.float32)
             agent = learner.remember(agent, _observation(state), done, rewards, _observation(seen))
-        g = np.random.default_rng([1, view.round])
+        g = np.random.default_rng([view.seed, view.round])
         for _ in range(self.steps):
             agent = learner.learn(agent, g)
         return {**seen, "agent": agent, "score": score}

@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,8 @@ class FedACS(ExplainedSelector[FedACSState]):
     min_clients: int = 1
     min_selections: int = 0
     number: str = "ucb"
+    learns_from_scores: ClassVar[bool] = True
+
     clients: str = "ucb"
     score_split: str = "validation"
 

@@ -57,7 +57,6 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
         - The utility is U(x) = 20 / (1 + exp(0.35 (1 - x))) - 10 of a score x, or of x = 1 - score where lower is
           better. As it is printed it falls as x rises.
         - The team of the next round are its own candidates, others than before.
-        - What the agents draw as they learn comes from one seed for all runs.
 
     Args:
         clients: m, candidates of a round, in [0, N]; 0 (default, ours) means half, rounded up.
@@ -84,6 +83,7 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
     Cost: model down, two scalars up and an epoch of training for each candidate (`bytes_per_probe`), in every round.
     """
 
+    learns_from_scores: ClassVar[bool] = True
     paced: ClassVar[bool] = True  # agents see how much of the run is over
 
     clients: int = 0
@@ -113,7 +113,7 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
     def init(self, view: View) -> FedMarlState:
         """Return the first state: agents that have learnt nothing."""
         return {
-            "agent": self._agent(view).init(np.random.default_rng(0)),
+            "agent": self._agent(view).init(np.random.default_rng([view.seed, 0])),
             "probing": np.zeros((view.clients, self.history), np.float32),
             "sending": np.zeros((view.clients, self.history), np.float32),
             "loss": np.nan,
@@ -167,7 +167,7 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
         if waiting is not None:
             before, actions = waiting["observations"][None], waiting["actions"][None]
             learnt = agent.remember(learnt, before, actions, [waiting["reward"]], there[None])
-        g = np.random.default_rng([1, view.round])
+        g = np.random.default_rng([view.seed, view.round])
         for _ in range(self.steps):
             learnt = agent.learn(learnt, g)
         actions = np.zeros(len(there), np.int64)

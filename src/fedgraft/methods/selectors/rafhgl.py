@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypedDict
+from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,6 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
         - AFL's constants are ours: its own leave three clients of four out and tell the others hardly apart.
         - The paper does not give the target, nor how epsilon falls, nor how many steps the agent makes.
         - The score is validation's. With very many clients the replay memory holds fewer transitions.
-        - Only the networks' first weights and the batches of the agent are drawn alike for all seeds of an experiment.
 
     Args:
         clients: M, how many train, in [0, N]; 0 (default, ours) means half, rounded up.
@@ -88,6 +87,8 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
         round, else the last one counts.
     Cost: `quantiles` + 1 scalars in each reply.
     """
+
+    learns_from_scores: ClassVar[bool] = True
 
     clients: int = 0
     quantiles: int = 5
@@ -163,8 +164,8 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
             worth[k] = outcome.reports[k]["score_mean"]
         scored = outcome.score is not None and np.isfinite(outcome.score)
         score = float(outcome.score) if scored and outcome.score is not None else state["score"]
-        g = np.random.default_rng(view.round)
-        agent, learner = self._agent(state, view.clients), self.agent(view.clients)
+        g = np.random.default_rng([view.seed, view.round])
+        agent, learner = self._agent(state, view), self.agent(view.clients)
         cohort = [k for k in outcome.selected if k in outcome.reports]
         rewards = state["rewards"]
         if cohort and np.isfinite(score):
@@ -195,7 +196,7 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
 
     def values(self, state: RAFHGLState, view: View) -> NDArray[np.float64]:
         """Return what clients are ranked by: the agent's value of each, and `worth`, float64 [N]."""
-        agent = self._agent(state, view.clients)
+        agent = self._agent(state, view)
         values = self.agent(view.clients).values(agent, state["quantiles"].reshape(1, -1))[0]
         return np.asarray(values + self.worth(state, view), np.float64)
 
@@ -217,6 +218,6 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
     def _names(self) -> tuple[str, ...]:
         return tuple(f"score_{k}" for k in range(self.quantiles))
 
-    def _agent(self, state: RAFHGLState, clients: int) -> AgentState:
+    def _agent(self, state: RAFHGLState, view: View) -> AgentState:
         """The agent's state, or its first."""
-        return state["agent"] or self.agent(clients).init(np.random.default_rng(0))
+        return state["agent"] or self.agent(view.clients).init(np.random.default_rng([view.seed, 0]))

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import ClassVar, TypedDict, TypeVar
 
@@ -73,6 +74,9 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
     Args:
         clients: K, how many train, in [0, N]; 0 (default, ours) means half, rounded up. With "greedy" the most.
         reputation_rate: gamma in (9), in [0, 1]; 0.5.
+        reputation: what Q is in (9): "printed", the score over all clients' users, or "paired" (ours), the client's own
+            score of the model that it was sent. Scores of different clients' users differ by far more than a round
+            changes them.
         alpha: weight of relevance x reputation, >= 0; 0.5.
         beta: of data quality, >= 0; 0.5.
         kappa: of time, >= 0; 0.5.
@@ -99,13 +103,15 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
             [7] of the regression (with `context`; else empty).
         score: Q, nan before the first; rose: whether it rose last; round_reward: (25) of the last round.
     Needs: "update", "loss_sq", "score": uploads, squared losses and the trained model's score at the client.
-    Cost: two scalars in each reply, and an evaluation at each client of the cohort.
+        With "paired" also "score_before".
+    Cost: two scalars in each reply, and an evaluation at each client of the cohort; with "paired" one more of each.
     """
 
-    reports: ClassVar[frozenset[str]] = frozenset({"update", "loss_sq", "score"})
+    learns_from_scores: ClassVar[bool] = True
 
     clients: int = 0
     reputation_rate: float = 0.5
+    reputation: str = "printed"
     alpha: float = 0.5
     beta: float = 0.5
     kappa: float = 0.5
@@ -126,6 +132,7 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
         for name in ("alpha", "beta", "kappa", "rho"):
             value = getattr(self, name)
             require(0 <= value < math.inf, f"ReputationUCB.{name}", ">= 0 and finite", value)
+        require_one_of("ReputationUCB.reputation", self.reputation, ("printed", "paired"))
         require_one_of("ReputationUCB.prior", self.prior, ("none", "device"))
         require_one_of("ReputationUCB.estimate", self.estimate, ("mean", "discounted", "window"))
         require_options(self, "ReputationUCB", discount="in (0, 1]", window=">= 1", ridge="> 0 and finite")
@@ -133,6 +140,12 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
         require_options(self, "ReputationUCB", temperature="> 0 and finite", least_share="in [0, 1)")
         above = f"in (0, 1], above least_share = {self.least_share}"
         require(self.least_share < self.most_share <= 1, "ReputationUCB.most_share", above, self.most_share)
+
+    @cached_property
+    def reports(self) -> frozenset[str]:  # type: ignore[override]
+        """Uploads, squared losses, and scores at the client."""
+        more = {"score_before"} if self.reputation == "paired" else set()
+        return frozenset({"update", "loss_sq", "score", *more})
 
     def init(self, view: View) -> ReputationState:
         """Return the first state: nobody known."""
@@ -296,7 +309,7 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
     def _observe(self, new: ReputationState, k: int, view: View, outcome: Outcome, sign: float, before: float) -> None:
         """Write what is seen of a client that answered: (9) to (12), and its times."""
         report, timing, seen = outcome.reports[k], outcome.timings[k], new["observations"][k]
-        gain = sign * (report["score"] - before)
+        gain = sign * (report["score"] - (report["score_before"] if self.reputation == "paired" else before))
         gain = gain if math.isfinite(gain) else 0.0
         last = 0.0 if math.isnan(seen[0]) else float(seen[0])
         reputation = self.reputation_rate * gain + (1 - self.reputation_rate) * last

@@ -34,6 +34,7 @@ class FedAvg(OneModel):
         """Add the weighted sum of updates, in client order."""
         if self.weights == "equal":
             shares = [1.0 / (1 + update.staleness) for update in updates]
-            weights = [share / sum(shares) for share in shares]
+            total = len(shares) if all(update.staleness for update in updates) else sum(shares)
+            weights = [share / total for share in shares]
             updates = [replace(update, weight=weight) for update, weight in zip(updates, weights, strict=True)]
         return super().merge(state, updates)
