@@ -324,6 +324,10 @@ class PooledTask(Task[Shard, Prepared]):
         """Return a client's shard without what joins it to others'; the shard itself by default."""
         return shard
 
+    def side_by_side(self, shards: Sequence[Shard]) -> Shard:
+        """Return all shards as one in which no edge goes from one client to another: the clients' cut in one place."""
+        return self.pooled([self.alone(shard) for shard in shards])
+
 
 SHARE: Final = "probability_"
 """What the name of a column of answers begins with that tells the probability of a class, whose name follows."""

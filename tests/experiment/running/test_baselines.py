@@ -2,10 +2,12 @@ import json
 import math
 
 import pytest
+import torch
 
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS as SPLITS
 from fedgraft.errors import FedgraftError
+from fedgraft.experiment.experiment import load
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.baselines import scores
@@ -41,6 +43,37 @@ def test_centralised_is_all_data_in_one_place():
     sums = best(experiment, [experiment.plan.task.pooled(shards)])
     found = scores(experiment, shards, ["centralised"])["centralised"]
     assert found == {split: experiment.plan.task.score(sums[split]) for split in SPLITS}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes"),
+    [
+        ("fedlocal", {"data.name": "blocks", "data.nodes": 90, "data.features": 6, "model.hidden": 6}),
+        ("rafhgl", {"data.name": "typed_blocks", "data.papers": 60, "task.neighbours": 0}),
+    ],
+)
+def test_in_one_place_with_the_clients_cut_every_client_sees_what_it_sees_alone(recipe, changes):
+    """One model says of each node what it says where the client has its part alone; of whole graphs it does not."""
+    experiment = load(recipe, {**changes, "data.clients": 3})
+    shards = experiment.shards()
+    task = experiment.fitted(shards).plan.task
+    model = experiment.fitted(shards).plan.build_model().module.eval()
+
+    def told(*parts):
+        with torch.no_grad():
+            sums = [task.evaluate(model, task.prepare(part, {}))["test"] for part in parts]
+        return add(sums)["loss"]
+
+    apart = told(*(task.alone(shard) for shard in shards))
+    assert told(task.side_by_side(shards)) == pytest.approx(apart, rel=1e-5)
+    assert told(task.pooled(shards)) != pytest.approx(apart, rel=1e-3)
+
+
+def test_in_one_place_with_the_cut_is_trained_like_any_other():
+    experiment = toy(**FEW)
+    shards = experiment.data.load(1)
+    found = scores(experiment, shards, ["centralised", "centralised_cut"])
+    assert found["centralised_cut"] == found["centralised"], "points have no edges"
 
 
 def test_nothing_is_lost_on_a_way_that_nothing_goes(cache):

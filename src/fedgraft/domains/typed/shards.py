@@ -246,6 +246,15 @@ def merge_graphs(parts: Sequence[TypedGraph]) -> TypedGraph:
     )
 
 
+def apart(part: TypedGraph, number: int) -> TypedGraph:
+    """Return a client's part with ids of its own for nodes of other types than the target: its number is in them."""
+    ids = {
+        kind: known if kind == part.target else np.array([(number, one) for one in known] + [None], dtype=object)[:-1]
+        for kind, known in part.ids.items()
+    }
+    return replace(part, ids=ids)
+
+
 def _moved(pair: EdgeType, parts: Sequence[TypedGraph], at: Sequence[Mapping[str, NDArray[np.int32]]]) -> Ends:
     """The edges of a pair of types, part after part; `at` says where the parts' nodes are in the whole."""
     one, other = pair

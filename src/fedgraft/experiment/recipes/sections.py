@@ -63,8 +63,9 @@ class TopLevel:
         seed: of all randomness, >= 0; equal seeds give equal bits.
         rounds: most rounds, >= 1.
         patience: rounds without a better validation score after which a run ends, >= 0; 0 = it never ends so.
-        yardsticks: names of what the model is held against; "local_only" and "centralised" train it by each client
-            alone and in one place. Unset: those of the task that cost little.
+        yardsticks: names of what the model is held against; "local_only", "centralised" and "centralised_cut" train it
+            by each client alone, in one place, and there without edges between clients. Unset: those of the task that
+            cost little.
         alternatives: options of other sections, rounds and patience to take in place of the recipe's where a section
             names another method: [alternatives.SECTION.NAME], or [alternatives.SECTION."*"] for any other.
     """

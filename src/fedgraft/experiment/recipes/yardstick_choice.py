@@ -4,8 +4,9 @@ from fedgraft.errors import InputError, unknown
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.sections import Section
 
-TRAINED_YARDSTICKS = ("local_only", "centralised")
-"""Yardsticks that train the experiment's own model: by each client alone, and on all data in one place."""
+TRAINED_YARDSTICKS = ("local_only", "centralised", "centralised_cut")
+"""Yardsticks that train the experiment's own model: by each client alone, on all data in one place, and there without
+the edges that the clients' cut breaks."""
 
 
 def yardsticks_of(content: Section, task: str) -> tuple[str, ...]:

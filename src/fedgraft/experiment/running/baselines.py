@@ -1,7 +1,8 @@
 """What a person would try first, scored on the very split of an experiment; computed once per split and kept.
 
-Most yardsticks are files of their own. Two train the experiment's own model, so they are made of the loop itself:
-`local_only` (every client alone, zero bytes) and `centralised` (all data in one place, which no federation allows).
+Most yardsticks are files of their own. Three train the experiment's own model, so they are made of the loop itself:
+`local_only` (every client alone, zero bytes), `centralised` (all data in one place, which no federation allows) and
+`centralised_cut` (there, without edges between clients: what the cut costs, and what federated training does).
 Every run is told two figures beside its own: what its clients reach alone, where that is quickly found out, and what
 sending all their data once would cost.
 """
@@ -43,7 +44,7 @@ STAGE.propagate = False
 
 Scores = dict[str, float]
 
-LOCAL_ONLY: Final = "local_only"
+LOCAL_ONLY, CENTRALISED = "local_only", "centralised"
 MOST_ALONE_SECONDS: Final = 60.0
 """What training each client alone may take, as estimated, for a run that has not asked for it."""
 RATE: Final = 1e10
@@ -162,7 +163,10 @@ def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
     task = experiment.plan.task
     if not isinstance(task, PooledTask):
         raise InputError(f"Task {type(task).__name__} cannot be trained in one place or by each client alone.")
-    groups = [[task.alone(shard)] for shard in shards] if name == LOCAL_ONLY else [[task.pooled(shards)]]
+    if name == LOCAL_ONLY:
+        groups = [[task.alone(shard)] for shard in shards]
+    else:
+        groups = [[task.pooled(shards) if name == CENTRALISED else task.side_by_side(shards)]]
     sums = [_sums(experiment, group) for group in groups]
     added = {split: add(part[split] for part in sums) for split in SCORED_SPLITS}
     measures = experiment.plan.measured(added)["test"]

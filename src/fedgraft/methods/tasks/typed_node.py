@@ -31,7 +31,7 @@ from fedgraft.domains.typed.joined_answers import JoinedTargets
 from fedgraft.domains.typed.metapath_graphs import carried_paths, joined_targets, metapath_matrix, unpassed
 from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import Asked, split_typed_nodes_asked, with_new_nodes
-from fedgraft.domains.typed.shards import JOIN, TypedGraph, merge_graphs, metapath_types, shortest_metapaths
+from fedgraft.domains.typed.shards import JOIN, TypedGraph, apart, merge_graphs, metapath_types, shortest_metapaths
 from fedgraft.domains.typed.smoothed_features import blocks, smoothed
 from fedgraft.errors import InputError, require_options
 from fedgraft.nn.layers import device_of
@@ -197,6 +197,10 @@ class TypedNode(
     def pooled(self, shards: Sequence[TypedGraph]) -> TypedGraph:
         """Return the whole graph, as far as clients have its edges."""
         return merge_graphs(shards)
+
+    def side_by_side(self, shards: Sequence[TypedGraph]) -> TypedGraph:
+        """Return all clients' parts as one graph, in which each has nodes of other types for itself."""
+        return merge_graphs([apart(shard, number) for number, shard in enumerate(shards)])
 
     def model(self, g: torch.Generator, variant: object = None) -> nn.Module:
         """Return a model, the same for all clients."""
