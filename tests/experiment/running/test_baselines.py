@@ -53,7 +53,10 @@ def test_centralised_is_all_data_in_one_place():
     ],
 )
 def test_in_one_place_with_the_clients_cut_every_client_sees_what_it_sees_alone(recipe, changes):
-    """One model says of each node what it says where the client has its part alone; of whole graphs it does not."""
+    """One model says of each node what it says where the client has its part alone; of whole graphs it does not.
+
+    Nearly so of HAN, which weighs metapaths by means over all nodes.
+    """
     experiment = load(recipe, {**changes, "data.clients": 3})
     shards = experiment.shards()
     task = experiment.fitted(shards).plan.task
@@ -65,7 +68,7 @@ def test_in_one_place_with_the_clients_cut_every_client_sees_what_it_sees_alone(
         return add(sums)["loss"]
 
     apart = told(*(task.alone(shard) for shard in shards))
-    assert told(task.side_by_side(shards)) == pytest.approx(apart, rel=1e-5)
+    assert told(task.side_by_side(shards)) == pytest.approx(apart, rel=1e-4)
     assert told(task.pooled(shards)) != pytest.approx(apart, rel=1e-3)
 
 
