@@ -16,7 +16,8 @@ from torch import nn
 
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts.data import Data
-from fedgraft.contracts.task_abilities import PooledTask, PredictingTask, ProfiledTask
+from fedgraft.contracts.pooling import PooledTask
+from fedgraft.contracts.task_abilities import PredictingTask, ProfiledTask
 from fedgraft.wire.layouts import Arrays
 
 

@@ -313,22 +313,6 @@ class VariantTask(Task[Shard, Prepared]):
         """Return what the shapes of a client's personal parameters depend on."""
 
 
-class PooledTask(Task[Shard, Prepared]):
-    """Ability: train in one place on all clients' data, or at one client without the others, as a yardstick."""
-
-    @abstractmethod
-    def pooled(self, shards: Sequence[Shard]) -> Shard:
-        """Return all shards as one, splits kept: what training in one place would see."""
-
-    def alone(self, shard: Shard) -> Shard:
-        """Return a client's shard without what joins it to others'; the shard itself by default."""
-        return shard
-
-    def side_by_side(self, shards: Sequence[Shard]) -> Shard:
-        """Return all shards as one in which no edge goes from one client to another: the clients' cut in one place."""
-        return self.pooled([self.alone(shard) for shard in shards])
-
-
 SHARE: Final = "probability_"
 """What the name of a column of answers begins with that tells the probability of a class, whose name follows."""
 

@@ -5,8 +5,9 @@ import torch
 
 from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
 from fedgraft.contracts.graph_network import GraphNetworkTask
+from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.structure import Augmentation
-from fedgraft.contracts.task_abilities import HaloTask, PooledTask
+from fedgraft.contracts.task_abilities import HaloTask
 from fedgraft.testing.laws import Laws, expect
 from fedgraft.testing.task_cases import TaskCase, opened
 

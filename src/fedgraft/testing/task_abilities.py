@@ -14,6 +14,7 @@ from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.linear import LinearTask
+from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.staged_statistics import StagedTask, of_stage
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
@@ -268,11 +269,11 @@ def nonsense_is_refused_before_it_is_combined(case: TaskCase) -> None:
     expect(refused, "check must raise WireError for some of what no client can have published", "all was accepted")
 
 
-@LAWS.having(abilities.PooledTask)
+@LAWS.having(PooledTask)
 def all_clients_pool_into_one_with_all_their_examples(case: TaskCase) -> None:
     """Make one shard of all that loses no example and can be scored."""
     task = case.task
-    assert isinstance(task, abilities.PooledTask)
+    assert isinstance(task, PooledTask)
     pooled = task.prepare(task.pooled(case.poolable), {})
     pooled_count, count = task.examples(pooled), sum(task.examples(task.prepare(shard, {})) for shard in case.poolable)
     expect(pooled_count == count, f"the pooled shard must have all {count} examples", pooled_count)
@@ -281,11 +282,11 @@ def all_clients_pool_into_one_with_all_their_examples(case: TaskCase) -> None:
     expect(all(map(math.isfinite, scores)), "the pooled shard must have scores", scores)
 
 
-@LAWS.having(abilities.PooledTask)
+@LAWS.having(PooledTask)
 def a_client_alone_keeps_its_examples(case: TaskCase) -> None:
     """Take away what joins a shard to others', and no example."""
     task = case.task
-    assert isinstance(task, abilities.PooledTask)
+    assert isinstance(task, PooledTask)
     for client, shard in enumerate(case.shards):
         own_count, count = task.examples(task.prepare(task.alone(shard), {})), task.examples(case.prepared(client))
         expect(own_count == count, f"client {client} must keep its {count} examples", own_count)

@@ -13,10 +13,10 @@ from fedgraft.contracts import Draw, Indices, Questions, Sums
 from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.plain import PlainEncoder, PlainModel
+from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.task_abilities import (
     FittedTask,
     PartsTask,
-    PooledTask,
     PredictingTask,
     SurveyedTask,
     VariantTask,

@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from fedgraft.contracts import RuntimeOptions, Sums
 from fedgraft.contracts.labels import JudgedTask, LabelledTask
+from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.scores import add
-from fedgraft.contracts.task_abilities import HaloTask, PooledTask
+from fedgraft.contracts.task_abilities import HaloTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy import Privacy

@@ -17,6 +17,7 @@ from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.read_edges import ReadEdges
@@ -46,7 +47,7 @@ class Link(
     abilities.FittedTask[LinkShard, LinkData],
     abilities.NeighbourSamplingTask[LinkShard, LinkData],
     PlainTask[LinkShard, LinkData],
-    abilities.PooledTask[LinkShard, LinkData],
+    PooledTask[LinkShard, LinkData],
     abilities.PredictingTask[LinkShard, LinkData],
     abilities.SeededTask[LinkShard, LinkData],
 ):

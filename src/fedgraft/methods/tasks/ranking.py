@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.detailed_scores import Chance, DetailedScores
+from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.task import Loss
-from fedgraft.contracts.task_abilities import FittedTask, PooledTask, PredictingTask, SeededTask
+from fedgraft.contracts.task_abilities import FittedTask, PredictingTask, SeededTask
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.ranking import ranker_losses
 from fedgraft.domains.ranking.metrics import score_users

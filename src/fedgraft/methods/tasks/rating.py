@@ -15,6 +15,7 @@ from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.plain import PlainEdgeEncoder, PlainModel, PlainTask
+from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
@@ -39,7 +40,7 @@ class Rating(
     abilities.FittedTask[RatingShard, RatingData],
     abilities.PartsTask[RatingShard, RatingData],
     PlainTask[RatingShard, RatingData],
-    abilities.PooledTask[RatingShard, RatingData],
+    PooledTask[RatingShard, RatingData],
     abilities.PredictingTask[RatingShard, RatingData],
     abilities.ProfiledTask[RatingShard, RatingData],
     abilities.SurveyedTask[RatingShard, RatingData],

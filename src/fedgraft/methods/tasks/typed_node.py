@@ -16,6 +16,7 @@ from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder
 from fedgraft.contracts.graph_abilities import LocalGraphTask
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
+from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
@@ -52,7 +53,7 @@ class TypedNode(
     LocalGraphTask[TypedGraph, TypedData],
     abilities.ObservedTask[TypedGraph, TypedData],
     abilities.PartsTask[TypedGraph, TypedData],
-    abilities.PooledTask[TypedGraph, TypedData],
+    PooledTask[TypedGraph, TypedData],
     abilities.EmbeddingTask[TypedGraph, TypedData],
     abilities.ProfiledTask[TypedGraph, TypedData],
 ):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fedgraft.contracts.task_abilities import PooledTask
+from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.simulated_clock import Clock

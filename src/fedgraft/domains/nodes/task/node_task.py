@@ -15,6 +15,7 @@ from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.naming import NamingTask
+from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.sealing import SealedTask
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
@@ -49,7 +50,7 @@ class NodeTask(
     LinearTask[NodeShard, NodeData],
     NamingTask[NodeShard, NodeData],
     abilities.NeighbourSamplingTask[NodeShard, NodeData],
-    abilities.PooledTask[NodeShard, NodeData],
+    PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
     SealedTask[NodeShard, NodeData],
     SummedInputs,
