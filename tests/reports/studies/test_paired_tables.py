@@ -41,7 +41,7 @@ def test_a_table_by_hand():
     plain = [run(*points(0.1, 0.4, 0.6, 0.6), test=test) for test in (0.80, 0.81, 0.82)]
     text = page(ours, plain)
     assert "| Ours, sage | 82.00 ± 1.00 | 3 |" in text
-    assert "| Ours, sage | +1.00 ± 0.00* (highest) | +1.00 ± 0.00 |" in text
+    assert "| Ours, sage | +1.00 ± 0.00* (highest) | +1.00 ± 0.00* |" in text
     assert "| Plain, sage | +0.00 ± 0.00 | +0.00 ± 0.00 |" in text
     # Plain ends at the mean of 0.4, 0.6 and 0.6; it is there in round 4, ours in round 2.
     assert "| Ours, sage | 2 (0.50x) |" in text
@@ -64,6 +64,20 @@ def test_scoring_at_clients_is_told_where_it_is_known():
     assert "| Ours, sage | 4 |" in text  # 1 MB, and the mean of 2 and 4
     assert "| Plain, sage |  |" in text
     assert "was not kept" not in text
+
+
+def test_the_mean_of_the_columns_is_corrected_over_its_own_comparisons():
+    """Two columns make two comparisons, whose p-values of 0.03 are doubled; the means make one, which keeps its 0.03."""
+    two = replace(PAIRED, panels=({**PAIRED.panels[0], "clients": [4, 8]},))
+    cells = {}
+    for clients in (4, 8):
+        for seed, more in enumerate((0.01, 0.02, 0.04, 0.01, 0.05), 1):
+            for name, test in (("ours", 0.5 + more), ("plain", 0.5)):
+                cells[Cell(Split("toy", "iid", clients, seed), "sage", name)] = run(*points(0.1, 0.6), test=test)
+    text = tables(two, cells, 5)
+    assert "over all 2 comparisons with Plain" in text
+    assert "corrected by Holm over its own 1 comparisons" in text
+    assert "| Ours, sage | +2.60 ± 2.26 (first) | +2.60 ± 2.26 (first) | +2.60 ± 2.26* |" in text
 
 
 def test_seeds_and_sets_that_options_were_chosen_on_have_no_part_in_differences():
@@ -111,7 +125,7 @@ def test_errors_are_told_as_they_are_and_the_lowest_is_told():
     plain = [{**run(*points(3.0, 2.5), test=test), **lower} for test in (2.5, 2.7)]
     text = page(ours, plain)
     assert "| rmse | toy-iid-4 | seeds |" in text
-    assert "| Ours, sage | -0.5000 ± 0.0000* (lowest) |" in text
+    assert "| Ours, sage | -0.5000 ± 0.0000* (lowest) | -0.5000 ± 0.0000* |" in text
     assert "| Plain, sage | +0.0000 ± 0.0000 |" in text
     assert "rounds to where" not in text
     scored = [{**run(*points(0.1, 0.6), test=0.8), "metric": "average_precision"}]
