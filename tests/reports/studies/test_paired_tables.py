@@ -67,7 +67,7 @@ def test_scoring_at_clients_is_told_where_it_is_known():
 
 
 def test_the_mean_of_the_columns_is_corrected_over_its_own_comparisons():
-    """Two columns make two comparisons, whose p-values of 0.03 are doubled; the means make one, which keeps its 0.03."""
+    """Two columns make two comparisons, whose p-values of 0.03 are doubled; the means make one, and keep 0.03."""
     two = replace(PAIRED, panels=({**PAIRED.panels[0], "clients": [4, 8]},))
     cells = {}
     for clients in (4, 8):
