@@ -71,6 +71,46 @@ def test_what_is_wrong_with_a_study_is_one_line(tmp_path, old: str, new: str, sa
         load(str(path))
 
 
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("tuned = { seeds = [1, 2.5] }", r"tuned\.seeds must be whole numbers of at least 1; got 2\.5\."),
+        ("tuned = { seeds = [0] }", r"tuned\.seeds must be whole numbers of at least 1; got 0\."),
+        ("tuned = { seeds = [true] }", r"tuned\.seeds must be whole numbers of at least 1; got True\."),
+        ("tuned = { seeds = 1 }", r"tuned\.seeds must be a list; got 1\."),
+        ('tuned = { sets = ["shop"] }', r"No set in tuned\.sets named 'shop'\. Did you mean 'shops'\? Known: shops\."),
+        ("tuned = { seed = [1] }", r"No key of tuned named 'seed'\. Did you mean 'seeds'\?"),
+        ("tuned = [1]", r"key of tuned: expected a table; got \[1\]\."),
+        ("target = { }", r"target must be a table with either below or share; got \{\}\."),
+        ("target = { below = 1, share = 0.5 }", r"target must be a table with either below or share; got \{"),
+        ("target = { below = -1 }", r"target\.below must be >= 0 and finite, in points; got -1\."),
+        ("target = { below = inf }", r"target\.below must be >= 0 and finite, in points; got inf\."),
+        ('target = { share = "1" }', r"target\.share must be in \(0, 1\]; got '1'\."),
+        ("target = { share = 1.5 }", r"target\.share must be in \(0, 1\]; got 1\.5\."),
+        (
+            'target = { reference = "al", below = 1 }',
+            r"No method for target\.reference named 'al'\..* Known: oort, random\.",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_study_s_design_is_one_line(tmp_path, keys: str, said: str) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text(f'layout = "paired"\n{keys}\n{EXAMPLE}')
+    with pytest.raises(InputError, match=rf"my\.toml: {said}") as raised:
+        load(str(path))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_study_s_design_is_read_and_is_of_paired_tables_alone(tmp_path) -> None:
+    path, keys = tmp_path / "my.toml", 'tuned = { seeds = [1], sets = ["shops"] }\ntarget = { share = 0.9 }\n'
+    path.write_text(f'layout = "paired"\n{keys}{EXAMPLE}')
+    assert load(str(path)).tuned == {"seeds": [1], "sets": ["shops"]}
+    assert load(str(path)).target == {"share": 0.9}
+    path.write_text(f'layout = "selectors"\n{keys}{EXAMPLE}')
+    with pytest.raises(InputError, match=r"layout must be 'paired' where tuned is given; got 'selectors'\."):
+        load(str(path))
+
+
 def test_a_study_that_reads_data_needs_their_folder(fedgraft) -> None:
     done = fedgraft("study", "fedacs")
     assert done.code == 2

@@ -11,6 +11,7 @@ from typing import Any
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running import baselines
+from fedgraft.reports.studies.scoring_cost import SCORING
 
 
 def each_alone(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Any]:
@@ -33,6 +34,7 @@ def each_alone(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Any]:
         "test_at_best_validation": scored["test"],
         "measures": {"test": scored},
         "bytes": {"total": 0},
+        SCORING: 0,
         "flops": None,
         "curve": [],
         "raw_data_bytes": baselines.raw_data(shards),

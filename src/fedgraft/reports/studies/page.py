@@ -29,21 +29,32 @@ START, END = "<!-- tables: written by fedgraft study -->", "<!-- /tables -->"
 
 
 def write_page(study: Study, results: Results, seeds: int, page: Path, pictures: Path | None = None) -> None:
-    """Put the tables between the page's two marks; a Markdown page that does not exist is made.
+    """Put the tables between the page's two marks; a Markdown page that does not exist is made."""
+    written = page_text(study, results, seeds, page, pictures)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(written)
+
+
+def page_text(study: Study, results: Results, seeds: int, page: Path, pictures: Path | None = None) -> str:
+    """Return a page with the tables between its two marks; of one that does not exist, its title and the tables.
 
     Pictures in a folder that are named as a table's heading are shown below that, once.
     """
     text = page.read_text() if page.is_file() else f"# {study.title}\n\n{START}\n{END}\n"
-    head, start, rest = text.partition(START)
-    _, end, tail = rest.partition(END)
-    if not start or not end:
-        raise InputError(f"{page} lacks the marks {START} and {END}, between which the tables go.")
-    page.parent.mkdir(parents=True, exist_ok=True)
     written = tables(study, results, seeds)
     for picture in sorted(pictures.glob("*.png")) if pictures else ():
         heading, shown = f"### {picture.stem}\n", os.path.relpath(picture, page.parent)
         written = written.replace(heading, f"{heading}\n![Accuracy against costs: {picture.stem}]({shown})\n", 1)
-    page.write_text(f"{head}{START}\n\n{written}\n{END}{tail}")
+    return between_marks(text, written, str(page))
+
+
+def between_marks(text: str, written: str, name: str) -> str:
+    """Return a page with other tables between its marks. Raises `InputError` with the page's name if it lacks them."""
+    head, start, rest = text.partition(START)
+    _, end, tail = rest.partition(END)
+    if not start or not end:
+        raise InputError(f"{name} lacks the marks {START} and {END}, between which the tables go.")
+    return f"{head}{START}\n\n{written}\n{END}{tail}"
 
 
 def tables(study: Study, results: Results, seeds: int) -> str:

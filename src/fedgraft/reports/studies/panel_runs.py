@@ -118,6 +118,10 @@ class PanelRuns:
         """Return what a method is called."""
         return str(self.study.methods[method]["label"])
 
+    def row_label(self, model: str, method: str) -> str:
+        """Return what a row is called: the method, and its model where the study names one."""
+        return f"{self.label(method)}, {model}" if model else self.label(method)
+
     def printed(self, setting: str) -> Mapping[str, Any]:
         """Return the paper's numbers in a setting; {} without any."""
         numbers: Mapping[str, Any] = self.panel["paper"].get(setting, {})

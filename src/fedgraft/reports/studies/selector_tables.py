@@ -5,6 +5,7 @@ from statistics import mean
 from typing import TypeAlias
 
 from fedgraft.reports.stored.intervals import interval
+from fedgraft.reports.studies.comparisons import corrected
 from fedgraft.reports.studies.markdown import figures, spread, table
 from fedgraft.reports.studies.panel_runs import PanelRuns, Run
 
@@ -20,12 +21,18 @@ def parts(panel: PanelRuns) -> list[str]:
     first, runs, reference = next(iter(panel.runs.values())), panel.by_method, panel.study.reference
     score = f"test {first['metric']}" + (", %" if _unit(first) > 1 else "")
     costs = ("clients a round", "MB", "simulated s", "ms of choosing a round", "seeds")
-    rows = [_row(panel.label(method), by_seed, runs.get(reference, {})) for method, by_seed in runs.items()]
-    head = ("selector", score, f"better than {panel.label(reference)}", *costs)
-    return [table(head, rows), *filter(None, [panel.raw_data])]
+    scores = {("", method): {seed: _score(run) for seed, run in by_seed.items()} for method, by_seed in runs.items()}
+    tested, label = corrected({"": scores}, reference), panel.label(reference)
+    rows = [
+        _row(panel.label(method), by_seed, runs.get(reference, {}), tested.mark("", ("", method)))
+        for method, by_seed in runs.items()
+    ]
+    head = ("selector", score, f"better than {label}", *costs)
+    note = f"Better: paired differences with 95 % intervals, which are not corrected. {tested.note(label)}\n"
+    return [note, table(head, rows), *filter(None, [panel.raw_data])]
 
 
-def _row(label: str, by_seed: BySeed, reference: BySeed) -> tuple[str, ...]:
+def _row(label: str, by_seed: BySeed, reference: BySeed, mark: str) -> tuple[str, ...]:
     runs = list(by_seed.values())
     digits = 2 if _unit(runs[0]) > 1 else 4
     sign = 1 if runs[0]["better"] == "higher" else -1
@@ -33,7 +40,7 @@ def _row(label: str, by_seed: BySeed, reference: BySeed) -> tuple[str, ...]:
     return (
         label,
         spread([_score(run) for run in runs], digits),
-        f"{interval(better):.{digits}}" if runs != list(reference.values()) else "",
+        f"{interval(better):.{digits}}{mark}" if runs != list(reference.values()) else "",
         figures(mean(run["selections"] / run["rounds"] for run in runs)),
         figures(mean(run["bytes"]["total"] / MEGA for run in runs)),
         figures(mean(run["simulated_seconds"] for run in runs)),

@@ -27,6 +27,7 @@ from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.cluster import on_cluster
 from fedgraft.reports.studies.each_alone import each_alone
 from fedgraft.reports.studies.processes import Call, Write, in_processes
+from fedgraft.reports.studies.scoring_cost import SCORING, scoring_bytes
 from fedgraft.reports.studies.selection_time import timed
 from fedgraft.reports.studies.stored_results import CELLS, YARDSTICKS, StoredResults, write_result
 from fedgraft.reports.studies.study_files import read_file
@@ -94,6 +95,9 @@ class Study:
             is a federation of its own}}.
         folds: of cross-validation; seed s has fold (s - 1) modulo so many as its test set, of data that have folds.
             0 = every seed the first.
+        tuned: {"seeds": [...], "sets": [...]} on which options were chosen, of layout "paired"; both may be left out.
+        target: {"reference": a method, "below": points below its best, or "share": of that}, of layout "paired"; the
+            reference of the study where none is named. {} = where the reference ends.
         cuts: {partition: overrides} for partitions that take more than their name.
         panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers.
     """
@@ -113,6 +117,8 @@ class Study:
     cuts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     sets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     folds: int = 0
+    tuned: Mapping[str, Any] = field(default_factory=dict)
+    target: Mapping[str, Any] = field(default_factory=dict)
 
     def root(self, data_root: Path, data: str) -> Path | None:
         """The folder of a data set; None for one that is generated."""
@@ -316,7 +322,8 @@ def _federated(experiment: Experiment, shards: Any, prepared: dict[int, Any]) ->
     """Return what is kept of an experiment that was run."""
     choosing: list[float] = []
     summary = execute_on(timed(experiment, choosing), shards, prepared)
-    return {**_compact(summary), "selection_seconds": round(sum(choosing), 3)}
+    scoring = scoring_bytes(experiment, summary)
+    return {**_compact(summary), SCORING: scoring, "selection_seconds": round(sum(choosing), 3)}
 
 
 def _checked_root(study: Study, data_root: Path, data: str) -> Path | None:

@@ -1,17 +1,32 @@
 """Studies as files: those that come with fedgraft, and a user's own. Nothing of what they name is imported."""
 
+import math
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fedgraft.errors import InputError, require_one_of, unknown
+from fedgraft.errors import InputError, require, require_one_of, unknown
 
 LAYOUTS = ("errors", "accuracy", "targets", "paired", "time", "selectors")
 GIVEN = ("recipe", "reference", "methods", "panels")
 """Keys that a study must have."""
-KEYS = (*GIVEN, "title", "also", "margin", "common", "layout", "targets", "folder", "cuts", "sets", "folds")
+_OF_PAIRED = ("tuned", "target")
+KEYS = (
+    *GIVEN,
+    "title",
+    "also",
+    "margin",
+    "common",
+    "layout",
+    "targets",
+    "folder",
+    "cuts",
+    "sets",
+    "folds",
+    *_OF_PAIRED,
+)
 _OF_METHODS = ("label", "recipe", "changes", "alone")
 _OF_SETS = ("recipe", "changes")
 _OF_PANELS = ("title", "data", "partitions", "clients", "runs", "yardsticks", "paper")
@@ -82,6 +97,38 @@ def _check(content: Mapping[str, Any]) -> None:
                 raise InputError(f'runs of a panel must be pairs ["MODEL", "METHOD"]; got {run!r}.')
             if run[1] not in methods:
                 raise unknown("method", run[1], methods)
+    for key, check in zip(_OF_PAIRED, (_check_tuned, _check_target), strict=True):
+        if key in content:
+            require(
+                content.get("layout") == "paired", "layout", f"'paired' where {key} is given", content.get("layout")
+            )
+            check(content[key], content)
+
+
+def _check_tuned(tuned: Any, content: Mapping[str, Any]) -> None:
+    """Raise `InputError` unless it names seeds from 1 on, and sets that the study has."""
+    _check_keys("key of tuned", tuned, ("seeds", "sets"))
+    for key, values in tuned.items():
+        require(isinstance(values, list), f"tuned.{key}", "a list", values)
+    for seed in tuned.get("seeds", []):
+        require(type(seed) is int and seed >= 1, "tuned.seeds", "whole numbers of at least 1", seed)
+    known = {data for panel in content["panels"] for data in panel["data"]}
+    for data in tuned.get("sets", []):
+        if data not in known:
+            raise unknown("set in tuned.sets", data, known)
+
+
+def _check_target(target: Any, content: Mapping[str, Any]) -> None:
+    """Raise `InputError` unless it says how many points below a method's best, or what share of that, a target is."""
+    _check_keys("key of target", target, ("reference", "below", "share"))
+    if (method := target.get("reference", content["reference"])) not in content["methods"]:
+        raise unknown("method for target.reference", method, content["methods"])
+    given = [key for key in ("below", "share") if key in target]
+    require(len(given) == 1, "target", "a table with either below or share", target)
+    value, allowed = target[given[0]], "in (0, 1]" if given == ["share"] else ">= 0 and finite, in points"
+    right = type(value) in (int, float) and math.isfinite(value)
+    within = right and (0 < value <= 1 if given == ["share"] else value >= 0)
+    require(within, f"target.{given[0]}", allowed, value)
 
 
 def _items(what: str, tables: Any) -> Iterator[tuple[str, Any]]:
