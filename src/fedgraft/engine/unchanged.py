@@ -48,8 +48,8 @@ def shortened_upload(plan: Plan, encoded: Arrays) -> Arrays:
     return without(encoded, {name: array for name, array in settled_in(plan, encoded).items() if not array.any()})
 
 
-def decoded_upload(plan: Plan, arrays: Mapping[str, Array]) -> Arrays:
-    """Return the update of a reply. Raises `WireError` for what no client can have sent."""
+def whole_upload(plan: Plan, arrays: Mapping[str, Array]) -> Arrays:
+    """Return a reply's coded update with its zeros, for `plan.uplink` to decode."""
     coded, layout = part_of(arrays, plan.coded_upload_layout), plan.uplink.encoded(plan.upload_layout)
     settled = settled_in(plan, coded)
     zeros: Arrays = {
@@ -57,4 +57,4 @@ def decoded_upload(plan: Plan, arrays: Mapping[str, Array]) -> Arrays:
         for spec in layout
         if spec.name in settled and not len(settled[spec.name])
     }
-    return plan.uplink.decode({**coded, **zeros}, plan.upload_layout)
+    return {**coded, **zeros}

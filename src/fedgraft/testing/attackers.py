@@ -95,6 +95,6 @@ class Attacked(Around):
             return reply or wire.encode(message, layout, names)
         assert self._attack is not None
         g = randomness.generator(plan.seed, "attack", message.round, client)
-        update = unchanged.decoded_upload(plan, message.arrays)
+        update = plan.uplink.decode(unchanged.whole_upload(plan, message.arrays), plan.upload_layout)
         coded, _ = plan.uplink.encode(self._attack(update, g), plan.uplink.init(plan.upload_layout), g)
         return wire.encode(replace(message, arrays={**message.arrays, **coded}), layout, names)

@@ -186,7 +186,8 @@ class Messenger:
         refused: dict[int, str] = {}
         for client, message in replies.messages.items():
             try:
-                decoded = unchanged.decoded_upload(self._plan, message.arrays or {})
+                coded = unchanged.whole_upload(self._plan, message.arrays or {})
+                decoded = self._plan.uplink.decode(coded, self._plan.upload_layout)
                 parameters, shared = split_sampler(decoded)
                 size = norm(parameters)
                 check_finite(shared if math.isfinite(size) else decoded)
