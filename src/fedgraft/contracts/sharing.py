@@ -25,6 +25,14 @@ class Sharing(ABC, Generic[State]):
         """Return whether the model's parameter `name` travels; one that does not stays in the client's memory."""
         return True
 
+    def settles(self, name: str) -> bool:
+        """Return whether the parameter `name`, which travels, may stay as it is from some round on.
+
+        Clients then keep it, and are not sent it again as long as it is what they keep; an update of it that is zero is
+        not sent either.
+        """
+        return False
+
     @abstractmethod
     def init(self, model: Arrays, clients: int) -> State:
         """Make the server's state from the first global model (shared parameters only) and the number of clients."""

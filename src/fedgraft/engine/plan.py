@@ -277,14 +277,14 @@ class Plan(Abilities):
     @cached_property
     def coded_download_layout(self) -> Layout:
         """Layout of a model as it travels to those that train."""
-        return self.downlink.encoded(self.download_layout)
+        return self.downlink.encoded(self.download_layout).varying(self.sharing.settles)
 
     @cached_property
     def coded_upload_layout(self) -> Layout:
         """Layout of an update as it travels."""
         if self.sum_coding:
             return Layout((Spec(CODES, "uint8", (VARIABLE,), "update"),))
-        return self.uplink.encoded(self.upload_layout)
+        return self.uplink.encoded(self.upload_layout).varying(self.sharing.settles)
 
     @cached_property
     def statistics_layout(self) -> Layout:

@@ -2,8 +2,8 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -50,6 +50,15 @@ class Layout:
     def of(cls, arrays: Mapping[str, Array]) -> "Layout":
         """The layout of concrete arrays."""
         return cls(tuple(Spec(name, array.dtype.name, array.shape) for name, array in arrays.items()))
+
+    def varying(self, chosen: Callable[[str], bool]) -> "Layout":
+        """Return the layout with `VARIABLE` first dimensions of some arrays, chosen by name."""
+        return Layout(
+            tuple(
+                replace(spec, shape=(VARIABLE, *spec.shape[1:])) if spec.shape and chosen(spec.name) else spec
+                for spec in self.specs
+            )
+        )
 
     @cached_property
     def digest(self) -> bytes:

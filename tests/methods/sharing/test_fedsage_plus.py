@@ -9,8 +9,10 @@ import torch
 
 from fedgraft.contracts import Update
 from fedgraft.domains.nodes.training.neighgen import WIDTHS
+from fedgraft.engine import unchanged
 from fedgraft.engine.server.averaging import scored_model
-from fedgraft.errors import InputError
+from fedgraft.engine.server.broadcast import Broadcast
+from fedgraft.errors import ClientError, InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.run_folder import RunFolder
@@ -163,3 +165,73 @@ def test_no_piece_of_a_row_of_features_is_in_any_message(is_sparse):
     messages, _, state = ran(experiment, shards)
     assert state.bytes["halo"] > 0
     assert found(messages, shards) == 0
+
+
+# --- what travels -----------------------------------------------------------------------------------------------------
+
+
+class Repeating(FedSagePlus):
+    """The same, all of whose parameters travel in all rounds."""
+
+    def settles(self, name):
+        return False
+
+
+def sent_by(kind, **changes):
+    """The bytes of models in every round, up and down, of all clients; and the last model."""
+    experiment, shards = small("fedsage_plus", rounds=5, sharing__rounds=2, **changes)
+    experiment = replace(experiment, plan=replace(experiment.plan, sharing=kind(rounds=2)))
+    totals = [0]
+    with looped(experiment, shards=shards) as (loop, _):
+        state = loop.run(loop.start(), lambda state, row: totals.append(loop.ledger.totals["model"]))
+    return np.diff(totals).tolist(), scored_model(experiment.plan, state.sharing, state.averages, 0), len(shards)
+
+
+def test_a_frozen_generator_is_sent_down_once_more_and_up_no_more():
+    sent, model, clients = sent_by(FedSagePlus, selector__clients=4)
+    repeated, same_model, _ = sent_by(Repeating, selector__clients=4)
+    generator = [array for name, array in model.items() if name.startswith("generator.")]
+    classifier = sum(array.nbytes for name, array in model.items() if not name.startswith("generator."))
+    numbers, sizes = sum(array.nbytes for array in generator), 4 * len(generator)  # each says how many rows it has
+    assert repeated == [2 * clients * (classifier + numbers)] * 5
+    assert sent[3:] == [2 * clients * (classifier + sizes)] * 2, "as of a classifier alone, but for the sizes"
+    assert sent[2] == clients * (2 * (classifier + sizes) + numbers)
+    assert same(model, same_model)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"selector__name": "random", "selector__clients": 2},
+        {"codec": [{"name": "float16"}]},
+        {"codec": [{"name": "quantized", "bits": 4}]},
+        {"evaluation__local_steps": True},
+        {"evaluation__at": "clients"},
+    ],
+    ids=["who is selected later has not got it", "float16", "one array of all", "local steps", "scored at clients"],
+)
+def test_what_is_not_sent_again_changes_no_number(changes):
+    sent, model, _ = sent_by(FedSagePlus, **changes)
+    repeated, same_model, _ = sent_by(Repeating, **changes)
+    assert same(model, same_model)
+    assert sum(sent) <= sum(repeated)
+
+
+def test_a_client_that_has_lost_what_it_kept_is_sent_it_again_and_one_that_lacks_it_says_so():
+    experiment, _ = small("fedsage_plus", rounds=5, sharing__rounds=2)
+    plan = experiment.plan
+    broadcast = Broadcast(plan, {})
+    broadcast.publish(0, plan.first)
+    whole = broadcast.sent_to({3: 0})[3]
+    broadcast.received([3])
+    shorter = broadcast.sent_to({3: 0, 4: 0})
+    assert not len(shorter[3]["generator.count.weight"])
+    assert len(shorter[4]["generator.count.weight"])
+    memory = {}
+    assert unchanged.completed(plan, whole, memory) is whole
+    assert same(unchanged.completed(plan, shorter[3], memory), whole)
+    with pytest.raises(ClientError, match=r"sent a model without generator\.[a-z0-9.]+, which it does not keep"):
+        unchanged.completed(plan, shorter[3], {})
+    broadcast.received([3])
+    broadcast.forgotten([3])
+    assert len(broadcast.sent_to({3: 0})[3]["generator.count.weight"])

@@ -18,6 +18,7 @@ from fedgraft import wire
 from fedgraft.contracts import Draw, randomness
 from fedgraft.contracts.data import Recent, Shards
 from fedgraft.contracts.task import example_losses
+from fedgraft.engine import unchanged
 from fedgraft.engine.client import own_scores
 from fedgraft.engine.client.addend import adding_of, masking_of, scores_added, statistics_added
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
@@ -336,7 +337,8 @@ class Client:
         """The shared parameters that a request brought, or those of this round's probe."""
         plan = self._plan
         if message.arrays is not None:
-            received, spent = self._received.of(message.arrays, lambda: self._decoded(message.arrays or {}))
+            arrays = unchanged.completed(plan, message.arrays, memory)
+            received, spent = self._received.of(arrays, lambda: self._decoded(arrays))
             flops.count(spent // 2)
             if plan.silent:
                 memory["held"] = received

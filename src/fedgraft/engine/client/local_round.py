@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from fedgraft.contracts import randomness
-from fedgraft.engine import checked_codec
+from fedgraft.engine import checked_codec, unchanged
 from fedgraft.engine.client import addend
 from fedgraft.engine.client.addend import Adding
 from fedgraft.engine.client.client_memory import Memory
@@ -188,7 +188,7 @@ class LocalRound:
         g = randomness.lazy(plan.seed, "uplink", order.round, order.client)
         encoded, self.memory["uplink"] = plan.uplink.encode(upload, state, g)
         checked_codec.check(plan.uplink, encoded, plan.upload_layout)
-        return encoded
+        return unchanged.shortened_upload(plan, encoded)
 
     def _scored(self, name: str) -> dict[str, float]:
         """{name: score of the model as it is now, on the client's own validation split}, if the server wants it."""

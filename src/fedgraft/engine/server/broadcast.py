@@ -1,12 +1,12 @@
 """Encode the global models once a version and group, and know who has which."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedgraft.contracts import randomness
-from fedgraft.engine import checked_codec
+from fedgraft.engine import checked_codec, unchanged
 from fedgraft.engine.plan import Plan
-from fedgraft.wire.layouts import Arrays
+from fedgraft.wire.layouts import Arrays, digest
 
 
 class Broadcast:
@@ -18,12 +18,15 @@ class Broadcast:
             often the global model was merged. "downlink": {group: the downlink codec's state}, with "evaluate-" before
             a group for models sent to be scored. "published": {group: {"version", "arrays"}}, encoded models that may
             be sent again. "held": {client: version of the model that it keeps}; absent for the first.
+            "kept": {client: digest of the coded arrays that it keeps, which are not sent again}.
     """
 
     def __init__(self, plan: Plan, tree: dict[str, Any]) -> None:
         self._plan, self._tree = plan, tree
         if not tree:
             tree.update({"version": 0, "downlink": {}, "published": {}, "held": {}})
+        tree.setdefault("kept", {})
+        self._sending: dict[int, str] = {}
 
     @property
     def version(self) -> int:
@@ -62,6 +65,20 @@ class Broadcast:
         arrays: Arrays = self._tree["published"][str(group)]["arrays"]
         return arrays
 
+    def sent_to(self, groups: Mapping[int, int]) -> dict[int, Arrays]:
+        """Return {client: its group's encoded model, without what it keeps}; one object for those sent the same."""
+        made, sent = {}, {}
+        for group in sorted(set(groups.values())):
+            arrays = self.published(group)
+            settled = unchanged.settled_in(self._plan, arrays)
+            made[group] = arrays, unchanged.without(arrays, settled), digest(settled) if settled else ""
+        for client, group in groups.items():
+            whole, shorter, known = made[group]
+            keeps = self._tree["kept"].pop(str(client), "") == known != ""  # noted again once it has answered
+            self._sending[client] = known
+            sent[client] = shorter if keeps else whole
+        return sent
+
     def scored(self, group: int, round: int, model: Arrays) -> Arrays:
         """Return a model to score, encoded; it leaves no trace in training."""
         plan, key = self._plan, f"evaluate-{group}"
@@ -74,7 +91,10 @@ class Broadcast:
         return arrays
 
     def received(self, clients: Iterable[int]) -> None:
-        """Note who keeps the current model: clients that answered."""
+        """Note who keeps the current model, and what of it is not sent again: clients that answered."""
+        clients = list(clients)
+        known = {str(client): self._sending.pop(client, "") for client in clients}
+        self._tree["kept"].update({client: of for client, of in known.items() if of})
         if self._plan.silent is not None:
             self._tree["held"].update({str(client): self.version for client in clients})
 
@@ -82,6 +102,7 @@ class Broadcast:
         """Note who has lost what it kept, and goes on as new."""
         for client in clients:
             self._tree["held"].pop(str(client), None)
+            self._tree["kept"].pop(str(client), None)
 
     def sent(self) -> None:
         """Drop encoded models that are not sent again: those of a method whose rounds all collect."""

@@ -281,8 +281,8 @@ class Loop:
         groups = {client: self._plan.group(state.sharing, client) for client in clients if client in lacking}
         for group in dict.fromkeys(groups.values()):
             self._publish(state, group)
-        published = {group: self._broadcast.published(group) for group in groups.values()}
-        return {client: published[groups[client]] if client in groups else None for client in clients}
+        sent = self._broadcast.sent_to(groups)
+        return {client: sent.get(client) for client in clients}
 
     def _publish(self, state: RunState, group: int) -> None:
         """Encode a group's model, once per version; a method that tracks it learns what clients decode."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from fedgraft import wire
 from fedgraft.contracts import Probe, Runtime
+from fedgraft.engine import unchanged
 from fedgraft.engine.allocator import give_back
-from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.halo_sums import segment_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan, split_sampler
 from fedgraft.engine.secure_sum import SCORES
@@ -186,7 +186,7 @@ class Messenger:
         refused: dict[int, str] = {}
         for client, message in replies.messages.items():
             try:
-                coded = part_of(message.arrays or {}, self._plan.coded_upload_layout)
+                coded = unchanged.whole_upload(self._plan, message.arrays or {})
                 decoded = self._plan.uplink.decode(coded, self._plan.upload_layout)
                 parameters, shared = split_sampler(decoded)
                 size = norm(parameters)

@@ -49,6 +49,7 @@ _BROADCAST: Final[dict[str, Any]] = {
     "downlink": dict[str, Any],
     "published": dict[str, Any],
     "held": dict[str, int],
+    "kept": dict[str, str],
 }
 _PUBLISHED: Final[dict[str, Any]] = {"version": int, "arrays": dict[str, Array]}
 _SMOOTHED: Final[dict[str, Any]] = {"choice": int, "before": dict[str, float], "failed": dict[str, str]}
@@ -238,7 +239,7 @@ def _check_sharing(state: RunState, plan: Plan) -> None:
 
 def _check_broadcast(state: RunState, plan: Plan) -> None:
     """Models on their way to the clients."""
-    _check_record(state.broadcast, _BROADCAST, "state.broadcast")
+    _check_record({"kept": {}, **state.broadcast}, _BROADCAST, "state.broadcast")
     _check_clients(state.broadcast["held"], len(state.profiles), "state.broadcast.held")
     for key, sent in state.broadcast["published"].items():
         _check_record(sent, _PUBLISHED, f"state.broadcast.published.{key}")

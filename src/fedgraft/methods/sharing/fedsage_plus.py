@@ -59,9 +59,9 @@ class FedSagePlus(PartsSharing[State]):
     State:
         model: the model's arrays; merges: int.
     Needs: a model with "generator".
-    Cost: the model, generator and all, down and its difference up, per selected client, also once the generator is
-        frozen: a message's layout is the same in all rounds. While it is trained, embeddings of at most `elsewhere`
-        nodes of 128 numbers up and as many down.
+    Cost: the classifier down and its difference up, per selected client. The generator travels with them while it is
+        trained, and down once more to each client that is selected afterwards. While it is trained, embeddings of at
+        most `elsewhere` nodes of 128 numbers up and as many down.
     """
 
     parts: ClassVar[frozenset[str]] = frozenset({"generator"})
@@ -70,6 +70,10 @@ class FedSagePlus(PartsSharing[State]):
 
     def __post_init__(self) -> None:
         require(self.rounds >= 1, "FedSagePlus.rounds", ">= 1", self.rounds)
+
+    def settles(self, name: str) -> bool:
+        """Return whether it is the generator's."""
+        return name.startswith(GENERATOR)
 
     def init(self, model: Arrays, clients: int) -> State:
         """Start from the drawn model."""

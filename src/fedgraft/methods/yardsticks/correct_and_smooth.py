@@ -1,6 +1,6 @@
 """Correct and smooth: a perceptron on features, then its errors and its answers spread over the whole graph."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
@@ -25,12 +25,15 @@ Floats = NDArray[np.float64]
 class CorrectAndSmooth(Yardstick[NodeShard]):
     """A perceptron's answers, corrected by its errors on training nodes and smoothed; all tuned on validation.
 
-    S is D^-1/2 A D^-1/2. Correct: the errors on training nodes, E, are spread, E <- a S E + (1 - a) E_0, and added to
-    the answers, `scale` times. Smooth: training nodes get their labels, and all answers are spread in the same way.
+    S is D^-1/2 A D^-1/2. Correct: the errors on training nodes, E, are spread, E <- a S E + (1 - a) E_0, with those of
+    training nodes put back after each step, and added to the answers, `scale` times. Smooth: training nodes get their
+    labels, and all answers are spread by the same equation, clamped to [0, 1] after each step. It is PyG's
+    `CorrectAndSmooth(autoscale=False)`.
 
     Source: Huang et al., "Combining Label Propagation and Simple Models Out-performs Graph Neural Networks", ICLR 2021,
-        Eq. (4) to (9), with a fixed scale ("FDiff-scale"); its base model here is that of the yardstick `mlp`.
-    Differs: the errors of training nodes are not held fixed while they spread, as Huang et al. do for this scale.
+        Eq. (4) to (9), with a fixed scale ("FDiff-scale"), and their published code, which clamps; its base model here
+        is that of the yardstick `mlp`.
+    Differs: `alphas` and `scales` are chosen on validation accuracy, in a grid of ours.
 
     Args:
         alphas: grid of a, of both steps, each in [0, 1): ours.
@@ -69,21 +72,36 @@ class CorrectAndSmooth(Yardstick[NodeShard]):
         probabilities, chosen_on = Perceptron().probabilities(graph, labels), judges(graph)
         best, best_right = probabilities, rated(labels, probabilities[chosen_on], graph.label[chosen_on])
         for correct in self.alphas:
-            errors = self._spread(graph, _errors(graph, probabilities), correct)
+            errors = self._spread_errors(graph, probabilities, correct)
             for scale, smooth in product(self.scales, self.alphas):
-                smoothed = self._spread(graph, _labelled(graph, probabilities + scale * errors), smooth)
+                smoothed = self._smoothed(graph, probabilities + scale * errors, smooth)
                 shares = _shares(smoothed) if labels.metric != "accuracy" else smoothed
                 right = rated(labels, shares[chosen_on], graph.label[chosen_on])
                 if right > best_right:
                     best, best_right = shares, right
         return best
 
-    def _spread(self, graph: NodeShard, start: Floats, alpha: float) -> Floats:
-        values = start
-        if alpha:
-            matrix = alpha * _normalised(graph)
-            for _ in range(self.steps):
-                values = matrix @ values + (1 - alpha) * start
+    def _spread_errors(self, graph: NodeShard, probabilities: Floats, alpha: float) -> Floats:
+        """Errors spread, [nodes, classes], those of training nodes held as they are."""
+        errors, train = _errors(graph, probabilities), graph.rows("train")
+
+        def held(values: Floats) -> Floats:
+            values[train] = errors[train]
+            return values
+
+        return self._spread(graph, errors, alpha, held)
+
+    def _smoothed(self, graph: NodeShard, answers: Floats, alpha: float) -> Floats:
+        """Labels and answers spread, [nodes, classes], each in [0, 1]."""
+        return self._spread(graph, _labelled(graph, answers), alpha, lambda values: np.clip(values, 0, 1, out=values))
+
+    def _spread(self, graph: NodeShard, start: Floats, alpha: float, post_step: Callable[[Floats], Floats]) -> Floats:
+        """Values after `steps` steps, each followed by `post_step`; alpha 0 leaves `start`, after one `post_step`."""
+        if not alpha:
+            return post_step(start.copy())
+        values, matrix = start, alpha * _normalised(graph)
+        for _ in range(self.steps):
+            values = post_step(matrix @ values + (1 - alpha) * start)
         return values
 
 
