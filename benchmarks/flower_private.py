@@ -13,7 +13,6 @@ Sums: `SecAggPlusWorkflow` and `secaggplus_mod` at each client, in one process; 
 
 import argparse
 import logging
-import sys
 import time
 from collections.abc import Iterable
 from itertools import product
@@ -212,4 +211,7 @@ if __name__ == "__main__":
     parser.add_argument("what", choices=("noise", "sums"))
     parser.add_argument("root", nargs="?", default="", help="folder of PubMed/")
     given = parser.parse_args()
-    sys.exit(noise(given.root) if given.what == "noise" else sums())
+    if given.what == "noise":
+        noise(given.root)
+    else:
+        sums()

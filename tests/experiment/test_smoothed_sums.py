@@ -8,8 +8,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.client.smoothing import Smoothing
-from fedgraft.engine.halo_sums import ADDED_KINDS
-from fedgraft.engine.secure_sum import CODES
+from fedgraft.engine.secure_sum import CODES, SMOOTHED_KINDS
 from fedgraft.errors import BeyondLimitError, InputError
 from fedgraft.experiment.claims import claim_of
 from fedgraft.experiment.experiment import load
@@ -108,7 +107,7 @@ def ran(changes, tamper, recipe="graft_node"):
     return state, runtime, memories
 
 
-@pytest.mark.parametrize("kind", ADDED_KINDS)
+@pytest.mark.parametrize("kind", SMOOTHED_KINDS)
 @pytest.mark.parametrize("name", ["clear", "secagg"])
 def test_without_a_client_the_others_have_the_sum_of_theirs(name, kind):
     def tamper(asked, round, client, reply):
@@ -123,7 +122,7 @@ def test_without_a_client_the_others_have_the_sum_of_theirs(name, kind):
         assert state.smoothed["failed"] == {"1": "is gone"}
 
 
-@pytest.mark.parametrize("kind", ADDED_KINDS)
+@pytest.mark.parametrize("kind", SMOOTHED_KINDS)
 def test_of_too_few_there_is_no_sum_and_answers_are_left_alone(kind):
     def tamper(asked, round, client, reply):
         return ClientFailed("is gone") if asked == kind and client in (0, 1) else reply
@@ -134,7 +133,7 @@ def test_of_too_few_there_is_no_sum_and_answers_are_left_alone(kind):
         assert (state.smoothed["choice"], len(state.smoothed["failed"])) == (0, 4)
 
 
-@pytest.mark.parametrize("kind", ADDED_KINDS)
+@pytest.mark.parametrize("kind", SMOOTHED_KINDS)
 def test_a_client_that_adds_another_number_of_codes_is_refused(kind):
     experiment = load("graft_node", {**SUMMED, "secure_sum.name": "clear"})
     layout = experiment.plan.reply_layouts[kind]
@@ -154,10 +153,35 @@ def test_no_row_and_no_tally_is_in_a_message_but_under_a_mask():
     for name in ("clear", "secagg"):
         _, runtime, _ = ran({**SUMMED, "secure_sum.name": name}, None)
         sent[name] = {kind: message for kind, _, client, message in runtime.received if client == 0}
-    for kind in ADDED_KINDS:
+    for kind in SMOOTHED_KINDS:
         clear, masked = (np.frombuffer(sent[name][kind], np.uint8) for name in ("clear", "secagg"))
         assert len(clear) == len(masked)
         assert (clear == 0).mean() > 0.3 > 0.1 > (masked[28:] == 0).mean(), kind
+
+
+@pytest.mark.parametrize("name", ["clear", "secagg"])
+def test_what_sums_take_is_kept_back_of_a_budget(name):
+    changes = {**SUMMED, "secure_sum.name": name, "rounds": 50, "yardsticks": []}
+    free = execute(load("graft_node", changes))
+    for share in (0.6, 0.9):
+        budget = int(free["bytes"]["total"] * share)
+        found = execute(load("graft_node", {**changes, "budget.bytes": budget}))
+        assert found["stopped_by"] == "budget"
+        assert found["smoothing"]["failed"] == {}
+        assert found["bytes"]["total"] <= budget
+
+
+def test_sums_take_no_more_than_is_kept_back_for_them():
+    """Where a run trains for no round, what is left after the set-up is smoothing's alone."""
+    experiment = load("graft_node", MASKED)
+    shards = experiment.shards()
+    experiment = experiment.fitted(shards)
+    with looped(experiment, None, shards) as (loop, _):
+        state = loop.run(loop.start(), lambda state, row: None)
+        before = loop.ledger.total
+        kept = loop._after.kept_bytes(state)
+        loop.smooth(state)
+        assert 0.5 * kept < loop.ledger.total - before <= kept
 
 
 def test_answers_at_random_are_all_that_others_hear_of(tmp_path):

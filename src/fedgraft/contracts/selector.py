@@ -21,8 +21,8 @@ class Selector(ABC, Generic[State]):
     reports: ClassVar[frozenset[str]] = frozenset()
     """Names of the scalars that replies must report: "loss" (mean sample loss), "loss_sq" (mean squared sample loss),
     "score" and "score_before" (of the model as trained and as received, on the client's own validation split; nan where
-    that is empty), or any name of the
-    task's `profile`. The name "update" asks for the decoded uploads instead (`Outcome.updates`)."""
+    that is empty), or any name of the task's `profile`. The name "update" asks for the decoded uploads instead
+    (`Outcome.updates`)."""
 
     learns_from_scores: ClassVar[bool] = False
     """Whether `update` takes `Outcome.score` for what the round brought: it should then be scored after each."""

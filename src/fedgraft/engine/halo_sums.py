@@ -25,8 +25,6 @@ MOST_COUNT: Final = 255
 """How many times a row counts at most; ours."""
 MOST_CODES: Final = 2**27
 """Numbers of the largest sum that a client has a part in: a gigabyte."""
-ADDED_KINDS: Final = ("smooth", "hop", "tally", "smoothed")
-"""Kinds of messages of smoothing whose replies can be added up."""
 PLACED: Final = Layout(
     (Spec(DEGREES, "uint32", (VARIABLE,)), Spec(PLACES, "uint32", (VARIABLE,)), Spec(COUNTS, "uint8", (VARIABLE,)))
 )

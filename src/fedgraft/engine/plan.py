@@ -20,11 +20,11 @@ from fedgraft.contracts.summing import SumCoding, SummableCodec
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine import border_codec, secure_sum
 from fedgraft.engine.abilities import Abilities
-from fedgraft.engine.halo_sums import ADDED_KINDS, MOST, PLACED, ROWS
+from fedgraft.engine.halo_sums import MOST, PLACED, ROWS
 from fedgraft.engine.policy import Policy
 from fedgraft.engine.privacy import Privacy
 from fedgraft.engine.row_coding import EXACT, RowCoding
-from fedgraft.engine.secure_sum import CODES, COUNT, MOST_BITS, SCALES, TOTAL, WEIGHT, SecureSum
+from fedgraft.engine.secure_sum import CODES, COUNT, MOST_BITS, SCALES, SMOOTHED_KINDS, TOTAL, WEIGHT, SecureSum
 from fedgraft.engine.training import Training
 from fedgraft.nn import flops
 from fedgraft.nn.flat_model import FlatModel
@@ -327,7 +327,7 @@ class Plan(Abilities):
         scored = joined(sums, after)
         up = joined(self.coded_upload_layout, self.coded_halo_layout)
         wait = joined(self.coded_halo_layout, self.asked_layout)
-        added = ("publish", *(("evaluate", *ADDED_KINDS) if self.secure_sum.active else ()))
+        added = ("publish", *(("evaluate", *SMOOTHED_KINDS) if self.secure_sum.active else ()))
         return {
             "hello": self.rows.encoded(self.statistics_layout),
             "stage": self.rows.encoded(self.further_layout),

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.engine.purposes import ADDED
 from fedgraft.errors import ClientError, require, require_one_of
 from fedgraft.secrets.sizes import BOX_BYTES, PUBLIC_BYTES, SHARE_BYTES
 from fedgraft.wire.layouts import VARIABLE, Array, Layout, Spec
@@ -27,7 +28,9 @@ any, whose codes have arrived, and shares that are revealed. Marks are bits, in 
 WEIGHT, TOTAL, COUNT = "weight", "total", "count"
 """Names of the scalars that tell a client what its update weighs, what all together weigh at most, and how many clients
 are in the sum."""
-ORDERS: Final = ("publish", "train", "evaluate", "smooth", "hop", "tally", "smoothed")
+SMOOTHED_KINDS: Final = ("smooth", "hop", "tally", "smoothed")
+"""Kinds of messages of smoothing whose replies can be added up."""
+ORDERS: Final = (*ADDED, "evaluate", *SMOOTHED_KINDS)
 """Kinds of requests to add something to a sum."""
 UPDATES, SCORES, SMOOTHED = 0, 1, 2
 """Which sum of a round: in round 0 the first is of statistics, and from `SMOOTHED` on they are of smoothing."""

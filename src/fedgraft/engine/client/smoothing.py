@@ -11,9 +11,9 @@ from fedgraft.engine import border_codec
 from fedgraft.engine.client.addend import numbers_added, packed, wrapped
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.own_secrets import noise_of
-from fedgraft.engine.halo_sums import ADDED_KINDS, MOST, PLACED, ROWS, at_places, bits_of, check_places, segment_of
+from fedgraft.engine.halo_sums import MOST, PLACED, ROWS, at_places, bits_of, check_places, segment_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import SCORE_BITS
+from fedgraft.engine.secure_sum import SCORE_BITS, SMOOTHED_KINDS
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Array, Arrays
@@ -63,7 +63,7 @@ class Smoothing:
         else:
             self._take_up(message, memory)
         told = _told(task, kind, data, memory["smoothing"])
-        if self._plan.secure_sum.active and kind in ADDED_KINDS:
+        if self._plan.secure_sum.active and kind in SMOOTHED_KINDS:
             told = self._added(client, message, memory, told)
         return Message(kind, message.round, arrays=told or None)
 
@@ -127,7 +127,8 @@ def _told(task: SmoothingTask[Any, Any], kind: str, data: Any, kept: Memory) -> 
     """What is told by a reply of a kind, of what is remembered."""
     answers, means, layer = kept["answers"], means_in(kept), kept.get("layer", {})
     if kind in ("smooth", "hop"):
-        rows = task.told(data, {"told": answers, **kept}["told"], means)
+        randomised = kept.get("told")
+        rows = task.told(data, answers if randomised is None else randomised, means)
         return {"rows": coded(rows * np.float32(kept.get("scale", 1.0)))}
     if kind == "sums":
         return task.hop_sums(data, answers, means)

@@ -54,15 +54,18 @@ class AfterTraining:
         """Return the limits of the rounds: what smoothing may take is kept back of a byte budget."""
         if not (self._stopping.bytes and state.borders):
             return self._stopping
-        kept = self._messenger.smoothing.most_bytes(_joined(state), self._clients(state))
-        if self._evaluation.at == "clients":
-            kept += self._messenger.limits.most_bytes("smoothed") * len(self._clients(state))
-        if kept >= self._stopping.bytes:
+        if (kept := self.kept_bytes(state)) >= self._stopping.bytes:
             raise BudgetError(
                 f"budget.bytes = {self._stopping.bytes} does not pay for smoothing answers (task.smoothing), which can "
                 f"take {kept}."
             )
         return replace(self._stopping, bytes=self._stopping.bytes - kept)
+
+    def kept_bytes(self, state: RunState) -> int:
+        """Return the most bytes that smoothing takes, and scoring what comes of it."""
+        clients = self._clients(state)
+        scoring = self._messenger.most_smoothed_bytes * len(clients) if self._evaluation.at == "clients" else 0
+        return self._messenger.smoothing.most_bytes(_joined(state), clients) + scoring
 
     def run(self, state: RunState) -> None:
         """Smooth the best model's answers, once; the best score and the curve are those of smoothed answers then.

@@ -30,6 +30,8 @@ class Limits:
 
     def _request_bytes(self, kind: str) -> int:
         plan = self._plan
+        if kind == "smoothed":
+            return wire.message_bytes()  # what it says of masks is counted by itself
         if kind not in plan.request_bounds:
             return wire.message_bytes(plan.request_layouts.get(kind), plan.request_names.get(kind, ()))
         scored = {"evaluate": plan.scored_layout, "smooth": plan.model_layout}

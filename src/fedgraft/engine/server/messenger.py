@@ -173,7 +173,15 @@ class Messenger:
     @property
     def most_scoring_bytes(self) -> int:
         """The most bytes that it takes to have a client score a model."""
-        return self.limits.most_bytes("evaluate") + (self._sums.most_bytes.total if self._sums else 0)
+        return self._most_scored("evaluate")
+
+    @property
+    def most_smoothed_bytes(self) -> int:
+        """The most bytes that it takes to have a client score its smoothed answers."""
+        return self._most_scored("smoothed")
+
+    def _most_scored(self, kind: str) -> int:
+        return self.limits.most_bytes(kind) + (self._sums.most_bytes.total if self._sums else 0)
 
     def evaluate(self, models: Models, round: int, ahead: Ahead) -> Replies:
         """Send models to be scored, charged; clients that keep models need none. `ahead` says what comes next."""

@@ -1,15 +1,16 @@
 """What clients tell in the hops of smoothing, added up: of each node the sum of its neighbours' rows, and tallies."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts.smoothing import STEPS
 from fedgraft.contracts.values import Indices
-from fedgraft.engine.halo_sums import COUNTS, DEGREES, MOST, PLACES, ROWS, bits_of, placed, segment_of
+from fedgraft.engine.halo_sums import COUNTS, DEGREES, MOST, PLACED, PLACES, ROWS, bits_of, placed, segment_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import BOXES, CODES, PRESENT, SCORE_BITS, numbers_of
+from fedgraft.engine.secure_sum import BOXES, CODES, MOST_BITS, PRESENT, SCORE_BITS, numbers_of
 from fedgraft.engine.server.exchange import Exchange, Replies, together
 from fedgraft.engine.server.hops import Hops, Means
 from fedgraft.engine.server.joined import Joined
@@ -18,7 +19,7 @@ from fedgraft.engine.server.secure_sums import codes_in, masks_of, signed, total
 from fedgraft.errors import ClientError, InputError, printable
 from fedgraft.secrets.sizes import BOX_BYTES
 from fedgraft.wire import Message, packing
-from fedgraft.wire.layouts import Arrays
+from fedgraft.wire.layouts import Arrays, Layout
 from fedgraft.wire.packing import Codes
 
 
@@ -36,15 +37,14 @@ class SummedHops(Hops):
         self._done = 0
         self._most_counts = int((joined.whole @ np.ones(len(self._rows), np.int64)).max(initial=0))
         self._bits = bits_of(self._most_counts)
-        if self._bits > SCORE_BITS // 2:
+        if self._bits > MOST_BITS:
             raise InputError(f"task.smoothing: sums over the neighbours of one node take {self._bits} bits a number.")
         self._codes = self._rows.size if len(joined.senders) else 0
 
     def means(self, kind: str, orders: Mapping[int, Arrays]) -> Means:
         """Send {client: arrays}; return the means that follow from the sums of rows."""
         joined, total = self._joined, np.zeros((len(self._rows), self._plan.row_width), np.int64)
-        codes, found = self._added(kind, orders)
-        if codes and found is not None:
+        if (found := self._added(kind, orders)) is not None:
             total = signed(found, self._bits).reshape(total.shape)
         self._note_known()
         count = joined.whole @ self._known.astype(np.int64)
@@ -53,18 +53,20 @@ class SummedHops(Hops):
 
     def tallies(self, orders: Mapping[int, Arrays]) -> Indices:
         """Send {client: arrays}; return the sum of tallies, int64 [choices, 2], or [0, 2] where there is none."""
-        _, found = self._added("tally", orders)
-        return (
-            np.zeros((0, 2), np.int64) if found is None else np.rint(numbers_of(found)).astype(np.int64).reshape(-1, 2)
-        )
+        found = self._added("tally", orders)
+        told = np.zeros(0) if found is None else numbers_of(found)
+        return np.rint(told).astype(np.int64).reshape(-1, 2)
 
     def most_bytes(self, client: int) -> int:
-        """Return the most bytes, those for masks included."""
+        """Return the most bytes, those for masks included, and for where rows go."""
         masks = self._masks.most_bytes.total if self._masks else 0
-        return super().most_bytes(client) + (len(self._plan.hop_kinds) + 1) * masks
+        sizes = self._sizes("smooth", client)
+        most = Layout(tuple(replace(spec, shape=sizes[spec.name]) for spec in PLACED))
+        places = wire.message_bytes(PLACED, (), most) - wire.message_bytes()
+        return super().most_bytes(client) + places + (len(self._plan.hop_kinds) + 1) * masks
 
-    def _added(self, kind: str, orders: Mapping[int, Arrays]) -> tuple[bool, Codes | None]:
-        """Whether rows have any numbers to be added, and the sum of what is asked for; None where there is none."""
+    def _added(self, kind: str, orders: Mapping[int, Arrays]) -> Codes | None:
+        """The sum of what is asked for; None where there is none, and where there are no rows to add."""
         wide, empty = kind == "tally", kind != "tally" and not self._codes
         masked = None
         if self._masks and not empty:
@@ -77,16 +79,16 @@ class SummedHops(Hops):
         replies = self._sent(kind, requests)
         self._done += 1
         if empty:
-            return False, None
+            return None
         count = 2 * self._plan.smoothing.choices if wide and self._plan.smoothing else self._codes
         codes, refused = wide_codes_in(replies, count) if wide else codes_in(replies, count, self._bits)
         replies = replies.without(refused)
         self._lost(together(masked.before, replies) if masked else replies)
         try:
-            return True, total_of(self._plan, self._masks, masked, codes, SCORE_BITS if wide else self._bits)[0]
+            return total_of(self._plan, self._masks, masked, codes, SCORE_BITS if wide else self._bits)[0]
         except ClientError as error:
             self._lost(Replies(failed=dict.fromkeys(self.clients, f"answers have no sum: {printable(str(error))}")))
-            return True, None
+            return None
 
     def _order(self, kind: str, client: int, arrays: Arrays) -> bytes:
         report, plan = {}, self._plan
