@@ -11,27 +11,30 @@ from fedgraft.engine.secure_sum import CODES, reply_layouts
 from fedgraft.secrets.masked_sum import Collector, Member
 from fedgraft.secrets.masks import lane_type
 from fedgraft.secrets.neighbours import degree, graph, threshold
+from fedgraft.secrets.signing import Signatures
 from fedgraft.wire import message_bytes, packing
 from fedgraft.wire.layouts import Layout, Spec
 
-SIZES = ((10, 12_099), (100, 12_099), (1_000, 12_099), (100, 1_000_000))
-"""Clients of a cohort, and numbers of a model."""
+SIZES = ((10, 12_099), (100, 12_099), (100, 12_099, True), (1_000, 12_099), (100, 1_000_000))
+"""Clients of a cohort, numbers of a model, and whether keys are signed."""
 BITS, BUCKET, SHARE, GONE = 4, 256, 0.55, 10
 COLUMNS = (
     "clients",
     "numbers",
     "neighbours",
+    "signed",
     "bits",
     "kB up",
     "of these masks",
     "ms keys",
     "ms shares",
     "ms mask",
+    "ms signed",
     "ms server",
 )
 
 
-def measured(clients: int, numbers: int) -> list[str]:
+def measured(clients: int, numbers: int, signed: bool = False) -> list[str]:
     """Return a row of the table."""
     k, codes = degree(clients, SHARE), numbers + -(-numbers // BUCKET)
     bits = ((2**BITS - 1) * clients).bit_length()
@@ -53,13 +56,29 @@ def measured(clients: int, numbers: int) -> list[str]:
         )
         for client in collector.alive
     }
+    sign_ms = _signed(members, known, keys) if signed else 0.0
     total, server_ms = _timed(lambda: collector.unmasked(revealed))
     assert (total == len(collector.alive)).all(), "the sum of ones"
-    masks = sum(message_bytes(layout, (), layout) for layout in reply_layouts(k).values())
+    masks = sum(message_bytes(layout, (), layout) for layout in reply_layouts(signed, k).values())
     update = message_bytes(Layout((Spec(CODES, "uint8", (packing.packed_bytes(codes, bits),)),)))
-    times = (key_ms / clients, share_ms / clients, mask_ms / len(collector.alive), server_ms)
-    counts = (f"{clients}", f"{numbers:,}", f"{k}", f"{bits}", f"{(update + masks) / 1000:,.1f}", f"{masks / 1000:.1f}")
-    return [*counts, *(f"{each:.1f}" for each in times)]
+    times = (key_ms / clients, share_ms / clients, mask_ms / len(collector.alive), sign_ms / clients, server_ms)
+    counts = (f"{clients}", f"{numbers:,}", f"{k}", "yes" if signed else "no", f"{bits}")
+    sizes = (f"{(update + masks) / 1000:,.1f}", f"{masks / 1000:.1f}")
+    return [*counts, *sizes, *(f"{each:.1f}" for each in times)]
+
+
+def _signed(members, known, keys):
+    """Milliseconds of all clients that sign keys, check those of neighbours, and confirm to each other who is there."""
+    signatures = Signatures.simulated(bytes(32))
+    made, spent = _timed(lambda: {client: signatures.signed(client, 1, 0, keys[client]) for client in members})
+
+    def confirmed():
+        for client, each in members.items():
+            for peer, public in known[client].items():
+                signatures.check(peer, 1, 0, public, made[peer])
+                assert each.is_confirmed(peer, public, members[peer].confirmation(client, keys[client]))
+
+    return spent + _timed(confirmed)[1]
 
 
 def _timed(work):

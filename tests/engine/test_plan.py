@@ -137,8 +137,12 @@ def test_names_of_scalars_in_replies(reports, hello, train):
 
 
 def test_names_of_scalars_in_requests_are_those_of_the_guidance_of_a_trial_of_a_choice_and_of_a_stage():
-    kinds = {"trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), "shares": ("count",)}
-    assert toy().plan.request_names == {"train": (), **kinds, "unmask": ("count",), "publish": ("total",)}
+    kinds = {"trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), "publish": ("total",)}
+    assert toy().plan.request_names == {
+        "train": (),
+        **kinds,
+        **dict.fromkeys(("shares", "confirm", "unmask"), ("count",)),
+    }
     plan = small("fedais")[0].plan
     assert plan.request_names["train"] == plan.sampler.guidance
     assert plan.guided is plan.sampler

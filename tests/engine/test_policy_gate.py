@@ -65,6 +65,11 @@ def test_without_a_policy_all_passes() -> None:
         ({"purposes": ("model",)}, Message("measure", 1), "policy.purposes has no 'evaluation'"),
         ({"most_rounds": 3}, Message("train", 4, {"loss": 1.0}, {}), "round 4 is behind the last"),
         ({"most_rounds": 3}, Message("evaluate", 4), "round 4 is behind the last"),
+        (
+            {"secure_sum": "signed"},
+            Message("train", 1, {"loss": 1.0}, {}),
+            "policy.secure_sum = 'signed', and it is not",
+        ),
     ],
 )
 def test_what_is_not_allowed_stays(policy, reply, why) -> None:

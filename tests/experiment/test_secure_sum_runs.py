@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedgraft.engine.client.masking import Masking
+from fedgraft.engine.purposes import MASKING_KINDS
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import runner
 from fedgraft.methods.agreed_scales import AgreedScales
@@ -29,6 +30,7 @@ CHANGES = {
     "runtime.workers": 0,
 }
 MASKED = {**CHANGES, "secure_sum.name": "secagg"}
+SIGNED = {**MASKED, "secure_sum.signed": True}
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +58,9 @@ def test_yardsticks_are_those_of_a_run_that_adds_nothing_up(tmp_path):
     assert found["test"] is not None
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_masked_run_is_the_clear_one_on_one_machine(workers, clear, tmp_path):
-    assert same(run({**MASKED, "runtime.workers": workers}, tmp_path / "run"), clear)
+@pytest.mark.parametrize(("changes", "workers"), [(MASKED, 0), (SIGNED, 2)])
+def test_a_masked_run_is_the_clear_one_on_one_machine(changes, workers, clear, tmp_path):
+    assert same(run({**changes, "runtime.workers": workers}, tmp_path / "run"), clear)
 
 
 def test_a_cohort_may_have_to_be_larger_than_a_neighbourhood(tmp_path):
@@ -80,10 +82,10 @@ def test_weights_and_other_sharing_methods_go_with_masks(change, tmp_path):
 def test_a_masked_run_that_is_killed_and_taken_up_is_the_clear_one(write, clear, tmp_path, dying):  # noqa: F811
     dying(write)
     with pytest.raises(Killed):
-        run(MASKED, tmp_path / "run")
+        run(SIGNED, tmp_path / "run")
     dying(0)
     folder = tmp_path / "run"
-    found = runner.resume(folder) if (folder / "experiment.toml").exists() else run(MASKED, tmp_path / "again")
+    found = runner.resume(folder) if (folder / "experiment.toml").exists() else run(SIGNED, tmp_path / "again")
     assert same(found, clear)
 
 
@@ -93,7 +95,7 @@ def at_sites(tmp_path_factory):
     root = tmp_path_factory.mktemp("sites")
     with pytest.MonkeyPatch.context() as patching:
         sent = traffic(patching)
-        summary, sites = federated_files("plain_gcn", MASKED, root)
+        summary, sites = federated_files("plain_gcn", SIGNED, root)
     return summary, sites, sent, root
 
 
@@ -102,8 +104,8 @@ def test_a_masked_run_at_sites_is_the_clear_one(at_sites, clear):
     assert same(summary, clear)
     lines = [json.loads(line) for line in (sites.root / sites.names[0] / FILE).read_text().splitlines()]
     told = {line["kind"]: line.get("tells") for line in lines}
-    assert all(told[kind] == [] for kind in ("train", "evaluate", "keys", "shares", "unmask"))
-    assert {line["purpose"] for line in lines if line["kind"] in ("keys", "shares", "unmask")} == {"masking"}
+    assert all(told[kind] == [] for kind in ("train", "evaluate", *MASKING_KINDS))
+    assert {line["purpose"] for line in lines if line["kind"] in MASKING_KINDS} == {"masking"}
     assert {line["decision"] for line in lines} == {"sent"}
 
 
@@ -118,8 +120,8 @@ def test_no_bare_codes_and_no_secret_leave_a_site(name, tmp_path, monkeypatch):
     """All codes are a pattern, a byte each in a sum: where they are masked, it is in no message, file or log."""
     pattern, roots, begun = bytes([5, 2, 7, 1, 6, 3, 4, 0]), set(), Masking.__init__
 
-    def noted(self, plan, root=b""):
-        begun(self, plan, root)
+    def noted(self, plan, root, *signatures):
+        begun(self, plan, root, *signatures)
         roots.add(self._root)
 
     monkeypatch.setattr(Masking, "__init__", noted)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fedgraft.engine.client.own_secrets import RegisteredKeys
 from fedgraft.engine.policy import Policy
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
@@ -17,6 +18,7 @@ from fedgraft.experiment.storage.sites import Site
 from fedgraft.interface.federated_run import joined_alike
 from fedgraft.interface.node import plan_of
 from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
+from fedgraft.runtimes.flower_federation.certificates import node_key
 from fedgraft.runtimes.flower_federation.journal import Journal
 from fedgraft.runtimes.flower_federation.node import Node
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
@@ -67,6 +69,7 @@ class LocalSites:
         self.where, self.names, self.root = str(root), names, root
         self.sites = []
         nodes, plan_for = {}, partial(plan_of, own=experiment, allowed=allowed)
+        pairs = [node_key(name) for name in names]
         for client, (name, given) in enumerate(zip(names, data, strict=True)):
             secrets = {"secret": bytes(range(32)), "own_secret": bytes([client]) * 32}
             site = Site(experiment, given, client, name, clients=tuple(names), **secrets)
@@ -83,9 +86,14 @@ class LocalSites:
                 read_data=site.read,
                 seal=site.seal,
                 mask_root=site.mask_root,
+                keys=partial(self._registered, pairs[client].private, [pair.public for pair in pairs]),
                 journal=Journal(AuditLog(root / name / FILE)),
             )
         self.link = LocalLink(nodes)
+
+    @staticmethod
+    def _registered(private, public, run):
+        return RegisteredKeys(run, private, lambda client: public[client])
 
     def _keep(self, client, given, site):
         def take_model(run, *left):

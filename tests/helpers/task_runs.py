@@ -26,6 +26,7 @@ RUNS = {
 PRIVATE = {
     **{"data.name": "blocks", "data.nodes": 90, "data.clients": 4, "data.features": 4, "rounds": 2, "yardsticks": []},
     **{"privacy.delta": 1e-3, "privacy.epsilon": 6.0, "task.smoothing": 2, "privacy.answers": 2.0},
+    "secure_sum.signed": True,
 }
 ELSEWHERE = {**RUNS, "masked": ("graft_node_private", PRIVATE)}
 """The same, and one of masked sums with noise, whose clients take no local steps."""

@@ -82,7 +82,7 @@ def test_two_bytes_beside_the_kind_hold_its_detail_and_are_0_in_other_kinds(kind
 
 def test_details_by_kind():
     progress = dict.fromkeys(("train", "alone", "trial", "evaluate", "measure"), "progress")
-    segments = dict.fromkeys(("rows", "hop", "keys", "shares", "unmask"), "segment")
+    segments = dict.fromkeys(("rows", "hop", "keys", "shares", "confirm", "unmask"), "segment")
     assert {**progress, **segments, "relay": "layer"} == DETAILS
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from fedgraft import wire
 from fedgraft.contracts.capabilities import COUNTED
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.policy import NEVER, REQUIRED
+from fedgraft.engine.policy import NEVER, REQUIRED, SIGNED
 from fedgraft.engine.purposes import ADDED, EVALUATION, HALO, PURPOSES
 from fedgraft.engine.told import told_by
 from fedgraft.errors import BeyondLimitError
@@ -88,8 +88,10 @@ class Gate:
     def _rules_of_sums(self) -> list[Rule]:
         policy, sums, rules = self._policy, self._plan.secure_sum, []
         bare = self._plan.adds and not sums.masked
-        if policy.secure_sum == REQUIRED:
-            rules.append(Rule("secure_sum", REQUIRED, "each client by itself" if bare else ""))
+        if policy.secure_sum in (REQUIRED, SIGNED):
+            unsigned = "" if sums.signed or policy.secure_sum == REQUIRED else "secure_sum.signed = false"
+            beyond = "each client by itself" if bare else unsigned if self._plan.adds else ""
+            rules.append(Rule("secure_sum", policy.secure_sum, beyond))
         if policy.secure_sum == NEVER:
             rules.append(Rule("secure_sum", NEVER, f"secure_sum.name = {sums.name!r}" if sums.masked else ""))
         if policy.least_cohort:
@@ -126,8 +128,10 @@ class Gate:
             return f"policy.purposes has no {other[0]!r}"
         if policy.most_rounds and reply.round > policy.most_rounds and reply.kind != "error":
             return f"round {reply.round} is behind the last, policy.most_rounds = {policy.most_rounds}"
-        if policy.secure_sum == REQUIRED and reply.kind in ADDED and not self._plan.secure_sum.masked:
-            return f"policy.secure_sum = {REQUIRED!r}, and it is not masked"
+        if policy.secure_sum in (REQUIRED, SIGNED) and reply.kind in ADDED and not self._plan.secure_sum.masked:
+            return f"policy.secure_sum = {policy.secure_sum!r}, and it is not masked"
+        if policy.secure_sum == SIGNED and reply.kind in ADDED and not self._plan.secure_sum.signed:
+            return f"policy.secure_sum = {SIGNED!r}, and keys of its masks are not"
         if policy.epsilon and reply.kind in ADDED and not self._plan.privacy.active:
             return f"policy.epsilon = {policy.epsilon:g}, and it holds no noise"
         return self._too_few(int(reply.report["examples"])) if reply.kind == "hello" else ""

@@ -147,8 +147,9 @@ class Plan(Abilities):
             scored = dict.fromkeys(("evaluate", "measure"), (*self.guidance, *((COLLECTS,) if self.silent else ())))
         order = (*self.guidance, *((WEIGHT, TOTAL) if self.secure_sum.active else ()))
         placed = {"smooth": (ROWS, MOST)} if self.secure_sum.active else {}
+        counted = ("shares", "confirm", "unmask")
         named = {"trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), "publish": (TOTAL,)}
-        return {"train": order, **named, **dict.fromkeys(("shares", "unmask"), (COUNT,)), **scored, **placed}
+        return {"train": order, **named, **dict.fromkeys(counted, (COUNT,)), **scored, **placed}
 
     @cached_property
     def refreshes(self) -> int:
@@ -317,7 +318,7 @@ class Plan(Abilities):
     def _summing_layouts(self) -> dict[str, Layout]:
         """{kind: layout of what a request says of the sum that its reply is a part of, and of masks}."""
         placed = {"smooth": PLACED} if self.smoothing and self.secure_sum.active else {}
-        return merged(placed, secure_sum.request_layouts() if self.secure_sum.masked else {})
+        return merged(placed, secure_sum.request_layouts(self.secure_sum.signed) if self.secure_sum.masked else {})
 
     @cached_property
     def reply_layouts(self) -> dict[str, Layout]:
@@ -340,7 +341,7 @@ class Plan(Abilities):
             "sums": self.sums_layout,
             "tally": self._tally_layout,
             **dict.fromkeys(added, Layout((Spec(CODES, "uint8", (VARIABLE,)),))),
-            **(secure_sum.reply_layouts() if self.secure_sum.masked else {}),
+            **(secure_sum.reply_layouts(self.secure_sum.signed) if self.secure_sum.masked else {}),
             **{"measure": scored, "relay": self.relayed_layout},
         }
 

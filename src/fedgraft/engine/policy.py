@@ -9,7 +9,7 @@ from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.purposes import PURPOSES_OF_CLIENTS
 from fedgraft.errors import InputError, nearest, require, require_one_of
 
-REQUIRED, NEVER = "required", "never"
+REQUIRED, SIGNED, NEVER = "required", "signed", "never"
 _KEY: Final = re.compile(r"(sha256:[0-9a-f]{64})?")
 
 
@@ -31,7 +31,7 @@ class Policy:
             limit. A model much larger than its data can be made to hold them.
         most_rounds: rounds, >= 0, that a client takes part in; 0 = no limit.
         secure_sum: "required": an update leaves masked alone, so that the server learns nothing but a sum of several;
-            "allowed"; "never".
+            "signed": so, and clients sign their keys (`secure_sum.signed`), for the server may lie; "allowed"; "never".
         least_cohort: clients, >= 0, that a sum must be of which the client's update is part; 0 = any number.
         server: "sha256:" and the digest of the key of the federation's authority, by which a node knows the server; ""
             = whichever is in the node's folder.
@@ -63,7 +63,7 @@ class Policy:
                     raise InputError(
                         f"policy.{name} must be of {', '.join(known)}; got {word!r}.{nearest(str(word), known)}"
                     )
-        require_one_of("policy.secure_sum", self.secure_sum, (REQUIRED, "allowed", NEVER))
+        require_one_of("policy.secure_sum", self.secure_sum, (REQUIRED, SIGNED, "allowed", NEVER))
         for name in ("least_examples", "least_of_class", "most_rounds", "least_cohort"):
             value = getattr(self, name)
             require(type(value) is int and value >= 0, f"policy.{name}", "a whole number >= 0", value)

@@ -5,8 +5,8 @@ from typing import Final
 
 SMOOTHING_KINDS: Final = ("border", "smooth", "hop", "sums", "tally", "choice", "smoothed")
 """Kinds of messages by which answers are smoothed."""
-MASKING_KINDS: Final = ("keys", "shares", "unmask")
-"""Kinds of messages by which updates are masked, and their sum is unmasked."""
+MASKING_KINDS: Final = ("keys", "shares", "confirm", "unmask")
+"""Kinds of messages by which updates are masked, and their sum is unmasked, in their order."""
 ADDED: Final = ("train", "publish")
 """Kinds of messages that can be added up: updates, and statistics that a task sums."""
 OUTSIDE: Final = ("measure", "relay")

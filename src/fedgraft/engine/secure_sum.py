@@ -6,9 +6,9 @@ from typing import Final
 import numpy as np
 
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine.purposes import ADDED
+from fedgraft.engine.purposes import ADDED, MASKING_KINDS
 from fedgraft.errors import ClientError, require, require_one_of
-from fedgraft.secrets.sizes import BOX_BYTES, PUBLIC_BYTES, SHARE_BYTES
+from fedgraft.secrets.sizes import BOX_BYTES, CONFIRM_BYTES, PUBLIC_BYTES, SHARE_BYTES, SIGNATURE_BYTES
 from fedgraft.wire.layouts import VARIABLE, Array, Layout, Spec
 from fedgraft.wire.packing import Codes
 
@@ -25,6 +25,9 @@ PEERS, KEYS, BOXES, PRESENT, ALIVE, SHARES = (
 )
 """Names of arrays: which clients are a client's neighbours, public keys, sealed shares, which neighbours have sealed
 any, whose codes have arrived, and shares that are revealed. Marks are bits, in the order of neighbours."""
+SIGNATURES, CONFIRMED = "sum.signatures", "sum.confirmed"
+"""Names of arrays where keys are signed: signatures over keys, and codes by which clients confirm whose codes have
+arrived."""
 WEIGHT, TOTAL, COUNT = "weight", "total", "count"
 """Names of the scalars that tell a client what its update weighs, what all together weigh at most, and how many clients
 are in the sum."""
@@ -59,6 +62,9 @@ class SecureSum:
         neighbours: clients with which each shares masks, even and >= 0; 0 = by formula, from the size of a cohort.
         threshold: share of its neighbours, in (0.5, 1], that must be there to the end of a round, or there is no sum.
         least_cohort: clients, >= 3, that a sum must be of.
+        signed: whether clients sign their keys and confirm to each other who is in a sum, so that a server that lies of
+            either learns no sum of fewer than `threshold` of a client's neighbours, either. A sum takes one exchange
+            more. Nodes need each other's registered keys for it.
         most_weight: in [1, 256]; clients weigh 1 to this many, in proportion to their training examples or to what the
             selector says. With 1 all weigh the same.
     """
@@ -67,6 +73,7 @@ class SecureSum:
     neighbours: int = 0
     threshold: float = 0.55
     least_cohort: int = 3
+    signed: bool = False
     most_weight: int = 1
 
     def __post_init__(self) -> None:
@@ -78,6 +85,8 @@ class SecureSum:
             require(fits, f"secure_sum.{name}", f"a whole number in [{least}, {most}]", value)
         require(self.neighbours % 2 == 0, "secure_sum.neighbours", "even", self.neighbours)
         require(0.5 < self.threshold <= 1, "secure_sum.threshold", "in (0.5, 1]", self.threshold)
+        fits = self.active or not self.signed
+        require(fits, "secure_sum.signed", f"false where secure_sum.name is not {MASKED!r}", self.signed)
 
     @property
     def active(self) -> bool:
@@ -89,24 +98,37 @@ class SecureSum:
         """True where they are masked."""
         return self.name == MASKED
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of messages by which a sum is masked and unmasked; () where none is."""
+        if not self.masked:
+            return ()
+        return MASKING_KINDS if self.signed else tuple(kind for kind in MASKING_KINDS if kind != "confirm")
 
-def request_layouts(peers: int = VARIABLE) -> dict[str, Layout]:
-    """Return {kind: layout of what the server sends for masks}, of so many neighbours."""
-    marks = VARIABLE if peers == VARIABLE else -(-peers // 8)
-    sealed = Layout((Spec(PRESENT, "uint8", (marks,)), Spec(BOXES, "uint8", (peers, BOX_BYTES))))
+
+def request_layouts(signed: bool, peers: int = VARIABLE) -> dict[str, Layout]:
+    """Return {kind: layout of what the server sends for masks}, of so many neighbours, with keys `signed` or not."""
+    marks = Spec(ALIVE, "uint8", (VARIABLE if peers == VARIABLE else -(-peers // 8),))
+    sealed = Layout((Spec(PRESENT, "uint8", marks.shape), Spec(BOXES, "uint8", (peers, BOX_BYTES))))
+    keys = (Spec(PEERS, "uint32", (peers,)), Spec(KEYS, "uint8", (peers, PUBLIC_BYTES)))
+    signatures = (Spec(SIGNATURES, "uint8", (peers, SIGNATURE_BYTES)),) if signed else ()
+    confirmed = (Spec(CONFIRMED, "uint8", (peers, CONFIRM_BYTES)),) if signed else ()
     return {
         "keys": Layout(()),
-        "shares": Layout((Spec(PEERS, "uint32", (peers,)), Spec(KEYS, "uint8", (peers, PUBLIC_BYTES)))),
+        "shares": Layout((*keys, *signatures)),
         **dict.fromkeys(ORDERS, sealed),
-        "unmask": Layout((Spec(ALIVE, "uint8", (marks,)),)),
+        **({"confirm": Layout((marks,))} if signed else {}),
+        "unmask": Layout((marks, *confirmed)),
     }
 
 
-def reply_layouts(peers: int = VARIABLE) -> dict[str, Layout]:
-    """Return {kind: layout of what a client answers}, of so many neighbours."""
+def reply_layouts(signed: bool, peers: int = VARIABLE) -> dict[str, Layout]:
+    """Return {kind: layout of what a client answers}, of so many neighbours, with keys `signed` or not."""
+    signature = (Spec(SIGNATURES, "uint8", (SIGNATURE_BYTES,)),) if signed else ()
     return {
-        "keys": Layout((Spec(KEYS, "uint8", (PUBLIC_BYTES,)),)),
+        "keys": Layout((Spec(KEYS, "uint8", (PUBLIC_BYTES,)), *signature)),
         "shares": Layout((Spec(BOXES, "uint8", (peers, BOX_BYTES)),)),
+        **({"confirm": Layout((Spec(CONFIRMED, "uint8", (peers, CONFIRM_BYTES)),))} if signed else {}),
         "unmask": Layout((Spec(SHARES, "uint8", (peers, SHARE_BYTES)),)),
     }
 

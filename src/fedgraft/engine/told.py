@@ -5,7 +5,7 @@ from typing import Final
 
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import REPORTED, SCORES, Plan
-from fedgraft.engine.purposes import MASKING_KINDS, SMOOTHING_KINDS
+from fedgraft.engine.purposes import SMOOTHING_KINDS
 from fedgraft.wire.layouts import Spec
 
 _SCALARS: Final = {"examples": "sizes", **dict.fromkeys(REPORTED, "losses"), **dict.fromkeys(SCORES, "scores")}
@@ -28,7 +28,7 @@ def told_by(plan: Plan) -> dict[str, frozenset[str]]:
         "evaluate": set() if plan.secure_sum.masked else set(plan.task.sums_tell),
         "measure": set(plan.task.sums_tell),
         "error": set(),
-        **{kind: set() for kind in (MASKING_KINDS if plan.secure_sum.masked else ())},
+        **{kind: set() for kind in plan.secure_sum.kinds},
     }
     told |= {kind: _scalars(plan, kind) for kind in ("probe", "trial")}
     if plan.staged:
@@ -60,7 +60,7 @@ def asked_kinds(plan: Plan, probes: bool, at_clients: bool) -> list[str]:
     """
     kinds = ["hello", "statistics", *(["stage"] if plan.staged else []), *(["publish"] if plan.summed else [])]
     kinds += ["probe", "trial"] if probes else []
-    kinds += MASKING_KINDS if plan.secure_sum.masked else ()
+    kinds += plan.secure_sum.kinds
     kinds += ["train", "alone", *(["wait"] if plan.refreshes else [])]
     kinds += ["evaluate"] if at_clients else ["measure", *(["relay"] if plan.halo_widths else [])]
     return [*kinds, *(SMOOTHING_KINDS if plan.smoothing else ())]

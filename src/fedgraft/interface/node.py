@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from fedgraft.runtimes.flower_federation.child import ANEW, UNKNOWN_KEY, last_li
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.journal import Journal
 from fedgraft.runtimes.flower_federation.node import Node
+from fedgraft.runtimes.flower_federation.signers import registered_keys
 from fedgraft.runtimes.flower_federation.site_limits import SiteLimits
 from fedgraft.runtimes.flower_federation.supernode import SuperNode
 from fedgraft.wire.tokens import SECRET_BYTES
@@ -62,6 +64,8 @@ def serve_node(
     if allowed:
         require_allowed(own, allowed, str(policy))
         check_server(folder, allowed)
+    if own.plan.secure_sum.signed:
+        registered_keys(folder, "")
     if not folder.own.exists():
         content = secrets.token_hex(SECRET_BYTES).encode()
         disk.replace(folder.path, {folder.own.name: content}, disk.PRIVATE)
@@ -77,6 +81,7 @@ def serve_node(
         read_data=site.read,
         seal=site.seal,
         mask_root=site.mask_root,
+        keys=partial(registered_keys, folder),
         in_time=folder.limits.in_time,
         journal=Journal(AuditLog(folder.path / FILE, None if folder.insecure else folder.key.read_bytes())),
     )

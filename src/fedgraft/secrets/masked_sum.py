@@ -1,5 +1,6 @@
 """One round of SecAgg+: what a client does, and what the server does with it, without messages."""
 
+import hmac
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,7 +11,7 @@ from fedgraft.errors import ClientError
 from fedgraft.secrets.agreement import agreed, derived, opened, public_of, sealed
 from fedgraft.secrets.masks import Lanes, lane_type, mask
 from fedgraft.secrets.shamir import PRIME, rebuilt, shares
-from fedgraft.secrets.sizes import KEY_BYTES, SHARE_BYTES
+from fedgraft.secrets.sizes import CONFIRM_BYTES, KEY_BYTES, SHARE_BYTES
 
 _WIDE: Final = 2 * KEY_BYTES
 """Bytes that a number of the field is made of, so that it is as good as uniform."""
@@ -79,6 +80,21 @@ class Member:
             pair = opened(self._box_key(peers[peer], peer, self.client), box)
             found[peer] = pair[:SHARE_BYTES] if peer in alive else pair[SHARE_BYTES:]
         return found
+
+    def confirmation(self, peer: int, keys: bytes) -> bytes:
+        """Return the code by which this client confirms to a neighbour that it counts that one among the living.
+
+        Nobody but the two can make it: it follows from the key that they have in common, of the sum and direction.
+        """
+        return self._code(keys, self.client, peer)
+
+    def is_confirmed(self, peer: int, keys: bytes, code: bytes) -> bool:
+        """Return whether a code is a neighbour's confirmation that this client is among the living."""
+        return hmac.compare_digest(self._code(keys, peer, self.client), code)
+
+    def _code(self, keys: bytes, sender: int, receiver: int) -> bytes:
+        place = self.round, self.segment, sender, receiver
+        return agreed(self._secret("share key"), keys[KEY_BYTES:], "alive", *place)[:CONFIRM_BYTES]
 
     def _secret(self, purpose: str) -> bytes:
         return derived(self.root, purpose, self.round, self.segment, self.client)

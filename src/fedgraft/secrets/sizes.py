@@ -10,3 +10,7 @@ SHARE_BYTES: Final = 33
 TAG_BYTES: Final = 16
 BOX_BYTES: Final = 2 * SHARE_BYTES + TAG_BYTES
 """Of a sealed pair of shares."""
+SIGNATURE_BYTES: Final = 2 * 66
+"""Of two numbers, on the largest curve that a node's key may be of: P-521."""
+CONFIRM_BYTES: Final = 16
+"""Of a code by which one client confirms to another that it is in the sum."""

@@ -54,12 +54,13 @@ KINDS: Final = {
     "shares": 22,
     "unmask": 23,
     "publish": 24,
+    "confirm": 25,
 }
 """Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
 
 DETAILS: Final = {
     **dict.fromkeys(("train", "alone", "trial", "evaluate", "measure"), "progress"),
-    **dict.fromkeys(("rows", "hop", "keys", "shares", "unmask"), "segment"),
+    **dict.fromkeys(("rows", "hop", "keys", "shares", "confirm", "unmask"), "segment"),
     "relay": "layer",
 }
 """{kind: what the sixteen bits beside a message's kind say}; they are 0 in messages of other kinds."""
@@ -81,9 +82,9 @@ class Message:
         arrays: the model, the update or whatever the layout describes; None for none.
         progress: of a "train", "alone" or "trial", and where local steps are scored of an "evaluate" or "measure": how
             much of the run is over, in steps of `plan.PROGRESS_STEPS`.
-        segment: of "rows": how often the client's round was taken up before; of "keys", "shares" and "unmask": which
-            sum of the round, 0 = of updates, or before the first round of statistics, 1 = of scores, then those of
-            smoothing; of "hop", where rows are added up: how many sums of these there were before.
+        segment: of "rows": how often the client's round was taken up before; of "keys", "shares", "confirm" and
+            "unmask": which sum of the round, 0 = of updates, or before the first round of statistics, 1 = of scores,
+            then those of smoothing; of "hop", where rows are added up: how many sums of these there were before.
         layer: of a "relay": the layer whose states are asked for.
         text: a code of what went wrong, in messages of kind "error" only; cut after `TEXT_BYTES`.
     """

@@ -157,11 +157,11 @@ def test_codes_that_are_none_are_their_client_s_failure():
     assert failed[1].split(" take ")[0] == str(said.value).split(" take ")[0]
 
 
-@pytest.mark.parametrize("name", ["clear", "secagg"])
-def test_a_budget_holds(name):
-    whole = play(adding(name, rounds=40)).state
+@pytest.mark.parametrize(("name", "signed"), [("clear", False), ("secagg", False), ("secagg", True)])
+def test_a_budget_holds(name, signed):
+    whole = play(adding(name, {"signed": signed}, rounds=40)).state
     budget = sum(whole.bytes[direction] for direction in ("down", "up")) // 2
-    cut = play(adding(name, rounds=40, budget={"bytes": budget})).state
+    cut = play(adding(name, {"signed": signed}, rounds=40, budget={"bytes": budget})).state
     assert cut.finished == "budget"
     assert budget * 0.7 < cut.bytes["down"] + cut.bytes["up"] <= budget
 
@@ -175,13 +175,13 @@ def masked(kinds=("train",), clients=(), rounds=(1,)):
 
 @pytest.mark.parametrize(
     ("kinds", "clients"),
-    [((), ()), (("train",), (2,)), (("keys",), (1, 4)), (("shares",), (3,)), (("unmask",), (2,))],
+    [((), ()), (("train",), (2,)), (("keys",), (1, 4)), (("shares",), (3,)), (("confirm",), (2,)), (("unmask",), (2,))],
 )
 def test_masks_change_no_bit(kinds, clients):
     """The model of a masked run is that of a clear one whose updates were the same clients'."""
-    lost = clients if kinds != ("unmask",) else ()
+    lost = clients if kinds not in [("unmask",), ("confirm",)] else ()
     clear = play(adding(), tamper=masked(("train",), lost))
-    hidden = play(adding("secagg"), tamper=masked(kinds, clients))
+    hidden = play(adding("secagg", {"signed": kinds == ("confirm",)}), tamper=masked(kinds, clients))
     assert hidden.state.merges == 3
     assert hidden.digest == clear.digest
     assert hidden.rows[0].failed.keys() == set(lost)
@@ -205,6 +205,11 @@ def test_a_round_is_four_exchanges_and_its_masks_are_charged():
     assert up == 3 * 5 * 64, "of the updates and scores of a round, and of scores before it"
     assert played.charged["masking"] > 2 * 5 * (64 + 4 * 64 + 4 * 82 + 4 * 33)
     assert play(adding(), stop_after=1).charged["masking"] == 0
+    signed = play(adding("secagg", {"signed": True}), stop_after=1)
+    kinds = [sent.kind for sent in signed.sent if sent.client == 0 and sent.round == 1]
+    assert kinds == ["keys", "shares", "train", "confirm", "unmask", "keys", "shares", "evaluate", "confirm", "unmask"]
+    more = signed.charged["masking"] - played.charged["masking"]
+    assert 3 * 5 * (5 * 132 + 2 * 4 * 16) < more < 3 * 5 * (5 * 132 + 2 * 4 * 16 + 100)
 
 
 def test_scores_are_added_up_too():

@@ -40,6 +40,10 @@ def test_what_merges_means_is_taken(sharing) -> None:
         ({"secure_sum.threshold": 0.5}, r"secure_sum.threshold must be in \(0.5, 1\]; got 0.5"),
         ({"secure_sum.least_cohort": 2}, r"secure_sum.least_cohort must be a whole number in \[3, 65536\]; got 2"),
         ({"secure_sum.neighbors": 2}, "Did you mean 'neighbours'"),
+        (
+            {"secure_sum.name": "", "secure_sum.signed": True},
+            "secure_sum.signed must be false where secure_sum.name is not",
+        ),
     ],
 )
 def test_what_needs_each_update_is_refused_with_a_remedy(change, error) -> None:

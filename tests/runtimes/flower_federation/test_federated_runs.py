@@ -38,6 +38,17 @@ RECIPES = {
         "clock.devices=lognormal",
         "yardsticks=[]",
     ),
+    "masked": (
+        "graft_node_private",
+        "data.name=blocks",
+        "data.nodes=120",
+        "data.clients=4",
+        "data.features=4",
+        "secure_sum.signed=true",
+        "privacy.delta=0.001",
+        "rounds=2",
+        "yardsticks=[]",
+    ),
 }
 
 
@@ -53,7 +64,7 @@ def expected(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["node", "graph", "ranking"])
+@pytest.mark.parametrize("task", list(RECIPES))
 def test_every_task_ends_as_on_one_machine(tmp_path, task):
     with federation(tmp_path / "federation", *RECIPES[task]) as made:
         found = made.run(tmp_path / "run")

@@ -32,7 +32,7 @@ def test_every_file_is_where_it_belongs(tmp_path):
     assert FederationFolder.read(tmp_path / "new") == folder
     of_node = {
         "node.toml", "recipe.toml", "ca.crt", "node.key", "node.pub", "start.sh", "fedgraft-node.service",
-        "matching.secret",
+        "matching.secret", "allowed_signers",
     }  # fmt: skip
     assert files(folder.node("south")) == of_node
     assert NodeFolder.read(folder.node("south")).client == 1

@@ -32,7 +32,15 @@ def test_a_site_with_its_own_key_gets_a_folder_without_a_secret(tmp_path):
         folder = add(folder, name, public)
         assert FederationFolder.read(folder.path) == folder
         own = folder.node(name)
-        made = {"node.toml", "recipe.toml", "ca.crt", "node.pub", "start.sh", "fedgraft-node.service"}
+        made = {
+            "node.toml",
+            "recipe.toml",
+            "ca.crt",
+            "node.pub",
+            "start.sh",
+            "fedgraft-node.service",
+            "allowed_signers",
+        }
         assert {path.name for path in own.iterdir()} == made
         assert folder.public_key(name).read_bytes() == (own / "node.pub").read_bytes()
     assert private_files(folder.path) == [], "the server has seen no private key"

@@ -11,7 +11,7 @@ from fedgraft.contracts import randomness
 from fedgraft.contracts.summing import Words
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.client.client_memory import Memory
-from fedgraft.engine.client.own_secrets import noise_of, root_of
+from fedgraft.engine.client.own_secrets import RegisteredKeys, noise_of, root_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.secure_sum import CODES, MOST_BITS, SCALES, SCORE_BITS, SCORES, TOTAL, UPDATES, WEIGHT, whole
 from fedgraft.errors import BeyondLimitError, UnknownRequestError
@@ -42,13 +42,22 @@ class Adding:
     secret: Words | None = None
 
 
-def masking_of(plan: Plan, root: bytes) -> "Masking | None":
-    """Return the client's part in masked sums, if there are any: its cryptography takes its time to import."""
+def masking_of(plan: Plan, root: bytes, keys: RegisteredKeys | None) -> "Masking | None":
+    """Return the client's part in masked sums, if there are any: its cryptography takes its time to import.
+
+    `keys` are a node's; None = those of a simulation.
+    """
     if not plan.secure_sum.masked:
         return None
     from fedgraft.engine.client.masking import Masking
 
-    return Masking(plan, root_of(plan, root))
+    if not plan.secure_sum.signed:
+        return Masking(plan, root_of(plan, root))
+    from fedgraft.secrets.signing import Signatures
+
+    own = root_of(plan, root)
+    known = Signatures.registered(keys.run, keys.private, keys.public) if keys else Signatures.simulated(own)
+    return Masking(plan, own, known)
 
 
 def adding_of(

@@ -27,12 +27,13 @@ from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.engine.client.latest import Latest
 from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
+from fedgraft.engine.client.own_secrets import RegisteredKeys
 from fedgraft.engine.client.served import Served
 from fedgraft.engine.client.smoothing import Smoothing
 from fedgraft.engine.gate import Gate
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
-from fedgraft.engine.purposes import MASKING_KINDS, OUTSIDE, SMOOTHING_KINDS
+from fedgraft.engine.purposes import OUTSIDE, SMOOTHING_KINDS
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import BeyondLimitError, ClientError, UnknownRequestError, memory_shortage, printable
 from fedgraft.nn import flops
@@ -60,7 +61,7 @@ class Client:
 
     Their own shards, by client, are prepared when first needed, then kept: all, or the last `most_prepared`. Callers
     that run several experiments on the same shards say in `prepared` where. `seal` is what rows are sealed with, `root`
-    the secret of masks, see `Masking`.
+    the secret of masks, and `keys` what signs their keys, see `Masking`; None = those of a simulation.
     """
 
     def __init__(
@@ -70,13 +71,14 @@ class Client:
         prepared: dict[int, Any] | None = None,
         seal: RowSeal = OPEN,
         root: bytes = b"",
+        keys: RegisteredKeys | None = None,
     ) -> None:
         self._plan, self._shards, self._gate = plan, shards, Gate(plan)
         self._most = most_prepared(shards) if prepared is None else None
         self._prepared: dict[int, Any] = Recent(self._most) if prepared is None else prepared
         self._models: dict[Hashable, ClientModel] = {}
         self.rows = ClientRows(plan, shards, seal)
-        self._masking, self._root = masking_of(plan, root), root
+        self._masking, self._root = masking_of(plan, root, keys), root
         self._smoothing = Smoothing(plan, self._masking, root)
         self._rounds: dict[int, LocalRound] = {}  # those that wait for rows
         self._set_ups: dict[int, Buffer] = {}
@@ -96,7 +98,7 @@ class Client:
             "rows": self._go_on,
             "evaluate": self._evaluate,
             **dict.fromkeys(SMOOTHING_KINDS, self._smooth),
-            **(dict.fromkeys(MASKING_KINDS, self._masking.served) if self._masking else {}),
+            **(dict.fromkeys(plan.secure_sum.kinds, self._masking.served) if self._masking else {}),
         }
 
     def serve(self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", set_up: Buffer = b"") -> Served:

@@ -1,19 +1,33 @@
 """A client's part in masked sums: keys, sealed shares, masks on its codes, and shares that it reveals."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import ALIVE, BOXES, COUNT, KEYS, PEERS, PRESENT, SHARES
+from fedgraft.engine.secure_sum import (
+    ALIVE,
+    BOXES,
+    CONFIRMED,
+    COUNT,
+    KEYS,
+    PEERS,
+    PRESENT,
+    SHARES,
+    SIGNATURES,
+)
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.secrets.masked_sum import Member
 from fedgraft.secrets.neighbours import expected, threshold
+from fedgraft.secrets.sizes import CONFIRM_BYTES
 from fedgraft.wire import Message
-from fedgraft.wire.layouts import Array
+from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.packing import Codes
+
+if TYPE_CHECKING:
+    from fedgraft.secrets.signing import Signatures
 
 
 class Masking:
@@ -25,19 +39,22 @@ class Masking:
     Args:
         plan: what both ends agreed on.
         root: of all secrets of this run's masks, see `root_of`.
+        signatures: by which keys are signed, and those of neighbours checked; None where they are not.
     """
 
-    def __init__(self, plan: Plan, root: bytes) -> None:
-        self._plan, self._root = plan, root
+    def __init__(self, plan: Plan, root: bytes, signatures: "Signatures | None" = None) -> None:
+        self._plan, self._root, self._signatures = plan, root, signatures
 
     def served(self, client: int, message: Message, memory: Memory) -> Message:
-        """Answer a request of one of the kinds of `purposes.MASKING_KINDS`."""
-        member = Member(client, message.round, message.segment, self._root)
-        if message.kind == "keys":
-            return Message("keys", message.round, segment=message.segment, arrays={KEYS: _array(member.public)})
-        if message.kind == "shares":
-            return self._shares(member, message, memory)
-        return self._revealed(member, message, memory)
+        """Answer a request of one of the kinds of `SecureSum.kinds`."""
+        answers = {
+            "keys": self._keys,
+            "shares": self._shares,
+            "confirm": self._confirmed,
+            "unmask": self._revealed,
+        }
+        arrays = answers[message.kind](Member(client, message.round, message.segment, self._root), message, memory)
+        return Message(message.kind, message.round, segment=message.segment, arrays=arrays)
 
     def taken_up(
         self, client: int, message: Message, memory: Memory, bits: int, segment: int
@@ -56,7 +73,14 @@ class Masking:
         member = Member(client, message.round, segment, self._root)
         return lambda codes: member.masked(codes, bits, keys)
 
-    def _shares(self, member: Member, message: Message, memory: Memory) -> Message:
+    def _keys(self, member: Member, message: Message, memory: Memory) -> Arrays:
+        public = member.public
+        if self._signatures is None:
+            return {KEYS: _array(public)}
+        signature = self._signatures.signed(member.client, member.round, member.segment, public)
+        return {KEYS: _array(public), SIGNATURES: _array(signature)}
+
+    def _shares(self, member: Member, message: Message, memory: Memory) -> Arrays:
         arrays, options = message.arrays or {}, self._plan.secure_sum
         peers, keys = arrays[PEERS].tolist(), arrays[KEYS]
         if len({*peers, member.client}) != len(peers) + 1 or len(keys) != len(peers):
@@ -64,21 +88,32 @@ class Masking:
         count = self._counted(message)
         if len(peers) < (needed := expected(count, options.neighbours, options.threshold)):
             raise BeyondLimitError(f"{len(peers)} neighbours among {count} clients, of which {needed} are needed")
+        if self._signatures:
+            for peer, key, signature in zip(peers, keys, arrays[SIGNATURES], strict=True):
+                self._signatures.check(peer, member.round, member.segment, key.tobytes(), signature.tobytes())
         memory["sum"] = {"round": message.round, "segment": message.segment, "peers": arrays[PEERS], "keys": keys}
         known = {peer: keys[at].tobytes() for at, peer in enumerate(peers)}
         boxes = member.boxes(known, threshold(len(peers), self._plan.secure_sum.threshold))
-        sealed = {BOXES: _rows([boxes[peer] for peer in peers])}
-        return Message("shares", message.round, segment=message.segment, arrays=sealed)
+        return {BOXES: _rows([boxes[peer] for peer in peers])}
 
-    def _revealed(self, member: Member, message: Message, memory: Memory) -> Message:
+    def _confirmed(self, member: Member, message: Message, memory: Memory) -> Arrays:
+        """Confirm to each neighbour whose codes have arrived, as the server says, that it counts that one."""
+        kept = self._sent(message, memory)
+        alive = self._alive(message, kept)
+        memory["sum"] = {**kept, "alive": np.array(alive, np.uint8)}
+        nothing, peers = bytes(CONFIRM_BYTES), kept["peers"].tolist()
+        codes = [
+            member.confirmation(peer, kept["keys"][at].tobytes()) if alive[at] else nothing
+            for at, peer in enumerate(peers)
+        ]
+        return {CONFIRMED: _rows(codes)}
+
+    def _revealed(self, member: Member, message: Message, memory: Memory) -> Arrays:
         """Reveal a share for each neighbour that had sealed any, and forget the round."""
-        kept = self._kept(message, memory, message.segment)
-        if "boxes" not in kept:
-            raise ClientError("asked to reveal shares before it has sent anything")
-        self._counted(message)
-        peers = kept["peers"].tolist()
-        alive = _marked((message.arrays or {})[ALIVE], len(peers))
-        self._check_enough(sum(alive), len(peers), "are in the sum")
+        kept = self._sent(message, memory)
+        peers, alive = kept["peers"].tolist(), self._alive(message, kept)
+        if self._signatures:
+            self._check_confirmed(member, message, kept, alive)
         there = [at for at in range(len(peers)) if kept["present"][at]]
         found = member.revealed(
             {peers[at]: kept["keys"][at].tobytes() for at in there},
@@ -86,8 +121,42 @@ class Masking:
             {peer for at, peer in enumerate(peers) if alive[at]},
         )
         memory.pop("sum")
-        revealed = {SHARES: _rows([found[peers[at]] for at in there])}
-        return Message("unmask", message.round, segment=message.segment, arrays=revealed)
+        return {SHARES: _rows([found[peers[at]] for at in there])}
+
+    def _check_confirmed(
+        self, member: Member, message: Message, kept: Mapping[str, Any], alive: Sequence[bool]
+    ) -> None:
+        """Raise an error unless this client has confirmed the same list, and enough neighbours confirm that it lives.
+
+        Then too few of them are left who could have been told that it is dead: nobody rebuilds the key of its masks.
+
+        Source: Bell et al., CCS 2020, algorithm 3, lines 10 to 13. Differs: codes by keys in common in place of
+            signatures, since nobody but the two checks them.
+        """
+        if "alive" not in kept or kept["alive"].tolist() != list(alive):
+            raise ClientError("asked to reveal shares for another list than it has confirmed")
+        codes = (message.arrays or {})[CONFIRMED]
+        if len(codes) != len(alive):
+            raise ClientError(f"{len(codes)} confirmations of {len(alive)} neighbours")
+        confirmed = sum(
+            alive[at] and member.is_confirmed(peer, kept["keys"][at].tobytes(), codes[at].tobytes())
+            for at, peer in enumerate(kept["peers"].tolist())
+        )
+        self._check_enough(confirmed, len(alive), "confirm that it is in the sum")
+
+    def _sent(self, message: Message, memory: Memory) -> dict[str, Any]:
+        """What is kept of a sum to which the client has sent its part."""
+        kept = self._kept(message, memory, message.segment)
+        if "boxes" not in kept:
+            raise ClientError("asked to reveal shares before it has sent anything")
+        return kept
+
+    def _alive(self, message: Message, kept: Mapping[str, Any]) -> list[bool]:
+        """Which neighbours are in the sum, as the server says. Raises `BeyondLimitError` for too few."""
+        self._counted(message)
+        alive = _marked((message.arrays or {})[ALIVE], len(kept["peers"]))
+        self._check_enough(sum(alive), len(alive), "are in the sum")
+        return alive
 
     def _counted(self, message: Message) -> int:
         """How many clients are in the sum, as the server says. Raises `BeyondLimitError` for fewer than must be."""

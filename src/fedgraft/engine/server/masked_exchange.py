@@ -6,13 +6,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.purposes import MASKING_KINDS
-from fedgraft.engine.secure_sum import ALIVE, BOXES, COUNT, KEYS, PEERS, PRESENT, SHARES, reply_layouts, request_layouts
+from fedgraft.engine.secure_sum import (
+    ALIVE,
+    BOXES,
+    CONFIRMED,
+    COUNT,
+    KEYS,
+    PEERS,
+    PRESENT,
+    SHARES,
+    SIGNATURES,
+    reply_layouts,
+    request_layouts,
+)
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.secrets import neighbours
 from fedgraft.secrets.masked_sum import Collector
 from fedgraft.secrets.masks import lane_type
-from fedgraft.secrets.sizes import BOX_BYTES, PUBLIC_BYTES
+from fedgraft.secrets.sizes import BOX_BYTES, CONFIRM_BYTES, PUBLIC_BYTES, SIGNATURE_BYTES
 from fedgraft.wire import TEXT_BYTES, Message, encode, message_bytes
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.packing import Codes
@@ -67,11 +78,14 @@ class MaskedExchange:
     def most_bytes(self) -> Traffic:
         """The most bytes of a client's messages for the masks of a sum."""
         peers = min(self._clients - 1, self._options.neighbours or self._most_degree)
-        requests = request_layouts(max(0, peers))
-        down = sum(message_bytes(requests[kind], (), requests[kind]) for kind in (*MASKING_KINDS, "train"))
-        up = sum(message_bytes(layout, (), layout) for layout in reply_layouts(max(0, peers)).values())
-        dims = 4 * 8  # of dimensions that only the sender knows
-        return Traffic(down + dims + 2 * 4, up + dims)  # and of how many are in the sum, twice
+        requests, replies = (
+            layouts(self._options.signed, max(0, peers)) for layouts in (request_layouts, reply_layouts)
+        )
+        kinds = (*self._options.kinds, "train")
+        down = sum(message_bytes(requests[kind], (), requests[kind]) for kind in kinds)
+        up = sum(message_bytes(layout, (), layout) for layout in replies.values())
+        dims = 4 * 12  # of dimensions that only the sender knows
+        return Traffic(down + dims + 3 * 4, up + dims)  # and of how many are in the sum, thrice
 
     def agreed(self, clients: list[int], round: int, segment: int) -> Masked:
         """Return what comes of two exchanges: public keys, and shares sealed for neighbours."""
@@ -82,10 +96,14 @@ class MaskedExchange:
         k = neighbours.expected(len(keys), self._options.neighbours, self._options.threshold)
         peers = neighbours.graph(list(keys), k, ((self._plan.seed << 32 | round) << 16) | segment)
         share = neighbours.threshold(k, self._options.threshold)
-        told = {
+        told: dict[int, Arrays] = {
             client: {PEERS: np.array(mine, np.uint32), KEYS: _rows([keys[peer] for peer in mine], PUBLIC_BYTES)}
             for client, mine in peers.items()
         }
+        if self._options.signed:
+            signatures = {client: _bytes(message, SIGNATURES) for client, message in first.messages.items()}
+            for client, mine in peers.items():
+                told[client][SIGNATURES] = _rows([signatures[peer] for peer in mine], SIGNATURE_BYTES)
         count = {COUNT: float(len(keys))}
         requests = {client: Message("shares", round, count, mine, segment=segment) for client, mine in told.items()}
         second = self._sent("shares", round, requests, k)
@@ -109,19 +127,27 @@ class MaskedExchange:
         collector = Collector(masked.round, masked.segment, bits, masked.threshold, masked.keys, there, total)
         for client, each in codes.items():
             collector.add(client, each)
-        alive = {client: {ALIVE: _marks(masked.peers[client], codes)} for client in codes}
-        count = {COUNT: float(len(codes))}
-        requests = {
-            client: Message("unmask", masked.round, count, marks, segment=masked.segment)
-            for client, marks in alive.items()
-        }
-        replies = self._sent("unmask", masked.round, requests, max(map(len, there.values())))
+        told: dict[int, Arrays] = {client: {ALIVE: _marks(masked.peers[client], codes)} for client in codes}
+        before = Replies()
+        if self._options.signed:
+            before = self._asked("confirm", masked, told, len(codes))
+            confirmed = _confirmations(masked, before)
+            told = {client: {**told[client], CONFIRMED: made} for client, made in confirmed.items()}
+        replies = self._asked("unmask", masked, told, len(codes))
         revealed = {
             client: {peer: row.tobytes() for peer, row in zip(there[client], rows, strict=True)}
             for client, message in replies.messages.items()
             if len(rows := _array(message, SHARES)) == len(there[client])
         }
-        return collector.unmasked(revealed).astype(np.uint64), replies
+        return collector.unmasked(revealed).astype(np.uint64), together(before, replies)
+
+    def _asked(self, kind: str, masked: Masked, told: Mapping[int, Arrays], count: int) -> Replies:
+        """Send requests of a kind, {client: what it is told}; `count` clients are in the sum."""
+        requests = {
+            client: Message(kind, masked.round, {COUNT: float(count)}, arrays, segment=masked.segment)
+            for client, arrays in told.items()
+        }
+        return self._sent(kind, masked.round, requests, max(map(len, masked.peers.values())))
 
     @property
     def _most_degree(self) -> int:
@@ -131,7 +157,7 @@ class MaskedExchange:
     def _sent(self, kind: str, round: int, messages: Mapping[int, Message], peers: int) -> Replies:
         layout, names = self._plan.request_layouts[kind], self._plan.request_names.get(kind, ())
         requests = {client: encode(message, layout, names) for client, message in messages.items()}
-        bound = reply_layouts(peers)[kind]
+        bound = reply_layouts(self._options.signed, peers)[kind]
         limit = max(message_bytes(self._plan.reply_layouts[kind], (), bound), message_bytes() + TEXT_BYTES)
         return self._exchange.send(kind, round, requests, dict.fromkeys(requests, limit))
 
@@ -139,6 +165,19 @@ class MaskedExchange:
 def _marks(peers: list[int], those: Mapping[int, object]) -> Array:
     """Which neighbours are among those, as bits."""
     return np.packbits([peer in those for peer in peers])
+
+
+def _confirmations(masked: Masked, replies: Replies) -> dict[int, Array]:
+    """{client that has confirmed: what its neighbours confirm to it, in their order; zeros of those that do not}."""
+    confirmed = {
+        peer: dict(zip(masked.peers[peer], _array(message, CONFIRMED), strict=False))
+        for peer, message in replies.messages.items()
+    }
+    nothing = np.zeros(CONFIRM_BYTES, np.uint8)
+    return {
+        client: np.stack([confirmed.get(peer, {}).get(client, nothing) for peer in masked.peers[client]])
+        for client in confirmed
+    }
 
 
 def _rows(contents: list[bytes], width: int) -> Array:

@@ -126,6 +126,7 @@ def add(folder: Folder, name: Name, key: Key = None) -> None:
         say(f"Hand the site {own}; it puts {NODE_KEY} there, and {SECRET} of another site where ids are matched.")
     if 0 < len(before.clients) < len(federation.clients):
         say(f"Sites whose edges to others are matched need its name in node.toml: clients = {list(federation.clients)}")
+    _say_signers(federation)
 
 
 @app.command()
@@ -138,6 +139,7 @@ def remove(folder: Folder, name: Name) -> None:
     membership.remove(federation, name)
     _tell_server(federation)
     say(f"{name} is refused from now on. Client {list(federation.clients).index(name)} stays free for it alone.")
+    _say_signers(federation)
 
 
 @app.command()
@@ -152,6 +154,13 @@ def rotate(folder: Folder, name: Name, key: Key = None) -> None:
     own = federation.node(name) / NODE_KEY
     hint = f"Hand the site {own}, over a safe way. This machine has seen it." if key is None else "It has the new one."
     say(f"The old key of {name} is refused from now on. {hint}")
+    _say_signers(federation)
+
+
+def _say_signers(folder: FederationFolder) -> None:
+    """Say which file all sites need that know each other's keys."""
+    if not folder.insecure:
+        say(f"Where secure_sum.signed = true, hand all sites the keys of all: {folder.signers}")
 
 
 def _tell_server(folder: FederationFolder) -> None:

@@ -26,6 +26,8 @@ NODE: Final = "node.toml"
 NODE_KEY: Final = "node.key"
 PUBLIC_KEY: Final = "node.pub"
 SECRET: Final = "matching.secret"
+SIGNERS: Final = "allowed_signers"
+"""Public keys of all nodes, in OpenSSH's format of that name: on each line a site's name and its key."""
 
 
 class _Below:
@@ -68,6 +70,8 @@ class FederationFolder:
     """File of the server's certificate."""
     key = _Below("server/server.key")
     """File of the server's private key."""
+    signers = _Below(f"server/{SIGNERS}")
+    """File of the public keys of all nodes, which sites have too: a line each."""
     refused = _Below("server/refused.keys")
     """File of public keys that were removed, or replaced by others: a line each."""
     state = _Below("server/state.db")
@@ -159,6 +163,8 @@ class NodeFolder:
     """File of the secret that this site makes and nobody else has, of its masks in private set intersection."""
     certificate = _Below("ca.crt")
     """File of the certificate by which the server is known."""
+    signers = _Below(SIGNERS)
+    """File of the public keys by which the other nodes sign; it comes from the operator, never from the server."""
     key = _Below(NODE_KEY)
     """File of the private key by which the server knows this node."""
 

@@ -25,6 +25,7 @@ from fedgraft.runtimes.flower_federation.folders import (
     file_name,
     write_private,
 )
+from fedgraft.runtimes.flower_federation.signers import write_signers
 from fedgraft.wire.tokens import SECRET_BYTES
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def make(
     secret = secrets.token_bytes(SECRET_BYTES)
     for name in folder.clients if keys else ():
         make_node(folder, name, None if insecure else node_key(name), secret)
+    write_signers(folder)
     _make_app(folder.app)
     _make_server(folder)
     folder.write()

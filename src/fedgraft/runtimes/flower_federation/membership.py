@@ -22,6 +22,7 @@ from fedgraft.runtimes.flower_federation.folders import (
     write_whole,
 )
 from fedgraft.runtimes.flower_federation.making import check_names, give_key, make_node
+from fedgraft.runtimes.flower_federation.signers import write_signers
 
 INSECURE: Final = "is not for a federation that was made with --insecure: its nodes have no keys."
 
@@ -55,6 +56,7 @@ def add(folder: FederationFolder, name: str, key: Path | None = None) -> Federat
     for other in folder.clients:
         _tell(folder.node(other) / NODE, larger.clients)
     larger.write()
+    write_signers(larger)
     return larger
 
 
@@ -63,6 +65,7 @@ def remove(folder: FederationFolder, name: str) -> None:
     name = named(folder, name)
     _refuse(folder, name, "remove")
     folder.public_key(name).unlink()
+    write_signers(folder)
 
 
 def rotate(folder: FederationFolder, name: str, key: Path | None = None) -> None:
@@ -72,6 +75,7 @@ def rotate(folder: FederationFolder, name: str, key: Path | None = None) -> None
     pair = _new_key(folder, name, key)
     _refuse(folder, name, "rotate")
     give_key(folder, name, pair)
+    write_signers(folder)
 
 
 def named(folder: FederationFolder, name: str) -> str:

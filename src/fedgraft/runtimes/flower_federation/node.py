@@ -14,6 +14,7 @@ from fedgraft.engine.client.client import Client
 from fedgraft.engine.client.client_memory import packed as packed_memory
 from fedgraft.engine.client.client_rows import OPEN
 from fedgraft.engine.client.failure_codes import UNABLE, code_of
+from fedgraft.engine.client.own_secrets import RegisteredKeys
 from fedgraft.engine.client.served import Served
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import ClientError, FedgraftError, WireError, memory_shortage, printable
@@ -91,6 +92,7 @@ class Node:
             whatever is run.
         seal: what rows are sealed with in a run, by its name, where it has them sealed; None = they are open.
         mask_root: makes the root of the secrets of masks in a run, by its name; None = as in a simulation.
+        keys: makes what keys of masks are signed with in a run, by its name; None = as in a simulation.
         in_time: makes the block in which an order is answered; it raises where that takes too long.
         journal: by which a round is served once; None keeps none, and serves any.
     """
@@ -104,6 +106,7 @@ class Node:
     read_data: Callable[[bytes, bytes, str], tuple[Any, Mapping[str, Tree]]] | None = None
     seal: Callable[[str], RowSeal] | None = None
     mask_root: Callable[[str], bytes] | None = None
+    keys: Callable[[str], RegisteredKeys] | None = None
     in_time: Callable[[], AbstractContextManager[None]] = nullcontext
     journal: Journal | None = None
     _runs: dict[str, _Joined] = field(default_factory=dict, init=False)
@@ -163,7 +166,8 @@ class Node:
         seal = self.seal(order.run) if self.seal and plan.sealed else OPEN
         hidden = plan.secure_sum.masked or plan.privacy.active
         root = self.mask_root(order.run) if self.mask_root and hidden else b""
-        client = None if shard is None else Client(plan, {self.number: shard}, seal=seal, root=root)
+        keys = self.keys(order.run) if self.keys and plan.secure_sum.signed else None
+        client = None if shard is None else Client(plan, {self.number: shard}, seal=seal, root=root, keys=keys)
         joined = _Joined(order.request, client, store_of(self.folder, order.run), about, told=order.told)
         if self.journal:
             self.journal.begin(order.run, plan)

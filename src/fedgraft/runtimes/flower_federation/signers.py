@@ -1,0 +1,55 @@
+"""The public keys by which sites know each other's signatures: a file that each has, and no running server changes."""
+
+import tomllib
+
+from fedgraft.engine.client.own_secrets import RegisteredKeys
+from fedgraft.errors import ClientError, InputError
+from fedgraft.runtimes.flower_federation.folders import (
+    NODE,
+    SIGNERS,
+    FederationFolder,
+    NodeFolder,
+    file_name,
+    write_whole,
+)
+
+HINT = f"The operator has it: server/{SIGNERS} of the federation. It must not come by way of the running server."
+
+
+def write_signers(federation: FederationFolder) -> None:
+    """Write the keys of all nodes that have one, at the server and into each site's folder that is still here."""
+    if federation.insecure:
+        return
+    known = {name: federation.public_key(name) for name in federation.clients}
+    text = "".join(f"{file_name(name)} {file.read_text()}" for name, file in known.items() if file.is_file())
+    write_whole(federation.signers, text)
+    for folder in map(federation.node, federation.clients):
+        if (folder / NODE).is_file():
+            write_whole(folder / SIGNERS, text)
+
+
+def registered_keys(folder: NodeFolder, run: str) -> RegisteredKeys:
+    """Return by what a site's node signs in a run, and knows others' signatures.
+
+    The file of keys is read again for each sum: a site may be given a new key while a run goes on.
+
+    Raises `InputError` where the node has no key, or no file of others' keys.
+    """
+    if folder.insecure:
+        raise InputError("secure_sum.signed = true needs keys of nodes; this federation was made with --insecure.")
+    if not folder.signers.is_file():
+        raise InputError(f"secure_sum.signed = true needs {folder.signers}, the keys of all sites. {HINT}")
+    return RegisteredKeys(run, folder.key.read_bytes(), lambda client: _key_of(folder, client))
+
+
+def _key_of(folder: NodeFolder, client: int) -> bytes:
+    """Return a client's public key. Raises `ClientError` where it has none in the site's file."""
+    clients = tomllib.loads((folder.path / NODE).read_text()).get("clients", [])
+    name = file_name(str(clients[client])) if 0 <= client < len(clients) else ""
+    if not name:
+        raise ClientError(f"client {client} is none of the {len(clients)} in {NODE}")
+    for line in folder.signers.read_text().splitlines():
+        site, _, key = line.partition(" ")
+        if site == name:
+            return key.encode()
+    raise ClientError(f"{SIGNERS} has no key of client {client}, {name}. {HINT}")
