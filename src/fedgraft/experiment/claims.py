@@ -18,6 +18,7 @@ _COVERED = ("publish", "train", "alone", "evaluate", "tally", "smoothed")
 _ANSWERS = ("smooth", "hop")
 """Kinds that tell answers, which may be randomised."""
 SIMULATED = "who knows the seed: in a simulation noise follows from it"
+UNSIGNED = "a server that hands clients keys of its own, or lists that differ: secure_sum.signed = true covers that"
 
 
 def claim_of(experiment: Experiment, here: bool = True) -> dict[str, Any] | None:
@@ -99,7 +100,8 @@ def _not_covered(experiment: Experiment) -> list[str]:
     for word in joining_tells(experiment):
         words.setdefault(word, []).append("joining")
     found = [f"{CAPABILITIES[word]} ({', '.join(kinds)})" for word, kinds in words.items()]
-    return [*found, _scores(plan)]
+    trusted = [UNSIGNED] if plan.secure_sum.masked and not plan.secure_sum.signed else []
+    return [*found, _scores(plan), *trusted]
 
 
 def _scores(plan: Plan) -> str:
