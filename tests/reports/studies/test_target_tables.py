@@ -18,7 +18,7 @@ def page(results, study=STUDY, seeds=3):
 SEEDS = {
     "plain": [run((0, 0, 0.5, 0), (2, 100, 0.80 + best, 10), (4, 200, 0.90 + best, 20)) for best in (0.0, 0.02, 0.04)],
     "ours": [
-        run((0, 0, 0.5, 0), (2, 5, 0.88, 1), (4, 10, 0.80, 2)),
+        run((0, 0, 0.5, 0), (2, 5, 0.88, 1), (4, 10, 0.99, 2)),
         run((0, 0, 0.5, 0), (2, 5, 0.70, 1), (4, 10, 0.91, 2)),
         run((0, 0, 0.5, 0), (2, 5, 0.91, 1), (4, 10, 0.9199, 2)),
     ],
@@ -29,7 +29,7 @@ SEEDS = {
 def test_a_method_that_one_seed_never_brings_there_has_no_saving():
     """Plain's bests are 0.90, 0.92, 0.94: targets 0.88, 0.90, 0.92. Ours has them in rounds 2, 4 and never.
 
-    Its mean curve ends at 0.8766 only; that of seeds 1 and 3 would be above 0.88 in round 2. Careful has all in round 2.
+    Its mean curve, 0.94 in round 4, is above the mean target of 0.90 all the same. Careful has all in round 2.
     """
     text = page(SEEDS)
     assert "the best of Plain, less 2 points, on validation with the same seed; 90.00 in the mean." in text
@@ -40,9 +40,7 @@ def test_a_method_that_one_seed_never_brings_there_has_no_saving():
     never = "not on every seed"
     assert ours == f"| Ours | 3.0 ± 1.4, 2 of 3 seeds | 7.50 ± 3.54 | {never} | 1.50 ± 0.71 | {never} |"
     assert plain == "| Plain | 4.0 ± 0.0, 3 of 3 seeds | 200 ± 0 |  | 20.0 ± 0.0 |  |"
-    assert careful == (
-        "| Careful | 2.0 ± 0.0, 3 of 3 seeds | 20.0 ± 0.0 | +90.0 ± 0.0* | 30.0 ± 0.0 | -50.0 ± 0.0* |"
-    )
+    assert careful == ("| Careful | 2.0 ± 0.0, 3 of 3 seeds | 20.0 ± 0.0 | +90.0 ± 0.0* | 30.0 ± 0.0 | -50.0 ± 0.0* |")
     assert "over all 2 comparisons with Plain" in text, "Careful's MB and GFLOP; Ours makes none"
 
 
