@@ -107,7 +107,7 @@ def test_a_run_without_any_score_is_shown_as_one():
 
 def test_another_reference_sets_a_target_of_its_own():
     text = page(SEEDS)
-    assert "To the best of Careful, less 2 points: Ours in rounds 0 of 3 seeds." in text
+    assert "To the best of Careful, less 2 points: Ours in rounds 4.0, 1 of 3 seeds.\n" in text
     ahead = [run((0, 0, 0.5, 0), (2, 10, 0.94, 15))] * 3
     text = page({**SEEDS, "ours": ahead})
     assert "Ours in rounds 2.0 ± 0.0, 3 of 3 seeds, +50.0 ± 0.0* % fewer MB and +50.0 ± 0.0* % fewer GFLOP than" in text
