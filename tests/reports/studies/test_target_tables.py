@@ -74,16 +74,25 @@ def test_where_no_fresh_seeds_are_left_nothing_is_tested():
 
 def test_what_is_reached_and_spent_in_all():
     text = page({"ours": OURS, "plain": PLAIN})
-    assert "| Ours | 82.00 | 81.5 | 10 | 2 | 1 |" in text
-    assert "| Plain | 80.00 ± 0.00 |  | 200 | 20 | 2 |" in text
+    assert "| Ours | 82.00 | +2.00 | 81.5 | 10 | 2 | 1 |" in text
+    assert "| Plain | 80.00 ± 0.00 |  |  | 200 | 20 | 2 |" in text
     assert "Careful" not in text
+
+
+def test_accuracies_are_compared_on_seeds_that_nothing_was_chosen_on():
+    """Seeds 2 and 3 are 1 and 3 points better: half a width of 12.706 x 1.414 / sqrt(2). Seed 1 is 20 points better."""
+    ours = [run((0, 0, 0.5, 0), (2, 5, 0.9, 1), test=test) for test in (1.0, 0.81, 0.83)]
+    plain = [run((0, 0, 0.5, 0), (2, 5, 0.9, 1))] * 3
+    text = page({"ours": ours, "plain": plain}, replace(STUDY, tuned={"seeds": [1]}))
+    assert "| Ours | 88.00 ± 10.44 | +2.00 ± 12.71 | 81.5 | 5 | 1 | 3 |" in text
+    assert "over all 1 comparisons with Plain" in text
 
 
 def test_scoring_at_clients_is_told_where_it_is_known():
     known = [{**each, "scoring_bytes": 2_000_000} for each in OURS]
     text = page({"ours": known, "plain": PLAIN})
     assert "| MB | MB with scoring at clients |" in text
-    assert "| Ours | 82.00 | 81.5 | 10 | 12 | 2 | 1 |" in text
+    assert "| Ours | 82.00 | +2.00 | 81.5 | 10 | 12 | 2 | 1 |" in text
     assert "those of earlier versions do not" in text
     assert "scoring" not in page({"ours": known}).replace("MB with scoring at clients", "")
 
