@@ -9,6 +9,7 @@ STUDY = Study(
     reference="plain",
     also="careful",
     layout="targets",
+    target={"below": 2.0},
     common={},
     methods={"ours": {"label": "Ours"}, "plain": {"label": "Plain"}, "careful": {"label": "Careful"}},
     panels=(

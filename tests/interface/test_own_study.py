@@ -101,13 +101,16 @@ def test_what_is_wrong_with_a_study_s_design_is_one_line(tmp_path, keys: str, sa
     assert "\n" not in str(raised.value)
 
 
-def test_a_study_s_design_is_read_and_is_of_paired_tables_alone(tmp_path) -> None:
+def test_a_study_s_design_is_read_and_is_of_tables_that_tell_it(tmp_path) -> None:
     path, keys = tmp_path / "my.toml", 'tuned = { seeds = [1], sets = ["shops"] }\ntarget = { share = 0.9 }\n'
     path.write_text(f'layout = "paired"\n{keys}{EXAMPLE}')
     assert load(str(path)).tuned == {"seeds": [1], "sets": ["shops"]}
     assert load(str(path)).target == {"share": 0.9}
     path.write_text(f'layout = "selectors"\n{keys}{EXAMPLE}')
-    with pytest.raises(InputError, match=r"layout must be 'paired' where tuned is given; got 'selectors'\."):
+    with pytest.raises(InputError, match=r"layout must be one of paired, .* where tuned is given; got 'selectors'\."):
+        load(str(path))
+    path.write_text(f'layout = "targets"\n{EXAMPLE}')
+    with pytest.raises(InputError, match=r"target must be given where layout is 'targets'; got 'no target'\."):
         load(str(path))
 
 

@@ -43,5 +43,13 @@ def test_of_an_error_less_is_better():
     assert "| Ours | 0.9000 ± 0.0000 | +0.0500 ± 0.0000* |" in text
 
 
+def test_yardsticks_and_scoring_at_clients_stand_beside():
+    known = {"scoring_bytes": 1_000_000, "yardsticks": {"own_majority": {"test": 0.7}}}
+    text = tables(SIDE_BY_SIDE, {Cell(Split("toy", "iid", 4, 1), "sage", "ours"): {**run(0.8), **known}}, 1)
+    assert "| clients a round | MB | MB with scoring at clients |" in text
+    assert "| Ours | 80.00 | 4 | 3 | 4 | 12 | 20 | 1 |" in text
+    assert "| own_majority | 70.00 |" in text
+
+
 def test_what_has_not_run_is_said():
     assert "### toy-iid-4\n\nNot run yet.\n" in tables(SIDE_BY_SIDE, {}, 3)

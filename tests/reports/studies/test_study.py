@@ -333,6 +333,15 @@ def test_accuracies_stand_side_by_side():
     assert "| FedACS, gin | no score [85.43] |  |" in tables(ACCURACIES, found, 2)
 
 
+def test_accuracies_tell_what_options_were_chosen_on_and_what_scores_would_take():
+    known = {"test_at_best_validation": 0.8, "bytes": {"total": 1_000_000}, "scoring_bytes": 500_000}
+    found = {cell: known for cell in ACCURACIES.cells(1) if cell.key.startswith("chem")}
+    text = tables(dataclasses.replace(ACCURACIES, tuned={"seeds": [1], "sets": ["dd"]}), found, 1)
+    assert "Options were chosen on seed 1; set dd.\n" in text
+    assert "| MB with scoring at clients | chem | dd |" in text
+    assert "| FedACS, gin | 1.5 |  |" in text
+
+
 def test_the_studies_that_come_with_fedgraft_name_what_exists():
     for name in study_files.titles():
         found = study.load(name)

@@ -2,14 +2,18 @@
 
 from statistics import mean
 
-from fedgraft.reports.studies import after_steps
+from fedgraft.reports.studies import after_steps, chosen_on, scoring_cost
 from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.panel_runs import PanelRuns, raw_data_text
 
 
 def parts(panel: PanelRuns) -> list[str]:
     """The accuracies of every run in every setting, then what they cost; [] where nothing was run."""
-    return [_accuracies(panel), *after_steps.part(panel), _yardsticks(panel), _costs(panel)] if panel.runs else []
+    if not panel.runs:
+        return []
+    chosen = f"Options were chosen on {told}.\n" if (told := chosen_on.named(panel)) else ""
+    tables = [_accuracies(panel), *after_steps.part(panel), _yardsticks(panel), _costs(panel), _scored(panel)]
+    return [*filter(None, [chosen, *tables])]
 
 
 def _accuracies(panel: PanelRuns) -> str:
@@ -62,3 +66,14 @@ def _costs(panel: PanelRuns) -> str:
     if any(whole):
         rows.append(("all data, sent once", *whole, ""))
     return table(("MB in all (the reference's / own)", *panel.settings, "seeds"), rows)
+
+
+def _scored(panel: PanelRuns) -> str:
+    """Bytes with those of scoring at clients; "" where no run knows them."""
+    if not scoring_cost.known(panel.runs.values()):
+        return ""
+    rows = []
+    for model, method in map(tuple, panel.panel["runs"]):
+        runs = (panel.by_setting.get((model, method, setting), []) for setting in panel.settings)
+        rows.append((f"{panel.label(method)}, {model}", *map(scoring_cost.megabytes, runs)))
+    return table((scoring_cost.HEAD, *panel.settings), rows)

@@ -69,10 +69,12 @@ def standings(column: Column, lower: bool) -> dict[Run, str]:
     """Return what a column says of its best method and of those that cannot be told from it, " (first)" for one.
 
     The best is the one with the highest mean, or the lowest where `lower` scores are better. It is first where its
-    corrected intervals from all others exclude 0, over `LEAST_SEEDS` paired seeds or more. One alone is nothing.
+    corrected intervals from all others exclude 0, over `LEAST_SEEDS` paired seeds or more. One alone is nothing. Who
+    lacks a seed that others have is left out: its mean is one of other splits.
     """
-    sign = -1 if lower else 1
-    best, *others = sorted(column, key=lambda run: -sign * mean(column[run].values())) or [("", "")]
+    sign, most = -1 if lower else 1, max(map(len, column.values()), default=0)
+    whole = [run for run in column if len(column[run]) == most]
+    best, *others = sorted(whole, key=lambda run: -sign * mean(column[run].values())) or [("", "")]
     if not others:
         return {}
     level = 1 - LEVEL / len(others)

@@ -1,11 +1,13 @@
 """The table of paired differences from the reference, and what may be said of them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import TypeAlias
 
-from fedgraft.reports.stored.intervals import interval
-from fedgraft.reports.studies.comparisons import LEAST_SEEDS, Column, Corrected, corrected, paired, standings
+from fedgraft.reports.stored.intervals import Interval, interval
+from fedgraft.reports.studies import chosen_on
+from fedgraft.reports.studies.comparisons import LEAST_SEEDS, BySeed, Column, Corrected, corrected, paired, standings
 from fedgraft.reports.studies.markdown import table
 from fedgraft.reports.studies.panel_runs import PanelRuns
 from fedgraft.reports.studies.study import panel_cells
@@ -16,66 +18,56 @@ Scores: TypeAlias = Mapping[str, Column]
 
 
 def part(panel: PanelRuns, scores: Scores) -> str:
-    """The table, methods down and settings across, and of the means over settings; a line where none is left.
+    """The table, methods down and settings across, and of the means over settings.
 
-    Seeds and sets on which options were chosen have no part.
+    Seeds and sets on which options were chosen have no part. Where these are all, nothing is tested.
     """
-    settings, reference = _settings(panel), panel.study.reference
-    columns = _untouched(panel, scores, settings)
-    if not any(columns.values()):
-        return f"{_left_out(panel)}No seed and set are left for paired differences.\n"
-    tested = corrected(columns, reference)
+    reference = panel.study.reference
+    columns, tested = _claimed(panel, scores)
+    compared = columns if tested else {}
+    corrections, standing = corrected(compared, reference), {}
     means = _means([*columns.values()])
-    tested_means = corrected({MEANS: means}, reference)
-    standing = {name: standings(column, panel.lower) for name, column in columns.items()}
+    of_means = corrected({MEANS: means} if tested else {}, reference)
+    for name, column in compared.items():
+        standing[name] = standings(column, panel.lower)
     rows = []
     for model, method in map(tuple, panel.panel["runs"]):
         cells, run, base = [], (model, method), (model, reference)
         for name, column in columns.items():
-            difference = interval(paired(column.get(run, {}), column.get(base, {})))
-            text = f"{difference:.{panel.digits}}{tested.mark(name, run)}"
-            cells.append((text + standing[name].get(run, "")).strip())
-        overall = interval(paired(means.get(run, {}), means.get(base, {})))
-        text = f"{overall:.{panel.digits}}{tested_means.mark(MEANS, run)}"
-        rows.append((panel.row_label(model, method), *cells, text))
+            text = _difference(panel, column.get(run, {}), column.get(base, {}), tested) + corrections.mark(name, run)
+            cells.append((text + standing.get(name, {}).get(run, "")).strip())
+        overall = _difference(panel, means.get(run, {}), means.get(base, {}), tested) + of_means.mark(MEANS, run)
+        rows.append((panel.row_label(model, method), *cells, overall))
     head = f"{'' if panel.lower else 'points '}more than {panel.label(reference)}"
-    return _note(panel, tested, tested_means) + "\n" + table((head, *settings, MEANS), rows)
+    told = chosen_on.note(panel, tested)
+    told += _meaning(panel, corrections, of_means) if tested else "Means of paired differences.\n"
+    return told + "\n" + table((head, *columns, MEANS), rows)
 
 
-def _settings(panel: PanelRuns) -> list[str]:
-    """Names of the settings whose sets no options were chosen on."""
-    chosen_on = panel.study.tuned.get("sets", [])
-    cells = panel_cells(panel.panel, 1)
-    return list(dict.fromkeys(cell.split.key for cell in cells if cell.split.data not in chosen_on))
+def _claimed(panel: PanelRuns, scores: Scores) -> tuple[dict[str, Column], bool]:
+    """Return the scores that nothing was chosen on, and True; where these are too few all, and False."""
+    touched = chosen_on.sets(panel)
+    by_name = {cell.split.key: cell.split.data for cell in panel_cells(panel.panel, 1)}
+    left: dict[str, Column] = {
+        name: chosen_on.fresh(panel, scores.get(name, {})) for name, data in by_name.items() if data not in touched
+    }
+    if chosen_on.enough(left.values(), panel.study.reference) or not chosen_on.named(panel):
+        return left, True
+    return {name: scores.get(name, {}) for name in by_name}, False
 
 
-def _untouched(panel: PanelRuns, scores: Scores, settings: Sequence[str]) -> dict[str, Column]:
-    """Return the scores in some settings, of the seeds that no options were chosen on."""
-    chosen_on = panel.study.tuned.get("seeds", [])
-    columns: dict[str, Column] = {}
-    for name in settings:
-        kept = {
-            run: {seed: score for seed, score in by_seed.items() if seed not in chosen_on}
-            for run, by_seed in scores.get(name, {}).items()
-        }
-        columns[name] = {run: by_seed for run, by_seed in kept.items() if by_seed}
-    return columns
+def _difference(panel: PanelRuns, own: BySeed, base: BySeed, tested: bool) -> str:
+    """Return a paired difference, with its interval where it is tested."""
+    difference = interval(paired(own, base))
+    shown = difference if tested else Interval(difference.middle, math.nan)
+    return f"{shown:.{panel.digits}}"
 
 
-def _left_out(panel: PanelRuns) -> str:
-    """A sentence on the seeds and sets that have no part, with a space at its end; "" without any."""
-    seeds = panel.study.tuned.get("seeds", [])
-    sets = [data for data in panel.study.tuned.get("sets", []) if data in panel.panel["data"]]
-    named = [f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"] if seeds else []
-    named += [f"set{'s' if len(sets) > 1 else ''} {', '.join(sets)}"] if sets else []
-    return f"Left out, as options were chosen on them: {'; '.join(named)}. " if named else ""
-
-
-def _note(panel: PanelRuns, tested: Corrected, tested_means: Corrected) -> str:
+def _meaning(panel: PanelRuns, tested: Corrected, tested_means: Corrected) -> str:
     """What intervals, asterisks and words mean, with the number of comparisons."""
     best = "lowest" if panel.lower else "highest"
     return (
-        f"{_left_out(panel)}Paired differences with 95 % intervals, which are not corrected. "
+        "Paired differences with 95 % intervals, which are not corrected. "
         f"{tested.note(panel.label(panel.study.reference))} *{best.capitalize()}*: the {best} mean of the column. "
         f"*With the {best}*: the interval of the difference from it holds 0, corrected by Bonferroni for all others of "
         f"the column. *First*: the {best}, with nobody beside it, over {LEAST_SEEDS} paired seeds or more. The mean of "

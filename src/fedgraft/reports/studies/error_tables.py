@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fedgraft.reports.studies.markdown import spread, table
+from fedgraft.reports.studies import scoring_cost
+from fedgraft.reports.studies.markdown import filled, spread, table
 from fedgraft.reports.studies.panel_runs import PanelRuns, points_of, spent_to
 
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]]
@@ -20,6 +21,7 @@ _HEAD = (
     "test RMSE",
     "below biases",
     "MB in all",
+    scoring_cost.HEAD,
     "MB to target",
     "of full's",
     "paper: RMSE",
@@ -63,10 +65,11 @@ def _main_table(panel: PanelRuns) -> str:
         cells = [_label(panel, model, method)]
         cells += [spread([_score(run) for run in by_seed.values()], 4), spread(gains, 4)]
         cells += [spread([run["bytes"]["total"] / 1e6 for run in by_seed.values()])]
+        cells += [scoring_cost.megabytes([*by_seed.values()])]
         cells += [spread(costs), spread([100 * s for s in shares], 0, " %")]
         cells += [str(printed[0]) if printed else "", str(printed[1]) if len(printed) > 1 else "", share]
         rows.append(cells)
-    return table(_HEAD, rows)
+    return filled(_HEAD, rows)
 
 
 def _yardsticks(runs: Runs) -> str:

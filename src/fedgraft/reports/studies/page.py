@@ -13,6 +13,7 @@ from fedgraft.reports.studies import (
     time_tables,
 )
 from fedgraft.reports.studies.panel_runs import PanelRuns, Results
+from fedgraft.reports.studies.scoring_cost import SCORING, UNKNOWN
 from fedgraft.reports.studies.study import Study, settings
 
 LAYOUTS = {
@@ -58,19 +59,22 @@ def between_marks(text: str, written: str, name: str) -> str:
 
 
 def tables(study: Study, results: Results, seeds: int) -> str:
-    """All panels, in the study's layout: with all settings of a panel side by side, or with tables of each setting."""
-    parts, title = [], ""
+    """All panels, in the study's layout, with all settings of a panel side by side or with tables of each setting.
+
+    A line before them says if what scores take is not known of some runs.
+    """
+    parts, title = ["" if all(SCORING in run for run in results.values()) else UNKNOWN], ""
     if study.layout in SIDE_BY_SIDE:
         for panel in study.panels:
             parts += [f"## {panel['title']}\n", *_written(PanelRuns(study, panel, results, seeds))]
-        return "\n".join(parts)
+        return "\n".join(filter(None, parts))
     for heading, split, panel in settings(study):
         parts += [f"## {heading}\n"] if heading != title else []
         title = heading
         data, partition, clients = panel["data"][0], panel["partitions"][0], panel["clients"][0]
         name = f"{data}, {partition}, {clients} clients" if study.layout == "errors" else split
         parts += [f"### {name}\n", *_written(PanelRuns(study, panel, results, seeds))]
-    return "\n".join(parts)
+    return "\n".join(filter(None, parts))
 
 
 def _written(panel: PanelRuns) -> list[str]:

@@ -5,7 +5,7 @@ from statistics import mean
 
 from fedgraft.reports.studies.markdown import figures, table
 from fedgraft.reports.studies.panel_runs import PanelRuns, Run
-from fedgraft.reports.studies.scoring_cost import SCORING
+from fedgraft.reports.studies.scoring_cost import HEAD, known, megabytes
 
 MEGA, GIGA = 1e6, 1e9
 
@@ -13,11 +13,8 @@ MEGA, GIGA = 1e6, 1e9
 def part(panel: PanelRuns) -> str:
     """The costs of whole runs, means over seeds; those with scoring at clients where any run knows them."""
     told = "In brackets GFLOP of the clients, and seconds of the run in one process, which depend on the machine."
-    scoring = any(run.get(SCORING) is not None for run in panel.runs.values())
-    if not scoring:
-        told += " Scores at the server are free; what they would take at clients was not kept with these results."
-    with_scores = "\n" + _table(panel, "MB with scoring at clients", _scored) if scoring else ""
-    return f"{told}\n\n" + _table(panel, "MB in all", _spent) + with_scores
+    scored = "\n" + _table(panel, HEAD, megabytes) if known(panel.runs.values()) else ""
+    return f"{told}\n\n" + _table(panel, "MB in all", _spent) + scored
 
 
 def _table(panel: PanelRuns, title: str, cell: Callable[[Sequence[Run]], str]) -> str:
@@ -34,12 +31,6 @@ def _spent(runs: Sequence[Run]) -> str:
         [run[name] / unit for run in runs if run.get(name) is not None]
         for name, unit in (("seconds", 1), ("flops", GIGA))
     )
-    known = [f"{figures(mean(values))} {unit}" for values, unit in ((flops, "GFLOP"), (seconds, "s")) if values]
+    told = [f"{figures(mean(values))} {unit}" for values, unit in ((flops, "GFLOP"), (seconds, "s")) if values]
     size = figures(mean(run["bytes"]["total"] for run in runs) / MEGA)
-    return size + (f" ({', '.join(known)})" if known else "")
-
-
-def _scored(runs: Sequence[Run]) -> str:
-    """MB with those of scoring at clients; "" where a run does not know them."""
-    sizes = [run["bytes"]["total"] + run[SCORING] for run in runs if run.get(SCORING) is not None]
-    return figures(mean(sizes) / MEGA) if len(sizes) == len(runs) else ""
+    return size + (f" ({', '.join(told)})" if told else "")

@@ -4,7 +4,7 @@ A difference is taken seed by seed, so that what a split makes easy or hard for 
 Student's, over the seeds that both methods have.
 """
 
-from fedgraft.reports.studies import after_steps, difference_table, paired_costs, target_rounds
+from fedgraft.reports.studies import after_steps, difference_table, paired_costs, target_rounds, yardstick_table
 from fedgraft.reports.studies.comparisons import Run
 from fedgraft.reports.studies.difference_table import Scores
 from fedgraft.reports.studies.markdown import spread, table
@@ -17,7 +17,7 @@ def parts(panel: PanelRuns) -> list[str]:
         return []
     after = after_steps.part(panel)
     told = [_accuracies(panel, scores), *after, difference_table.part(panel, scores), paired_costs.part(panel)]
-    return [*told, *([] if panel.lower else [target_rounds.part(panel)]), _yardsticks(panel)]
+    return [*told, *([] if panel.lower else [target_rounds.part(panel)]), yardstick_table.part(panel)]
 
 
 def _scores(panel: PanelRuns) -> dict[str, dict[Run, dict[int, float]]]:
@@ -44,17 +44,3 @@ def _accuracies(panel: PanelRuns, scores: Scores) -> str:
         counts = [len(scores.get(setting, {}).get((model, method), {})) for setting in settings]
         rows.append((panel.row_label(model, method), *cells, str(min(counts))))
     return table((panel.measure, *settings, "seeds"), rows)
-
-
-def _yardsticks(panel: PanelRuns) -> str:
-    """Each yardstick in each setting."""
-    yardsticks = panel.yardsticks
-    names = list(dict.fromkeys(name for by_name in yardsticks.values() for name in by_name))
-    if not names:
-        return ""
-    settings = panel.settings
-    rows = [
-        (name, *(spread(yardsticks.get(setting, {}).get(name, []), panel.digits) for setting in settings))
-        for name in names
-    ]
-    return "\n" + table((f"yardsticks{'' if panel.lower else ', %'}", *settings), rows)

@@ -1,13 +1,20 @@
 """What scoring would cost if clients did it: scores at the server are free, as the papers assume."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import mean
 from typing import Any, Final
 
 from fedgraft import wire
 from fedgraft.experiment.experiment import Experiment
+from fedgraft.reports.studies.markdown import figures
 
 SCORING: Final = "scoring_bytes"
 """What of a stored result says how many more bytes its scores would have taken at clients; 0 where they were there."""
+HEAD: Final = "MB with scoring at clients"
+UNKNOWN: Final = (
+    "Scores at the server are free. What they would take at clients is told where the results know it; "
+    "those of earlier versions do not.\n"
+)
 
 
 def scoring_bytes(experiment: Experiment, summary: Mapping[str, Any]) -> int:
@@ -29,3 +36,18 @@ def scoring_bytes(experiment: Experiment, summary: Mapping[str, Any]) -> int:
     once = wire.message_bytes() + wire.message_bytes(plan.reply_layouts.get("smoothed"), plan.names("smoothed"))
     clients: int = summary["scored"] or summary["clients"]
     return clients * (rounds * (down + up) + (once if summary.get("smoothing") else 0))
+
+
+def known(runs: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether any run knows what its scores would have taken."""
+    return any(run.get(SCORING) is not None for run in runs)
+
+
+def megabytes(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the mean MB of runs, with the mean of what scoring would take, of those that know it; "" where none does.
+
+    >>> megabytes([{"bytes": {"total": 1_000_000}, "scoring_bytes": 500_000}, {"bytes": {"total": 2_000_000}}])
+    '2'
+    """
+    scoring = [run[SCORING] for run in runs if run.get(SCORING) is not None]
+    return figures((mean(run["bytes"]["total"] for run in runs) + mean(scoring)) / 1e6) if scoring else ""

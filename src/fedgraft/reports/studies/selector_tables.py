@@ -5,8 +5,9 @@ from statistics import mean
 from typing import TypeAlias
 
 from fedgraft.reports.stored.intervals import interval
+from fedgraft.reports.studies import scoring_cost, yardstick_table
 from fedgraft.reports.studies.comparisons import corrected
-from fedgraft.reports.studies.markdown import figures, spread, table
+from fedgraft.reports.studies.markdown import figures, filled, spread
 from fedgraft.reports.studies.panel_runs import PanelRuns, Run
 
 MEGA = 1e6
@@ -20,7 +21,7 @@ def parts(panel: PanelRuns) -> list[str]:
         return []
     first, runs, reference = next(iter(panel.runs.values())), panel.by_method, panel.study.reference
     score = f"test {first['metric']}" + (", %" if _unit(first) > 1 else "")
-    costs = ("clients a round", "MB", "simulated s", "ms of choosing a round", "seeds")
+    costs = ("clients a round", "MB", scoring_cost.HEAD, "simulated s", "ms of choosing a round", "seeds")
     scores = {("", method): {seed: _score(run) for seed, run in by_seed.items()} for method, by_seed in runs.items()}
     tested, label = corrected({"": scores}, reference), panel.label(reference)
     rows = [
@@ -29,7 +30,7 @@ def parts(panel: PanelRuns) -> list[str]:
     ]
     head = ("selector", score, f"better than {label}", *costs)
     note = f"Better: paired differences with 95 % intervals, which are not corrected. {tested.note(label)}\n"
-    return [note, table(head, rows), *filter(None, [panel.raw_data])]
+    return [note, filled(head, rows), *filter(None, [yardstick_table.part(panel), panel.raw_data])]
 
 
 def _row(label: str, by_seed: BySeed, reference: BySeed, mark: str) -> tuple[str, ...]:
@@ -43,6 +44,7 @@ def _row(label: str, by_seed: BySeed, reference: BySeed, mark: str) -> tuple[str
         f"{interval(better):.{digits}}{mark}" if runs != list(reference.values()) else "",
         figures(mean(run["selections"] / run["rounds"] for run in runs)),
         figures(mean(run["bytes"]["total"] / MEGA for run in runs)),
+        scoring_cost.megabytes(runs),
         figures(mean(run["simulated_seconds"] for run in runs)),
         figures(mean(MILLI * run["selection_seconds"] / run["rounds"] for run in runs)),
         str(len(runs)),

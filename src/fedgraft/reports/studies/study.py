@@ -82,8 +82,7 @@ class Study:
         title: heading of its page.
         recipe: what every experiment starts from whose method and data name none of their own.
         reference: the method whose bytes the others' are measured by.
-        also: another method whose best is a target of its own, for a page of layout "targets"; "" for none.
-        margin: how far below the reference's best the target is, for a page of layout "targets".
+        also: another method whose best sets a target of its own, for a page of layout "targets"; "" for none.
         layout: of the page's tables: "errors", with bytes to a target, "accuracy", with settings side by side,
             "targets", with bytes and operations to an accuracy, "paired", with differences and their intervals,
             "time", with simulated seconds to scores, or "selectors", with what choosing takes.
@@ -95,9 +94,9 @@ class Study:
             is a federation of its own}}.
         folds: of cross-validation; seed s has fold (s - 1) modulo so many as its test set, of data that have folds.
             0 = every seed the first.
-        tuned: {"seeds": [...], "sets": [...]} on which options were chosen, of layout "paired"; both may be left out.
-        target: {"reference": a method, "below": points below its best, or "share": of that}, of layout "paired"; the
-            reference of the study where none is named. {} = where the reference ends.
+        tuned: {"seeds": [...], "sets": [...]} on which options were chosen; both may be left out.
+        target: {"reference": a method, "below": points below its best, or "share": of that}, of the same
+            seed; the reference of the study where none is named. {} = where the reference ends, of layout "paired".
         cuts: {partition: overrides} for partitions that take more than their name.
         panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers.
     """
@@ -110,7 +109,6 @@ class Study:
     methods: Mapping[str, Mapping[str, Any]]
     panels: tuple[Mapping[str, Any], ...]
     also: str = ""
-    margin: float = 0.003
     layout: str = "errors"
     targets: tuple[float, ...] = ()
     folder: str | Mapping[str, str] = ""

@@ -12,12 +12,14 @@ from fedgraft.errors import InputError, require, require_one_of, unknown
 LAYOUTS = ("errors", "accuracy", "targets", "paired", "time", "selectors")
 GIVEN = ("recipe", "reference", "methods", "panels")
 """Keys that a study must have."""
-_OF_PAIRED = ("tuned", "target")
+TUNED_IN = ("paired", "targets", "time", "accuracy")
+"""Layouts that say on which seeds and sets options were chosen."""
+TARGET_IN = ("paired", "targets", "time")
+"""Layouts with a target that is fixed beforehand; "targets" cannot do without."""
 KEYS = (
     *GIVEN,
     "title",
     "also",
-    "margin",
     "common",
     "layout",
     "targets",
@@ -25,7 +27,8 @@ KEYS = (
     "cuts",
     "sets",
     "folds",
-    *_OF_PAIRED,
+    "tuned",
+    "target",
 )
 _OF_METHODS = ("label", "recipe", "changes", "alone")
 _OF_SETS = ("recipe", "changes")
@@ -97,11 +100,11 @@ def _check(content: Mapping[str, Any]) -> None:
                 raise InputError(f'runs of a panel must be pairs ["MODEL", "METHOD"]; got {run!r}.')
             if run[1] not in methods:
                 raise unknown("method", run[1], methods)
-    for key, check in zip(_OF_PAIRED, (_check_tuned, _check_target), strict=True):
+    layout = content.get("layout", LAYOUTS[0])
+    require(layout != "targets" or "target" in content, "target", "given where layout is 'targets'", "no target")
+    for key, layouts, check in (("tuned", TUNED_IN, _check_tuned), ("target", TARGET_IN, _check_target)):
         if key in content:
-            require(
-                content.get("layout") == "paired", "layout", f"'paired' where {key} is given", content.get("layout")
-            )
+            require(layout in layouts, "layout", f"one of {', '.join(layouts)} where {key} is given", layout)
             check(content[key], content)
 
 

@@ -1,10 +1,11 @@
 """The table of rounds that methods need, to where the reference ends or to a target that the study fixes beforehand."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import mean
 from typing import Any, TypeAlias
 
+from fedgraft.reports.studies import seed_targets
 from fedgraft.reports.studies.markdown import table
 from fedgraft.reports.studies.panel_runs import PanelRuns, Run
 
@@ -21,23 +22,14 @@ def part(panel: PanelRuns) -> str:
 
 def rounds_to(curve: Sequence[Sequence[Any]], goal: float) -> int | None:
     """Return the first scored round whose validation accuracy is at a goal; None if there is none."""
-    return next((int(point[0]) for point in curve if point[2] is not None and point[2] >= goal), None)
+    point = seed_targets.first_at(curve, goal)
+    return None if point is None else int(point[0])
 
 
 def ends_at(curve: Sequence[Sequence[Any]]) -> float:
     """Return the mean validation accuracy of the last scored points; nan without any."""
     scored = [point[2] for point in curve if point[2] is not None]
     return mean(scored[-LAST:]) if scored else math.nan
-
-
-def goal_of(curve: Sequence[Sequence[Any]], target: Mapping[str, Any]) -> float:
-    """Return the target that the best validation score of a curve sets: points below it, or a share; nan without any.
-
-    >>> round(goal_of([(0, 0, 0.5), (1, 10, 0.9)], {"below": 0.5}), 3)
-    0.895
-    """
-    best = max((float(point[2]) for point in curve if point[2] is not None), default=math.nan)
-    return best * float(target["share"]) if "share" in target else best - float(target["below"]) / 100
 
 
 def _to_target(panel: PanelRuns) -> str:
@@ -51,27 +43,14 @@ def _to_target(panel: PanelRuns) -> str:
         cells = []
         for setting in panel.settings:
             own, base = (by_seed.get((model, each, setting), {}) for each in (method, reference))
-            goals = {seed: goal_of(run["curve"], target) for seed, run in base.items() if seed in own}
-            needed = [rounds_to(own[seed]["curve"], goal) for seed, goal in goals.items() if not math.isnan(goal)]
-            cells.append(_reached(needed))
+            cells.append(seed_targets.reached(seed_targets.crossings(own, seed_targets.goals(base, target))))
         rows.append((panel.row_label(model, method), *cells))
-    name = panel.label(reference)
-    if "share" in target:
-        goal = f"{100 * target['share']:g} % of {name}'s best"
-    else:
-        goal = f"{name}'s best less {target['below']:g} points"
+    goal = seed_targets.named(panel, target)
     note = (
-        f"The target of each seed, which the study fixes beforehand, is {goal} on validation with that seed. "
+        f"The target, which the study fixes beforehand, is {goal}, on validation with the same seed. "
         "Rounds are means over the seeds that get there.\n"
     )
     return note + "\n" + table((f"rounds to {goal}", *panel.settings), rows)
-
-
-def _reached(needed: Sequence[int | None]) -> str:
-    """Return the mean of rounds, None for a seed that never got there, and how many seeds did; "" for none at all."""
-    known = [rounds for rounds in needed if rounds is not None]
-    told = f"{len(known)} of {len(needed)} seeds"
-    return f"{mean(known):.1f}, {told}" if known else told if needed else ""
 
 
 def _to_end(panel: PanelRuns) -> str:

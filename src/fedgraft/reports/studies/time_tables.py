@@ -5,13 +5,17 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from fedgraft.reports.stored.intervals import half_width
-from fedgraft.reports.studies.markdown import spread, table
+from fedgraft.reports.stored.intervals import Interval, interval
+from fedgraft.reports.studies import chosen_on, scoring_cost, target_costs
+from fedgraft.reports.studies.comparisons import paired
+from fedgraft.reports.studies.markdown import filled, spread, table
 from fedgraft.reports.studies.panel_runs import PanelRuns, Run, spent_to
+from fedgraft.reports.studies.savings import Savings
 
 MEGA = 1e6
-
-BySeed = Mapping[int, Run]
+COSTS = (target_costs.SECONDS, target_costs.MB)
+Claimed = Mapping[tuple[str, str], Mapping[int, Run]]
+"""{(model, method): {seed: its run}}, of what is compared."""
 
 
 def seconds_to(run: Run, target: float) -> float:
@@ -19,77 +23,64 @@ def seconds_to(run: Run, target: float) -> float:
     return spent_to(run, target, "simulated_seconds")
 
 
-def interval(values: Sequence[float], digits: int = 1) -> str:
-    """Return a mean with its 95 % interval by Student's t.
-
-    A single value stands alone. "never" where all are nan, "not on every seed" where some are; "" where there is none.
-
-    >>> interval([1.0, 2.0, 3.0])
-    '2.0 [-0.5, 4.5]'
-    """
-    if not values or any(map(math.isnan, values)):
-        lacking = "never" if all(map(math.isnan, values)) else "not on every seed"
-        return lacking if values else ""
-    middle = mean(values)
-    if len(values) < 2:
-        return f"{middle:.{digits}f}"
-    half = half_width(values)
-    return f"{middle:.{digits}f} [{middle - half:.{digits}f}, {middle + half:.{digits}f}]"
-
-
 def parts(panel: PanelRuns) -> list[str]:
     """The tables of a setting, and what all data weigh; [] where nothing was run."""
     if not panel.runs:
         return []
     names = list(next(iter(panel.runs.values()))["measures"]["test"])
-    targets = [f"{target:g}" for target in panel.study.targets]
-    to = [*(f"s to {target}" for target in targets), *(f"% fewer to {target}" for target in targets)]
-    costs = [_costs(panel, *each) for each in panel.by_method.items()]
-    quality = [_quality(panel, *each, names) for each in panel.by_method.items()]
+    claimed, tested = chosen_on.claimed(panel, panel.by_model, panel.study.reference)
+    quality = [_quality(panel, run, names, claimed, tested) for run in panel.by_model]
     above = f"{names[0]} above {panel.label(panel.study.reference)}, points"
     sections = [
-        _filled(("method", *to, "s in all", "MB", "paper: s", "seeds"), costs),
-        _filled(("method", *names, "paper", above), quality),
+        _costs(panel, claimed, tested),
+        target_costs.part(panel, COSTS) if panel.study.target else "",
+        filled(("method", *names, "paper", above), quality),
         _yardsticks(panel, names),
         panel.raw_data,
     ]
     return [*filter(None, sections)]
 
 
-def _costs(panel: PanelRuns, method: str, by_seed: BySeed) -> tuple[str, ...]:
-    """A method's simulated seconds to each target, and how many fewer than the reference's; those in all, and MB."""
-    targets, reference = panel.study.targets, panel.study.reference
-    to = {target: {seed: seconds_to(run, target) for seed, run in by_seed.items()} for target in targets}
-    against = panel.by_method.get(reference, {})
-    fewer = []
-    for target in targets:
-        shares = [
-            100 * (1 - to[target][seed] / seconds_to(against[seed], target)) for seed in by_seed if seed in against
-        ]
-        fewer.append("" if method == reference else interval(shares))
-    return (
-        panel.label(method),
-        *(spread([*to[target].values()], 2) for target in targets),
-        *fewer,
-        spread([run["simulated_seconds"] for run in by_seed.values()], 1),
-        f"{mean(run['bytes']['total'] for run in by_seed.values()) / MEGA:.0f}",
-        str(_printed(panel, method).get("seconds", "")),
-        str(len(by_seed)),
+def _costs(panel: PanelRuns, claimed: Claimed, tested: bool) -> str:
+    """Simulated seconds to each score, and how many fewer than the reference's; those in all, and MB."""
+    names = [f"{score:g}" for score in panel.study.targets]
+    to, fewer = (
+        {
+            name: {run: {seed: seconds_to(each, score) for seed, each in own.items()} for run, own in runs.items()}
+            for name, score in zip(names, panel.study.targets, strict=True)
+        }
+        for runs in (panel.by_model, claimed)
     )
+    savings, rows = Savings(fewer, panel.study.reference, tested), []
+    for key, by_seed in panel.by_model.items():
+        runs = list(by_seed.values())
+        cells = [panel.label(key[1]), *(spread([*to[name][key].values()], 2) for name in names)]
+        cells += [savings.text(name, key) for name in names]
+        cells += [spread([run["simulated_seconds"] for run in runs], 1)]
+        cells += [f"{mean(run['bytes']['total'] for run in runs) / MEGA:.0f}", scoring_cost.megabytes(runs)]
+        rows.append((*cells, str(_printed(panel, key[1]).get("seconds", "")), str(len(runs))))
+    heads = [*(f"s to {name}" for name in names), *(f"% fewer to {name}" for name in names)]
+    head = ("method", *heads, "s in all", "MB", scoring_cost.HEAD, "paper: s", "seeds")
+    told = chosen_on.note(panel, tested) + savings.note(panel.label(panel.study.reference))
+    note = f"{told}\n\n" if names else ""
+    return note + filled(head, rows)
 
 
-def _quality(panel: PanelRuns, method: str, by_seed: BySeed, names: Sequence[str]) -> tuple[str, ...]:
+def _quality(
+    panel: PanelRuns, key: tuple[str, str], names: Sequence[str], claimed: Claimed, tested: bool
+) -> tuple[str, ...]:
     """A method's measures on test, and how far the first is above the reference's."""
-    reference = panel.study.reference
-    against, tests = panel.by_method.get(reference, {}), {k: run["measures"]["test"] for k, run in by_seed.items()}
-    above = [
-        100 * (test[names[0]] - against[seed]["measures"]["test"][names[0]])
-        for seed, test in tests.items()
-        if seed in against
-    ]
-    values = (spread([test[name] for test in tests.values()], 4) for name in names)
-    more = "" if method == reference else interval(above, 2)
-    return (panel.label(method), *values, str(_printed(panel, method).get("scores", "")), more)
+    tests = [run["measures"]["test"] for run in panel.by_model[key].values()]
+    base = (key[0], panel.study.reference)
+    own, against = (
+        {seed: 100 * run["measures"]["test"][names[0]] for seed, run in claimed.get(each, {}).items()}
+        for each in (key, base)
+    )
+    above = interval(paired(own, against))
+    shown = above if tested else Interval(above.middle, math.nan)
+    values = (spread([test[name] for test in tests], 4) for name in names)
+    printed = str(_printed(panel, key[1]).get("scores", ""))
+    return (panel.label(key[1]), *values, printed, "" if key == base else f"{shown:.2}")
 
 
 def _printed(panel: PanelRuns, method: str) -> Mapping[str, Any]:
@@ -112,12 +103,6 @@ def _yardsticks(panel: PanelRuns, names: Sequence[str]) -> str:
     ]
     lacking = "No yardsticks yet.\n" if wanted else ""
     return table(("yardstick", *names, "seeds"), rows) if rows else lacking
-
-
-def _filled(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table without the columns that have nothing in any row."""
-    columns = [index for index in range(len(head)) if any(row[index] for row in rows)]
-    return table([head[index] for index in columns], [[row[index] for index in columns] for row in rows])
 
 
 def _spread_of(scores: Any, key: str) -> str:

@@ -1,0 +1,58 @@
+"""A target that a study fixes before its runs: each seed has its own, a share of a method's best or points below it.
+
+Every method's crossing of it is read off that seed's own curve. A mean over curves has no part: it may cross where one
+of the seeds never does.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedgraft.reports.studies.markdown import spread
+from fedgraft.reports.studies.panel_runs import PanelRuns, Run
+
+Curve = Sequence[Sequence[Any]]
+"""Points of `panel_runs.POINT`; the validation score is None where clients could not be scored."""
+
+
+def first_at(curve: Curve, goal: float) -> Sequence[Any] | None:
+    """Return the first scored point whose validation score is at a goal; None if there is none."""
+    return next((point for point in curve if point[2] is not None and point[2] >= goal), None)
+
+
+def goal_of(curve: Curve, target: Mapping[str, Any]) -> float:
+    """Return the target that the best validation score of a curve sets: points below it, or a share; nan without any.
+
+    >>> round(goal_of([(0, 0, 0.5), (1, 10, 0.9)], {"below": 0.5}), 3)
+    0.895
+    """
+    best = max((float(point[2]) for point in curve if point[2] is not None), default=math.nan)
+    return best * float(target["share"]) if "share" in target else best - float(target["below"]) / 100
+
+
+def goals(runs: Mapping[int, Run], target: Mapping[str, Any]) -> dict[int, float]:
+    """Return {seed: the target that the reference's run with this seed sets}, of the seeds that have a score."""
+    known = {seed: goal_of(run["curve"], target) for seed, run in runs.items()}
+    return {seed: goal for seed, goal in known.items() if not math.isnan(goal)}
+
+
+def crossings(runs: Mapping[int, Run], goal: Mapping[int, float]) -> dict[int, Sequence[Any] | None]:
+    """Return {seed: the point in which its run is at its target, None if it never is}, of seeds that have both."""
+    return {seed: first_at(run["curve"], goal[seed]) for seed, run in runs.items() if seed in goal}
+
+
+def reached(points: Mapping[int, Sequence[Any] | None]) -> str:
+    """Return the rounds of crossings, mean and spread, and how many seeds get there; "" for no seed at all.
+
+    >>> reached({1: (10, 5), 2: (14, 7), 3: None})
+    '12.0 ± 2.8, 2 of 3 seeds'
+    """
+    rounds = [point[0] for point in points.values() if point is not None]
+    told = f"{len(rounds)} of {len(points)} seeds"
+    return f"{spread(rounds, 1)}, {told}" if rounds else told if points else ""
+
+
+def named(panel: PanelRuns, target: Mapping[str, Any]) -> str:
+    """Return what a target is called, such as "99 % of the best of FedAvg"."""
+    best = f"the best of {panel.label(target.get('reference', panel.study.reference))}"
+    return f"{100 * target['share']:g} % of {best}" if "share" in target else f"{best}, less {target['below']:g} points"
