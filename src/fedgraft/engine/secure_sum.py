@@ -86,7 +86,7 @@ class SecureSum:
         require(self.neighbours % 2 == 0, "secure_sum.neighbours", "even", self.neighbours)
         require(0.5 < self.threshold <= 1, "secure_sum.threshold", "in (0.5, 1]", self.threshold)
         fits = self.active or not self.signed
-        require(fits, "secure_sum.signed", f"false where secure_sum.name is not {MASKED!r}", self.signed)
+        require(fits, "secure_sum.signed", "false where secure_sum.name is ''", self.signed)
 
     @property
     def active(self) -> bool:

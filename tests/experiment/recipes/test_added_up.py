@@ -42,7 +42,7 @@ def test_what_merges_means_is_taken(sharing) -> None:
         ({"secure_sum.neighbors": 2}, "Did you mean 'neighbours'"),
         (
             {"secure_sum.name": "", "secure_sum.signed": True},
-            "secure_sum.signed must be false where secure_sum.name is not",
+            "secure_sum.signed must be false where secure_sum.name is ''",
         ),
     ],
 )
