@@ -51,6 +51,13 @@ def test_savings_are_paired_by_seed():
     assert "| Ours | 2.0 ± 0.0, 2 of 2 seeds | 20.0 ± 14.1 | +90.0 ± 63.5 | 20.0 ± 0.0 | +0.0 ± 0.0 |" in text
 
 
+def test_a_cost_that_was_not_counted_is_not_one_that_is_never_reached():
+    ours = run((0, 0, 0.5, 0), (2, 20, 0.95, 20))
+    ours["curve"] = [[*point[:4], None] for point in ours["curve"]]
+    text = page({"ours": [ours, ours], "plain": SEEDS["plain"][:2]})
+    assert "| Ours | 2.0 ± 0.0, 2 of 2 seeds | 20.0 ± 0.0 | +90.0 ± 0.0* |  |  |" in text
+
+
 def test_seeds_that_options_were_chosen_on_have_no_part():
     """Without seed 3 ours gets there always; a method that has run with seed 3 alone is described, and not tested."""
     results = {**SEEDS, "careful": []}

@@ -77,23 +77,18 @@ def crossed(
     method = target.get("reference", panel.study.reference)
     goals = {run[0]: seed_targets.goals(by_seed, target) for run, by_seed in runs.items() if run[1] == method}
     points = {run: seed_targets.crossings(by_seed, goals.get(run[0], {})) for run, by_seed in runs.items()}
-    spent = {
-        cost.unit: {run: {seed: _cost(point, cost) for seed, point in own.items()} for run, own in points.items()}
-        for cost in costs
-    }
+    spent = {cost.unit: {run: _costs(own, cost) for run, own in points.items()} for cost in costs}
     every = [goal for each in goals.values() for goal in each.values()]
     return Crossed(points, every, Savings(spent, against or panel.study.reference, tested))
 
 
-def _cost(point: Sequence[Any] | None, cost: Cost) -> float:
-    """Return a cost of a point in its unit; nan of none, and where the run did not count it."""
-    if point is None:
-        return math.nan
-    known = dict(zip(POINT, point, strict=False)).get(cost.name)
-    return math.nan if known is None else float(known) / cost.size
+def _costs(points: Mapping[int, Sequence[Any] | None], cost: Cost) -> dict[int, float]:
+    """Return {seed: a cost of its point in the cost's unit, nan of none}; without seeds whose run did not count it."""
+    named = {seed: dict(zip(POINT, point or (), strict=False)) for seed, point in points.items()}
+    known = {seed: point.get(cost.name) if point else math.nan for seed, point in named.items()}
+    return {seed: value / cost.size for seed, value in known.items() if value is not None}
 
 
 def _spent(points: Mapping[int, Sequence[Any] | None], cost: Cost) -> str:
     """Return mean and standard deviation over the seeds that get there; "" where none does."""
-    known = [value for point in points.values() if not math.isnan(value := _cost(point, cost))]
-    return figures_spread(known)
+    return figures_spread([value for value in _costs(points, cost).values() if not math.isnan(value)])
