@@ -38,7 +38,7 @@ class ChangingSpeeds:
         return np.asarray(np.exp(logs))
 
     def _loads(self, clients: int, round: int) -> NDArray[np.float64]:
-        """b of the stay that each client is in, float64 [clients]."""
+        """Return b of the stay that each client is in, float64 [clients]."""
         loads, ends, stay = np.zeros(clients), np.zeros(clients, np.int64), 0
         while self.switch and (ended := ends < round).any():
             g = randomness.generator(self.seed, "stay", stay)

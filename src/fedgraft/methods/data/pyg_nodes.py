@@ -80,9 +80,10 @@ class PygNodes(OwnNodes):
         collection = read_set(Path(self.root), self.set)
         tell(collection.notes, f"{collection.whole.name}: ")
         parts = self._dealing().deal(collection.whole, seed)
-        name = collection.whole.name
-        shards = parts if self.copies == 1 else [replace(p, name=f"{name}-{k}") for k, p in enumerate(parts * self.copies)]
-        return with_wrong_labels(shards, self.wrong_clients, self.wrong_labels, seed)
+        if self.copies > 1:
+            name = collection.whole.name
+            parts = [replace(part, name=f"{name}-{k}") for k, part in enumerate(parts * self.copies)]
+        return with_wrong_labels(parts, self.wrong_clients, self.wrong_labels, seed)
 
     def _dealing(self) -> NodeDealing:
         return NodeDealing(

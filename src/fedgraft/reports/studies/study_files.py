@@ -12,7 +12,7 @@ from fedgraft.errors import InputError, require, require_one_of, unknown
 LAYOUTS = ("errors", "accuracy", "targets", "paired", "time", "selectors")
 GIVEN = ("recipe", "reference", "methods", "panels")
 """Keys that a study must have."""
-_OF_PAIRED = ("tuned", "target")
+_OF_PAIRED = ("tuned", "target", "controls")
 KEYS = (
     *GIVEN,
     "title",
@@ -97,7 +97,7 @@ def _check(content: Mapping[str, Any]) -> None:
                 raise InputError(f'runs of a panel must be pairs ["MODEL", "METHOD"]; got {run!r}.')
             if run[1] not in methods:
                 raise unknown("method", run[1], methods)
-    for key, check in zip(_OF_PAIRED, (_check_tuned, _check_target), strict=True):
+    for key, check in zip(_OF_PAIRED, (_check_tuned, _check_target, _check_controls), strict=True):
         if key in content:
             require(
                 content.get("layout") == "paired", "layout", f"'paired' where {key} is given", content.get("layout")
@@ -129,6 +129,14 @@ def _check_target(target: Any, content: Mapping[str, Any]) -> None:
     right = type(value) in (int, float) and math.isfinite(value)
     within = right and (0 < value <= 1 if given == ["share"] else value >= 0)
     require(within, f"target.{given[0]}", allowed, value)
+
+
+def _check_controls(controls: Any, content: Mapping[str, Any]) -> None:
+    """Raise `InputError` unless it is a list of methods that the study has."""
+    require(isinstance(controls, list), "controls", "a list of methods", controls)
+    for method in controls:
+        if method not in content["methods"]:
+            raise unknown("method in controls", method, content["methods"])
 
 
 def _items(what: str, tables: Any) -> Iterator[tuple[str, Any]]:

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any, TypeAlias
 
-from fedgraft.reports.studies.markdown import table
-from fedgraft.reports.studies.panel_runs import PanelRuns, Run
+from fedgraft.contracts.scores import first_reaching
+from fedgraft.reports.studies.markdown import figures, table
+from fedgraft.reports.studies.panel_runs import PanelRuns, Run, points_of
 
 LAST = 3
 """Scored points at the end of a curve whose mean is what a method ends at: one round more or less is luck."""
@@ -52,8 +53,7 @@ def _to_target(panel: PanelRuns) -> str:
         for setting in panel.settings:
             own, base = (by_seed.get((model, each, setting), {}) for each in (method, reference))
             goals = {seed: goal_of(run["curve"], target) for seed, run in base.items() if seed in own}
-            needed = [rounds_to(own[seed]["curve"], goal) for seed, goal in goals.items() if not math.isnan(goal)]
-            cells.append(_reached(needed))
+            cells.append(_reached([_spent(own[seed], goal) for seed, goal in goals.items() if not math.isnan(goal)]))
         rows.append((panel.row_label(model, method), *cells))
     name = panel.label(reference)
     if "share" in target:
@@ -62,16 +62,25 @@ def _to_target(panel: PanelRuns) -> str:
         goal = f"{name}'s best less {target['below']:g} points"
     note = (
         f"The target of each seed, which the study fixes beforehand, is {goal} on validation with that seed. "
-        "Rounds are means over the seeds that get there.\n"
+        "Rounds, and in brackets simulated seconds, are means over the seeds that get there.\n"
     )
     return note + "\n" + table((f"rounds to {goal}", *panel.settings), rows)
 
 
-def _reached(needed: Sequence[int | None]) -> str:
-    """Return the mean of rounds, None for a seed that never got there, and how many seeds did; "" for none at all."""
-    known = [rounds for rounds in needed if rounds is not None]
+def _spent(run: Run, goal: float) -> tuple[float, float] | None:
+    """Return the first round at a goal and simulated seconds until it, nan of old results; None if there is none."""
+    point = first_reaching(points_of(run), goal, "higher")
+    return None if point is None else (point["round"], point.get("simulated_seconds", math.nan))
+
+
+def _reached(needed: Sequence[tuple[float, float] | None]) -> str:
+    """Return the mean of rounds and seconds, of the seeds that got there, and how many did; "" for none at all."""
+    known = [each for each in needed if each is not None]
     told = f"{len(known)} of {len(needed)} seeds"
-    return f"{mean(known):.1f}, {told}" if known else told if needed else ""
+    if not known:
+        return told if needed else ""
+    rounds, seconds = (mean(values) for values in zip(*known, strict=True))
+    return f"{rounds:.1f}" + ("" if math.isnan(seconds) else f" ({figures(seconds)} s)") + f", {told}"
 
 
 def _to_end(panel: PanelRuns) -> str:
