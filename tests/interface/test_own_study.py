@@ -91,6 +91,8 @@ def test_what_is_wrong_with_a_study_is_one_line(tmp_path, old: str, new: str, sa
             'target = { reference = "al", below = 1 }',
             r"No method for target\.reference named 'al'\..* Known: oort, random\.",
         ),
+        ('controls = "oort"', r"controls must be a list of methods; got 'oort'\."),
+        ('controls = ["ort"]', r"No method in controls named 'ort'\. Did you mean 'oort'\?"),
     ],
 )
 def test_what_is_wrong_with_a_study_s_design_is_one_line(tmp_path, keys: str, said: str) -> None:

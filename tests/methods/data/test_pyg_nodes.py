@@ -55,6 +55,30 @@ def test_an_npz_set(tmp_path: Path) -> None:
     assert np.bincount(halved.split).tolist() == [48, 6, 6]
 
 
+def test_copies_are_the_same_part_at_several_clients(tmp_path: Path) -> None:
+    write_npz(tmp_path / CS)
+    parts = PygNodes(tmp_path, "coauthor_cs", clients=2, between=False).load(1)
+    copied = PygNodes(tmp_path, "coauthor_cs", clients=6, between=False, copies=3).load(1)
+    assert [shard.name for shard in copied] == [f"CS-{k}" for k in range(6)]
+    for k, shard in enumerate(copied):
+        assert shard.ids.tolist() == parts[k % 2].ids.tolist()
+        assert shard.split.tolist() == parts[k % 2].split.tolist()
+    with pytest.raises(InputError, match=r"PygNodes\.copies must be a divisor of 6 clients; got 4"):
+        PygNodes(tmp_path, "coauthor_cs", clients=6, between=False, copies=4)
+    with pytest.raises(InputError, match=r"PygNodes\.between must be false where copies is above 1"):
+        PygNodes(tmp_path, "coauthor_cs", clients=6, copies=3)
+
+
+def test_some_clients_have_wrong_training_labels(tmp_path: Path) -> None:
+    write_npz(tmp_path / CS)
+    right = PygNodes(tmp_path, "coauthor_cs", clients=4).load(1)
+    wrong = PygNodes(tmp_path, "coauthor_cs", clients=4, wrong_clients=0.5).load(1)
+    counts = [int((a.label != b.label).sum()) for a, b in zip(right, wrong, strict=True)]
+    assert sorted(counts)[:2] == [0, 0]
+    assert all(counts[k] in (0, round(0.4 * len(shard.rows("train")))) for k, shard in enumerate(right))
+    assert sum(map(bool, counts)) == 2
+
+
 def test_a_planetoid_set(tmp_path: Path) -> None:
     write_planetoid(tmp_path)
     before = files(tmp_path)

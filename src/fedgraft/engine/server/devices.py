@@ -1,7 +1,7 @@
 """Clients' devices: how fast they compute, their links, how often they are there; named profiles, or a user's own."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedgraft.contracts import Timing, randomness
 from fedgraft.contracts.table_files import Given, table_of
+from fedgraft.engine.server.changing_speeds import ChangingSpeeds
 from fedgraft.errors import InputError, require, unknown
 
 BYTES_PER_MBIT = 125_000.0
@@ -61,7 +62,7 @@ class Devices:
 
     `down` and `up` are bytes per second to the client and from it, > 0; `examples_per_second` those that it trains on,
     > 0; `latency_seconds` are per request, >= 0; `availability` is the chance that it can be reached in a round, in (0,
-    1].
+    1]. `changes` say how fast they compute in each round; None = always as fast.
     """
 
     down: NDArray[np.float64]
@@ -69,6 +70,14 @@ class Devices:
     examples_per_second: NDArray[np.float64]
     latency_seconds: NDArray[np.float64]
     availability: NDArray[np.float64]
+    changes: ChangingSpeeds | None = None
+
+    def at(self, round: int) -> "Devices":
+        """Return the devices as they are in a round; themselves where nothing changes."""
+        if self.changes is None:
+            return self
+        factors = self.changes.factors(len(self.down), round)
+        return replace(self, examples_per_second=self.examples_per_second * factors, changes=None)
 
     def timing(self, client: int, down: int, up: int, examples: float, waits: int = 0) -> Timing:
         """Return the seconds in which a client trains on `examples`, moves bytes down and up, and waits in between."""
@@ -122,8 +131,10 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Devices:
     """Return the devices of a table that `checked` has let pass."""
     columns = {name: np.array([float(row[name]) for row in rows]) for name in (*REQUIRED, *OPTIONAL)}
     down, up = (columns[name] * BYTES_PER_MBIT for name in ("mbit_down", "mbit_up"))
-    others = (columns[name] for name in ("examples_per_second", "latency_seconds", "availability"))
-    return Devices(down, up, *others)
+    speed, latency, availability = (
+        columns[name] for name in ("examples_per_second", "latency_seconds", "availability")
+    )
+    return Devices(down, up, speed, latency, availability)
 
 
 def read(source: Given, parameter: str) -> Rows:

@@ -207,7 +207,7 @@ class Loop:
             state.note_training(trained.reports, trained.failed, view.round)
         missed = {client: DISCONNECTED for client in selection.clients if client in disconnected}
         trained = replace(trained, failed={**trained.failed, **missed})
-        timings = self._timings(state, selection.clients, trained)
+        timings = self._timings(state, selection.clients, trained, view.round)
         arrived, sent = self._arrivals.settle(trained, {**weights, **trained.weights}, timings, view.deadline)
         began = state.simulated_seconds + probe_seconds
         arrived = self._merge(state, arrived, view.round, began + arrived.seconds)
@@ -248,7 +248,7 @@ class Loop:
         trained = self._messenger.train_silently(models, view.round, self._stopping.progress(state))
         self._broadcast.received(client for client in trained.reports if client in lacking)
         state.note_training(trained.reports, trained.failed, view.round)
-        timings = self._timings(state, cohort, trained)
+        timings = self._timings(state, cohort, trained, view.round)
         seconds = max(timing.total for timing in timings.values())
         state.simulated_seconds += seconds
         return _Round(view, tuple(cohort), Arrived(trained, {}, timings, seconds))
@@ -263,7 +263,7 @@ class Loop:
         replies = self._messenger.probe(self._models(state, reached), view.round, probe, progress)
         self._broadcast.received(replies.messages)
         state.failures["probe"] += len(replies.failed)
-        timing, examples = self._devices.timing, view.samples * probe.epochs
+        timing, examples = self._devices.at(view.round).timing, view.samples * probe.epochs
         took = {client: timing(client, *replies.bytes[client], float(examples[client])).total for client in reached}
         told = {client: message.report for client, message in replies.messages.items()}
         credible = self._guards.credible(told, state.loss_scales)
@@ -325,14 +325,14 @@ class Loop:
     def _view(self, state: RunState, round: int) -> View:
         return self._views.of(state, round, self._arrivals.busy, self._selector.score_split)
 
-    def _timings(self, state: RunState, cohort: Iterable[int], trained: Trained) -> dict[int, Timing]:
+    def _timings(self, state: RunState, cohort: Iterable[int], trained: Trained, round: int) -> dict[int, Timing]:
         """Count the selections; the simulated seconds of each client's round."""
         samples, moved, waits = self._examples, trained.bytes, trained.waits
-        epochs, timings = self._plan.training.epochs, {}
+        epochs, timings, devices = self._plan.training.epochs, {}, self._devices.at(round)
         for client in cohort:
             state.chosen[client] += 1
             traffic, examples = moved.get(client, Traffic()), float(samples[client] * epochs)
-            timings[client] = self._devices.timing(client, *traffic, examples, waits.get(client, 0))
+            timings[client] = devices.timing(client, *traffic, examples, waits.get(client, 0))
         return timings
 
     def _note_computed(self, state: RunState, purpose: str) -> None:

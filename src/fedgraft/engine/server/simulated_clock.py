@@ -4,7 +4,7 @@ The digest of a run may not depend on how busy a machine is, so selectors, deadl
 never measured ones. Measured seconds are only reported.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.table_files import is_table
 from fedgraft.engine.server import devices as tables
+from fedgraft.engine.server.changing_speeds import ChangingSpeeds
 from fedgraft.engine.server.devices import Devices
 from fedgraft.errors import InputError, require, require_one_of, require_options, unknown
 
@@ -41,6 +42,11 @@ class Clock:
         examples_per_second: "lognormal": the median device's training speed, > 0.
         latency_seconds: "lognormal": per client and request, >= 0.
         spread: "lognormal": standard deviation of the log of links and speeds, in [0, 10]; 0 makes all equal.
+        jitter: standard deviation of the log of a factor on each training speed that is drawn in every round, in [0,
+            10]; 0 = none. What is expected of a client, the median deadline among it, goes by speeds without factors.
+        switch: that of a second factor, which is 1 at first, stays for some rounds and is then drawn anew, for each
+            client by itself; in [0, 10]; 0 = none.
+        switch_rounds: the least and the most rounds for which that factor stays, >= 1.
         late: what becomes of an answer after the deadline. "wait": the round waits for it. "drop": nobody waits, and it
             is lost. "semi_asynchronous": nobody waits; the client works on, cannot be selected meanwhile, and its
             update is merged in the round in which it arrives, with 1 / (1 + staleness) of its weight, where staleness
@@ -55,20 +61,33 @@ class Clock:
     examples_per_second: float = 100_000.0
     latency_seconds: float = 0.1
     spread: float = 0.5
+    jitter: float = 0.0
+    switch: float = 0.0
+    switch_rounds: tuple[int, ...] = (5, 10)
     late: str = "wait"
     deadline_seconds: float = 0.0
     max_staleness: int = 2
 
     def __post_init__(self) -> None:
         require_options(self, "clock", mbit_per_second="> 0", examples_per_second="> 0", latency_seconds=">= 0")
-        require_options(self, "clock", spread="in [0, 10]")
+        require_options(self, "clock", spread="in [0, 10]", jitter="in [0, 10]", switch="in [0, 10]")
+        stays = tuple(self.switch_rounds)
+        fits = len(stays) == 2 and 1 <= stays[0] <= stays[1]
+        require(fits, "clock.switch_rounds", "two whole numbers, 1 <= least <= most", list(stays))
         require_one_of("clock.late", self.late, LATE)
         require(self.deadline_seconds >= 0, "clock.deadline_seconds", "> 0, or 0 for a median", self.deadline_seconds)
         require(self.max_staleness >= 1, "clock.max_staleness", ">= 1", self.max_staleness)
         object.__setattr__(self, "devices", _named_or_rows(self.devices))
 
     def of(self, clients: int, seed: int) -> Devices:
-        """Return the clients' devices, the same for the whole run. Raises `InputError` for a table of others."""
+        """Return the clients' devices, for the whole run. Raises `InputError` for a table of others."""
+        devices = self._known(clients, seed)
+        if not (self.jitter or self.switch):
+            return devices
+        return replace(devices, changes=ChangingSpeeds(seed, self.jitter, self.switch, tuple(self.switch_rounds)))
+
+    def _known(self, clients: int, seed: int) -> Devices:
+        """The devices as the server knows them."""
         if self.devices == "lognormal":
             return tables.drawn(
                 clients, seed, self.mbit_per_second, self.examples_per_second, self.latency_seconds, self.spread

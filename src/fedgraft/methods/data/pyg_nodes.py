@@ -1,16 +1,17 @@
 """Twelve published graphs whose nodes are classified, cut over clients."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.base.wrong_labels import with_wrong_labels
 from fedgraft.domains.nodes.reading.pyg_datasets import read_set
 from fedgraft.domains.nodes.reading.pyg_sets import SETS
 from fedgraft.domains.nodes.reading.tables import OwnNodes
 from fedgraft.domains.notes import tell
-from fedgraft.errors import require_one_of
+from fedgraft.errors import require, require_one_of, require_options
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,12 @@ class PygNodes(OwnNodes):
         shares: "64:16:20", that; "80:10:10", where half of the fold is for validation and half for test (FedAIS prints
             both five folds and 0.8 / 0.1 / 0.1, Table 1); or "20:40:40", where the fold is the training set (OpenFGL).
         between: whether edges between clients are kept; without them a graph is cut as most papers cut it.
+        copies: how many clients hold each part of the graph, >= 1; a divisor of `clients`. More than 1, the graph is
+            cut into clients / copies parts, and the first clients have a part each, as have the next; no edges run
+            between clients.
+        wrong_clients: share of clients, drawn at random, that have wrong training labels, in [0, 1]; 0 = none.
+        wrong_labels: share of the training labels of such a client that are another class, in [0, 1]; validation and
+            test labels stay right.
     """
 
     task: ClassVar[str] = "node"
@@ -56,21 +63,32 @@ class PygNodes(OwnNodes):
     fold: int = 0
     shares: Literal["64:16:20", "80:10:10", "20:40:40"] = "64:16:20"
     between: bool = True
+    copies: int = 1
+    wrong_clients: float = 0.0
+    wrong_labels: float = 0.4
 
     def __post_init__(self) -> None:
         require_one_of("PygNodes.set", self.set, SETS)
+        require_options(self, "PygNodes", copies=">= 1", wrong_clients="in [0, 1]", wrong_labels="in [0, 1]")
+        require(self.clients % self.copies == 0, "PygNodes.copies", f"a divisor of {self.clients} clients", self.copies)
+        fits = self.copies == 1 or not self.between
+        require(fits, "PygNodes.between", "false where copies is above 1: a node has several owners then", self.between)
         self._dealing()
 
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per client, dealt, thinned and split by `seed`."""
         collection = read_set(Path(self.root), self.set)
         tell(collection.notes, f"{collection.whole.name}: ")
-        return self._dealing().deal(collection.whole, seed)
+        parts = self._dealing().deal(collection.whole, seed)
+        if self.copies > 1:
+            name = collection.whole.name
+            parts = [replace(part, name=f"{name}-{k}") for k, part in enumerate(parts * self.copies)]
+        return with_wrong_labels(parts, self.wrong_clients, self.wrong_labels, seed)
 
     def _dealing(self) -> NodeDealing:
         return NodeDealing(
             "PygNodes",
-            self.clients,
+            self.clients // self.copies,
             self.partition,
             self.alpha,
             self.fold,

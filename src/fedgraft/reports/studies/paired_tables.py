@@ -4,7 +4,14 @@ A difference is taken seed by seed, so that what a split makes easy or hard for 
 Student's, over the seeds that both methods have.
 """
 
-from fedgraft.reports.studies import after_steps, difference_table, paired_costs, target_rounds, yardstick_table
+from fedgraft.reports.studies import (
+    after_steps,
+    control_tables,
+    difference_table,
+    paired_costs,
+    target_rounds,
+    yardstick_table,
+)
 from fedgraft.reports.studies.comparisons import Run
 from fedgraft.reports.studies.difference_table import Scores
 from fedgraft.reports.studies.markdown import spread, table
@@ -12,11 +19,12 @@ from fedgraft.reports.studies.panel_runs import PanelRuns
 
 
 def parts(panel: PanelRuns) -> list[str]:
-    """Scores, differences from the reference, costs, rounds to a target but of errors; [] without a score."""
+    """Scores, differences, costs, and rounds to a target but of errors; [] without a score."""
     if not (scores := _scores(panel)):
         return []
     after = after_steps.part(panel)
-    told = [_accuracies(panel, scores), *after, difference_table.part(panel, scores), paired_costs.part(panel)]
+    told = [_accuracies(panel, scores), *after, difference_table.part(panel, scores), *control_tables.parts(panel)]
+    told += [paired_costs.part(panel)]
     return [*told, *([] if panel.lower else [target_rounds.part(panel)]), yardstick_table.part(panel)]
 
 

@@ -6,10 +6,11 @@ of the seeds never does.
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import mean
 from typing import Any
 
-from fedgraft.reports.studies.markdown import spread
-from fedgraft.reports.studies.panel_runs import PanelRuns, Run
+from fedgraft.reports.studies.markdown import figures, spread
+from fedgraft.reports.studies.panel_runs import POINT, PanelRuns, Run
 
 Curve = Sequence[Sequence[Any]]
 """Points of `panel_runs.POINT`; the validation score is None where clients could not be scored."""
@@ -50,6 +51,17 @@ def reached(points: Mapping[int, Sequence[Any] | None]) -> str:
     rounds = [point[0] for point in points.values() if point is not None]
     told = f"{len(rounds)} of {len(points)} seeds"
     return f"{spread(rounds, 1)}, {told}" if rounds else told if points else ""
+
+
+def seconds(points: Mapping[int, Sequence[Any] | None]) -> str:
+    """Return the mean of simulated seconds until crossings, such as " (31.4 s)"; "" where one does not know them.
+
+    >>> seconds({1: (10, 5, 0.8, 0.8, 0, 30.0), 2: (14, 7, 0.8, 0.8, 0, 34.0), 3: None})
+    ' (32 s)'
+    """
+    found = [dict(zip(POINT, point, strict=False)) for point in points.values() if point is not None]
+    known = [point["simulated_seconds"] for point in found if "simulated_seconds" in point]
+    return f" ({figures(mean(known))} s)" if known and len(known) == len(found) else ""
 
 
 def named(panel: PanelRuns, target: Mapping[str, Any]) -> str:

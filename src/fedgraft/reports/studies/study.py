@@ -97,6 +97,7 @@ class Study:
         tuned: {"seeds": [...], "sets": [...]} on which options were chosen; both may be left out.
         target: {"reference": a method, "below": points below its best, or "share": of that}, of the same
             seed; the reference of the study where none is named. {} = where the reference ends, of layout "paired".
+        controls: methods that learn nothing, each of which all others are held against, of layout "paired".
         cuts: {partition: overrides} for partitions that take more than their name.
         panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers.
     """
@@ -117,6 +118,7 @@ class Study:
     folds: int = 0
     tuned: Mapping[str, Any] = field(default_factory=dict)
     target: Mapping[str, Any] = field(default_factory=dict)
+    controls: tuple[str, ...] = ()
 
     def root(self, data_root: Path, data: str) -> Path | None:
         """The folder of a data set; None for one that is generated."""
@@ -209,7 +211,8 @@ def settings(study: Study) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
 def load(name: str) -> Study:
     """A study by name, or by the path of its TOML file. Raises `InputError` with the nearest right name."""
     name, content = read_file(name)
-    return Study(**{"name": name, "common": {}, **content, "targets": tuple(content.get("targets", ()))})
+    lists = {key: tuple(content.get(key, ())) for key in ("targets", "controls")}
+    return Study(**{"name": name, "common": {}, **content, **lists})
 
 
 def run(

@@ -16,6 +16,8 @@ TUNED_IN = ("paired", "targets", "time", "accuracy")
 """Layouts that say on which seeds and sets options were chosen."""
 TARGET_IN = ("paired", "targets", "time")
 """Layouts with a target that is fixed beforehand; "targets" cannot do without."""
+CONTROLS_IN = ("paired",)
+"""Layouts that hold methods against controls."""
 KEYS = (
     *GIVEN,
     "title",
@@ -29,6 +31,7 @@ KEYS = (
     "folds",
     "tuned",
     "target",
+    "controls",
 )
 _OF_METHODS = ("label", "recipe", "changes", "alone")
 _OF_SETS = ("recipe", "changes")
@@ -102,7 +105,12 @@ def _check(content: Mapping[str, Any]) -> None:
                 raise unknown("method", run[1], methods)
     layout = content.get("layout", LAYOUTS[0])
     require(layout != "targets" or "target" in content, "target", "given where layout is 'targets'", "no target")
-    for key, layouts, check in (("tuned", TUNED_IN, _check_tuned), ("target", TARGET_IN, _check_target)):
+    checks = {
+        "tuned": (TUNED_IN, _check_tuned),
+        "target": (TARGET_IN, _check_target),
+        "controls": (CONTROLS_IN, _check_controls),
+    }
+    for key, (layouts, check) in checks.items():
         if key in content:
             require(layout in layouts, "layout", f"one of {', '.join(layouts)} where {key} is given", layout)
             check(content[key], content)
@@ -132,6 +140,14 @@ def _check_target(target: Any, content: Mapping[str, Any]) -> None:
     right = type(value) in (int, float) and math.isfinite(value)
     within = right and (0 < value <= 1 if given == ["share"] else value >= 0)
     require(within, f"target.{given[0]}", allowed, value)
+
+
+def _check_controls(controls: Any, content: Mapping[str, Any]) -> None:
+    """Raise `InputError` unless it is a list of methods that the study has."""
+    require(isinstance(controls, list), "controls", "a list of methods", controls)
+    for method in controls:
+        if method not in content["methods"]:
+            raise unknown("method in controls", method, content["methods"])
 
 
 def _items(what: str, tables: Any) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,124 @@
+"""Tables that hold methods against each control: scores, where runs end, and rounds and seconds to a target.
+
+A method that learns whom to choose pays only where it is better than whatever learns nothing.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from statistics import mean
+from typing import TypeAlias
+
+from fedgraft.contracts.scores import first_reaching
+from fedgraft.reports.stored.holm import LEVEL, holm, p_value
+from fedgraft.reports.stored.intervals import interval
+from fedgraft.reports.studies.markdown import table
+from fedgraft.reports.studies.panel_runs import PanelRuns, Run, points_of
+from fedgraft.reports.studies.seed_targets import goal_of
+from fedgraft.reports.studies.target_rounds import LAST
+
+Compare: TypeAlias = Callable[[Run, Run, float], float]
+"""(a method's run, a control's, the target of their seed) -> the difference; nan where the method has none."""
+
+
+def parts(panel: PanelRuns) -> list[str]:
+    """A note and the tables, of a study that names controls; [] without any, or where nobody is held against them."""
+    study, runs = panel.study, [tuple(run) for run in panel.panel["runs"]]
+    target = study.target.get("reference", study.reference) if study.target else ""
+    controls = [method for method in study.controls if any(method == name for _, name in runs)]
+    others = [run for run in runs if run[1] not in (*controls, target)]
+    if not controls or not others:
+        return []
+    points = "" if panel.lower else "points "
+    asked: dict[str, Compare] = {
+        f"{points}more than": lambda own, base, _: panel.unit * (_best(own) - _best(base)),
+        f"{points}more at the end than": lambda own, base, _: panel.unit * (end_of(own) - end_of(base)),
+    }
+    if target and not panel.lower:
+        asked["% fewer rounds to the target than"] = partial(fewer, cost="round")
+        asked["% fewer simulated seconds to the target than"] = partial(fewer, cost="simulated_seconds")
+    return [_note(), *(_table(panel, title, others, controls, target, compare) for title, compare in asked.items())]
+
+
+def end_of(run: Run) -> float:
+    """Return the mean test score of the last scored points of a run, whichever was best on validation."""
+    return mean(float(point["test"]) for point in points_of(run)[-LAST:])
+
+
+def fewer(own: Run, base: Run, goal: float, cost: str) -> float:
+    """Return by how many percent less of a cost one run is at a goal than another; nan where it never is.
+
+    Where the other never is, all that it spent counts, which is too little.
+    """
+    mine, theirs = (first_reaching(points_of(run), goal, "higher") for run in (own, base))
+    if mine is None:
+        return math.nan
+    spent = (points_of(base)[-1] if theirs is None else theirs)[cost]
+    return 100 * (1 - float(mine[cost]) / float(spent)) if spent else math.nan
+
+
+def _best(run: Run) -> float:
+    return float(run["test_at_best_validation"])
+
+
+def _note() -> str:
+    return (
+        "Against each control: paired differences with 95 % intervals, which are not corrected. An asterisk: "
+        f"p < {LEVEL} in a two-sided paired t-test, corrected by Holm over all comparisons of its table; a method that "
+        "is not there on a seed counts among them. *At the end*: mean test score of the last "
+        f"{LAST} scored rounds, whichever was best on validation. Where a control never gets to the target, all that "
+        "it spent counts, which is too little.\n"
+    )
+
+
+def _table(
+    panel: PanelRuns,
+    title: str,
+    others: Sequence[tuple[str, ...]],
+    controls: Sequence[str],
+    target: str,
+    compare: Compare,
+) -> str:
+    """One table, methods down, settings and controls across, its p-values corrected over all of it."""
+    runs = _by_seed(panel)
+    columns = [(setting, control) for setting in panel.settings for control in controls]
+    found: dict[tuple[int, int], list[float]] = {}
+    for row, (model, method) in enumerate(others):
+        for column, (setting, control) in enumerate(columns):
+            own, base, sets = (runs.get((setting, model, each), {}) for each in (method, control, target))
+            goals = {seed: goal_of(run["curve"], panel.study.target) for seed, run in sets.items()}
+            seeds = sorted(own.keys() & base.keys())
+            found[row, column] = [compare(own[seed], base[seed], goals.get(seed, math.nan)) for seed in seeds]
+    tested = {place: _p_value(values) for place, values in found.items() if len(values) > 1}
+    marked = {place for place, p in zip(tested, holm([*tested.values()]), strict=True) if p < LEVEL}
+    places = range(len(columns))
+    rows = [
+        (panel.row_label(*run), *(_cell(panel, found[row, column], (row, column) in marked) for column in places))
+        for row, run in enumerate(others)
+    ]
+    several = len(panel.settings) > 1
+    heads = [panel.label(control) + (f", {setting}" if several else "") for setting, control in columns]
+    return table((title, *heads), rows)
+
+
+def _cell(panel: PanelRuns, values: Sequence[float], marked: bool) -> str:
+    """A difference with its interval and mark; on how many seeds there is one, where it is not on all."""
+    known = sum(not math.isnan(value) for value in values)
+    if known < len(values):
+        return f"there on {known} of {len(values)} seeds"
+    return f"{interval(values):.{panel.digits}}{'*' if marked else ''}"
+
+
+def _p_value(values: Sequence[float]) -> float:
+    """Return the p-value of differences; 1 where a seed has none, which still counts as a comparison."""
+    return 1.0 if any(map(math.isnan, values)) else p_value(values)
+
+
+def _by_seed(panel: PanelRuns) -> Mapping[tuple[str, str, str], dict[int, Run]]:
+    """{(setting, model, method): {seed: run}}, but for seeds and sets on which options were chosen."""
+    tuned = panel.study.tuned
+    runs: dict[tuple[str, str, str], dict[int, Run]] = {}
+    for cell, run in panel.runs.items():
+        if cell.split.seed not in tuned.get("seeds", []) and cell.split.data not in tuned.get("sets", []):
+            runs.setdefault((cell.split.key, cell.model, cell.method), {})[cell.split.seed] = run
+    return runs
