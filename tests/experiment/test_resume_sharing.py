@@ -22,8 +22,9 @@ NODES = {
     "selector": "all",
     "sampler": "all",
     "task.share_states": False,
+    "training.epochs": 2,
 }
-PAPERS = {"data.papers": 30, "data.clients": 4, "selector.clients": 2}
+PAPERS = {"data.papers": 30, "data.clients": 4, "selector.clients": 2, "training.epochs": 1}
 SHOPS = {
     "data.name": "shops",
     "data.users": 60,
@@ -74,7 +75,7 @@ def of_nodes(name):
 
 
 def of_ratings(recipe):
-    return load(recipe, SHOPS | OFTEN | IN_ONE_PROCESS | DROPPING)
+    return load(recipe, SHOPS | OFTEN | IN_ONE_PROCESS | DROPPING | {"training.epochs": 1})
 
 
 def killed_and_resumed(run, folder, dying, kills=()):
