@@ -20,7 +20,9 @@ BLOCKS = {
 MOLECULES = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8, "yardsticks": []}
 SHOPS = {"data.users": 60, "data.items": 80, "data.categories": 4, "data.links": 200, "data.count": 600}
 TASKS = {
-    **{name: (RUNS[name][0], {**RUNS[name][1], "rounds": 2}) for name in ("rating", "graph", "node", "link", "ranking")},
+    **{
+        name: (RUNS[name][0], {**RUNS[name][1], "rounds": 2}) for name in ("rating", "graph", "node", "link", "ranking")
+    },
     "smoothed answers": ("graft_node", {**BLOCKS, "model.hidden": [8], "task.smoothing": 2}),
     "closed form": ("graft_once", BLOCKS),
     "numbers of nodes": ("node_regression", {**BLOCKS, "model.hidden": 8}),

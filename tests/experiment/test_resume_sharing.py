@@ -52,6 +52,10 @@ OF_GRAPHS = sorted({*discovery.names("sharing")} - OF_USERS_AND_ITEMS - OF_NODES
 OPTIONS = {
     "gcfl": {"sharing.after": 1, "sharing.mean_norm": 9.0, "sharing.max_norm": 0.0, "sharing.series": True},
     "adafgl": {"sharing.rounds": 3},
+    "fedala": {"sharing.first_epochs": 3},
+    "fedrep": {"sharing.head_epochs": 3},
+    "fedtad": {"sharing.epochs": 2, "sharing.nodes": 12},
+    "fedtgp": {"sharing.passes": 10},
 }
 SELECTORS = ["all", "random", "oort", "fedacs", "reputation_ucb", "rpfl"]
 FIRST = 12
