@@ -16,10 +16,12 @@ CASES = {
     **{name: (name, {}) for name in discovery.names("sharing")},
     "adafgl, both steps": ("adafgl", {"rounds": 2, "epochs": 2}),
     "cefgl, both answer": ("cefgl", {"answers": "both"}),
+    "fedtad": ("fedtad", {"epochs": 2, "nodes": 20}),
+    "fedtgp": ("fedtgp", {"passes": 20}),
     "fedala, all layers": ("fedala", {"adaptive": ("",)}),
     "gcfl, splitting": ("gcfl", {"mean_norm": 10.0, "max_norm": 0.0, "smallest": 1, "after": 0}),
 }
-"""Every sharing method with its defaults, and with options that change what the laws are about."""
+"""Every sharing method with its defaults, or fewer steps at the server, and options that change what laws are about."""
 
 
 @pytest.mark.parametrize(

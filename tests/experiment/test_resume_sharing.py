@@ -22,8 +22,9 @@ NODES = {
     "selector": "all",
     "sampler": "all",
     "task.share_states": False,
+    "training.epochs": 2,
 }
-PAPERS = {"data.papers": 30, "data.clients": 4, "selector.clients": 2}
+PAPERS = {"data.papers": 30, "data.clients": 4, "selector.clients": 2, "training.epochs": 1}
 SHOPS = {
     "data.name": "shops",
     "data.users": 60,
@@ -51,6 +52,10 @@ OF_GRAPHS = sorted({*discovery.names("sharing")} - OF_USERS_AND_ITEMS - OF_NODES
 OPTIONS = {
     "gcfl": {"sharing.after": 1, "sharing.mean_norm": 9.0, "sharing.max_norm": 0.0, "sharing.series": True},
     "adafgl": {"sharing.rounds": 3},
+    "fedala": {"sharing.first_epochs": 3},
+    "fedrep": {"sharing.head_epochs": 3},
+    "fedtad": {"sharing.epochs": 2, "sharing.nodes": 12},
+    "fedtgp": {"sharing.passes": 10},
 }
 SELECTORS = ["all", "random", "oort", "fedacs", "reputation_ucb", "rpfl"]
 FIRST = 12
@@ -74,7 +79,7 @@ def of_nodes(name):
 
 
 def of_ratings(recipe):
-    return load(recipe, SHOPS | OFTEN | IN_ONE_PROCESS | DROPPING)
+    return load(recipe, SHOPS | OFTEN | IN_ONE_PROCESS | DROPPING | {"training.epochs": 1})
 
 
 def killed_and_resumed(run, folder, dying, kills=()):

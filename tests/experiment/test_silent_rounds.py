@@ -92,11 +92,11 @@ def test_a_selector_hears_nothing_of_silent_rounds():
     assert set(np.asarray(state.selector["last_round"]).tolist()) <= {0, *collected}
 
 
-@given(budget=st.integers(2_000, 8_000), probability=st.sampled_from([0.2, 0.6, 1.0]), seed=st.integers(0, 99))
+@given(budget=st.integers(1_000, 4_000), probability=st.sampled_from([0.2, 0.6, 1.0]), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
 def test_the_byte_budget_is_never_exceeded(budget, probability, seed):
     state, _, _ = run(
-        toy(sharing={"name": "cefgl", "probability": probability}, rounds=30, seed=seed, budget={"bytes": budget})
+        toy(sharing={"name": "cefgl", "probability": probability}, rounds=15, seed=seed, budget={"bytes": budget})
     )
     assert state.bytes["down"] + state.bytes["up"] <= budget
 

@@ -18,6 +18,7 @@ CHANGES = {
     **{key: value for key, value in QUICK.items() if not key.startswith("runtime.")},
     "rounds": 3,
     "selector.clients": 2,
+    "training.epochs": 1,
     "data.name": "nodes",
     "model.hidden": [8, 8],
 }

@@ -15,7 +15,10 @@ LINKS = {
     "model.hidden": 8,
     "rounds": 2,
 }
-RANKING = {"data.name": "catalogue", "data.clients": 3, "selector.clients": 2, "rounds": 2, "yardsticks": []}
+RANKING = {
+    **{"data.name": "catalogue", "data.users": 60, "data.items": 40, "data.count": 900, "data.clients": 3},
+    **{"selector.clients": 2, "rounds": 2, "yardsticks": []},
+}
 RUNS = {
     "rating": ("fedacs", {**TINY, "rounds": 3}),
     "graph": ("cefgl", {**GRAPHS, "yardsticks": []}),

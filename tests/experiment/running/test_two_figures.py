@@ -13,6 +13,8 @@ from helpers.killed_runs import measured
 from helpers.tiny import TINY
 
 BLOCKS = {"data.name": "blocks", "data.nodes": 90, "data.clients": 3, "model.hidden": 8, "selector.clients": 2}
+CATALOGUE = {"data.clients": 3, "data.users": 60, "data.items": 40, "data.count": 900}
+TYPED = {"data.clients": 3, "data.papers": 90, "data.features": 8, "training.epochs": 1}
 TASKS = {
     "rating": ("fedacs", TINY),
     "node": ("fedais", {**BLOCKS, "task.neighbours": 3, "yardsticks": ["node_majority"]}),
@@ -22,9 +24,9 @@ TASKS = {
     ),
     "ranking": (
         "reputation_ucb",
-        {"data.clients": 3, "selector.clients": 2, "clock.devices": "lognormal", "yardsticks": ["popularity"]},
+        {**CATALOGUE, "selector.clients": 2, "clock.devices": "lognormal", "yardsticks": ["popularity"]},
     ),
-    "typed_node": ("rafhgl", {"data.clients": 3, "selector.clients": 2, "yardsticks": ["typed_majority"]}),
+    "typed_node": ("rafhgl", {**TYPED, "selector.clients": 2, "yardsticks": ["typed_majority"]}),
 }
 QUICK = {"rounds": 2, "runtime.workers": 0}
 

@@ -12,6 +12,7 @@ import inspect
 import json
 import math
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -201,13 +202,12 @@ def _without_default(cls: type[Any]) -> list[str]:
 
 
 def _typed(parameter: str, hint: Any, value: Any) -> Any:
-    adapter: TypeAdapter[Any] = TypeAdapter(hint, config=_CONFIG if _takes_config(hint) else None)
     wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
     wrong = InputError(f"{parameter} must be of type {wanted}; got {value!r}.")
     if get_origin(hint) is Literal and all(isinstance(each, str) for each in get_args(hint)):
         require_one_of(parameter, value, get_args(hint))
     try:
-        typed = adapter.validate_python(_listed(hint, value))
+        typed = _adapter(hint, str(hint)).validate_python(_listed(hint, value))
     except ValidationError as error:
         raise wrong from error
     if isinstance(value, bool) and not isinstance(typed, bool):  # pydantic takes true for 1
@@ -215,6 +215,12 @@ def _typed(parameter: str, hint: Any, value: Any) -> Any:
     if isinstance(typed, float) and not math.isfinite(typed):
         raise InputError(f"{parameter} must be finite; got {typed}.")
     return typed
+
+
+@cache
+def _adapter(hint: Any, written: str) -> TypeAdapter[Any]:
+    """Return what checks values of a type; `written` tells unions of another order apart, which are equal."""
+    return TypeAdapter(hint, config=_CONFIG if _takes_config(hint) else None)
 
 
 def _listed(hint: Any, value: Any) -> Any:

@@ -4,16 +4,11 @@ import os
 import sys
 from types import TracebackType
 
-import torch
-
 from fedgraft.errors import memory_shortage
 from fedgraft.runtimes.workers import worker
 from fedgraft.runtimes.workers.starting import OUT_OF_MEMORY
 
 __all__ = ["worker"]
-
-# Torch imports its compiler, which takes longer than all the rest, when the first optimiser is made.
-torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
 
 _SERVER = os.getpid()
 
