@@ -282,8 +282,8 @@ def a_run_that_is_stopped_and_taken_up_ends_with_the_same_bits(case: Case) -> No
 def local_steps_that_are_scored_leave_no_trace(case: Case) -> None:
     """Train no differently where clients also try, wherever a model is scored, what comes of local steps from it."""
     for at in ("server", "clients"):
-        plain = play(case.toy(rounds=2, training=KEPT, evaluation={"at": at}))
-        tried = play(case.toy(rounds=2, training=KEPT, evaluation={"at": at, "local_steps": True}))
+        plain = play(case.toy(training=KEPT, evaluation={"at": at}))
+        tried = play(case.toy(training=KEPT, evaluation={"at": at, "local_steps": True}))
         expect(tried.digest == plain.digest, "trying local steps must change no model", tried.digest, plain.digest)
         expect(tried.memories == plain.memories, "trying local steps must change no memory", sorted(tried.memories))
         scores = [point["validation_after_steps"] for point in tried.state.curve]
