@@ -19,13 +19,18 @@ from fedgraft.reports.studies.panel_runs import PanelRuns
 
 
 def parts(panel: PanelRuns) -> list[str]:
-    """Scores, differences, costs, and rounds to a target but of errors; [] without a score."""
+    """Scores, differences, costs, and rounds to a target but of errors; [] without a score.
+
+    A panel without the study's reference has no differences from it, and no rounds to where it ends.
+    """
     if not (scores := _scores(panel)):
         return []
-    after = after_steps.part(panel)
-    told = [_accuracies(panel, scores), *after, difference_table.part(panel, scores), *control_tables.parts(panel)]
-    told += [paired_costs.part(panel)]
-    return [*told, *([] if panel.lower else [target_rounds.part(panel)]), yardstick_table.part(panel)]
+    referred = any(method == panel.study.reference for _, method in panel.panel["runs"])
+    told = [_accuracies(panel, scores), *after_steps.part(panel)]
+    told += [difference_table.part(panel, scores)] if referred else []
+    told += [*control_tables.parts(panel), paired_costs.part(panel)]
+    rounds = [target_rounds.part(panel)] if not panel.lower and (referred or panel.study.target) else []
+    return [*told, *rounds, yardstick_table.part(panel)]
 
 
 def _scores(panel: PanelRuns) -> dict[str, dict[Run, dict[int, float]]]:
