@@ -33,14 +33,16 @@ def parts(panel: PanelRuns) -> list[str]:
         f"{points}more at the end than": lambda own, base, _: panel.unit * (end_of(own) - end_of(base)),
     }
     if target and not panel.lower:
-        asked["% fewer rounds to the target than"] = lambda *runs: fewer(*runs, "round")
-        asked["% fewer simulated seconds to the target than"] = lambda *runs: fewer(*runs, "simulated_seconds")
+        asked["% fewer rounds to the target than"] = lambda own, base, goal: fewer(own, base, goal, "round")
+        asked["% fewer simulated seconds to the target than"] = lambda own, base, goal: fewer(
+            own, base, goal, "simulated_seconds"
+        )
     return [_note(), *(_table(panel, title, others, controls, target, compare) for title, compare in asked.items())]
 
 
 def end_of(run: Run) -> float:
     """Return the mean test score of the last scored points of a run, whichever was best on validation."""
-    return mean(point["test"] for point in points_of(run)[-LAST:])
+    return mean(float(point["test"]) for point in points_of(run)[-LAST:])
 
 
 def fewer(own: Run, base: Run, goal: float, cost: str) -> float:
