@@ -131,10 +131,8 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Devices:
     """Return the devices of a table that `checked` has let pass."""
     columns = {name: np.array([float(row[name]) for row in rows]) for name in (*REQUIRED, *OPTIONAL)}
     down, up = (columns[name] * BYTES_PER_MBIT for name in ("mbit_down", "mbit_up"))
-    speed, latency, availability = (
-        columns[name] for name in ("examples_per_second", "latency_seconds", "availability")
-    )
-    return Devices(down, up, speed, latency, availability)
+    speed, latency, there = (columns[name] for name in ("examples_per_second", "latency_seconds", "availability"))
+    return Devices(down, up, speed, latency, there)
 
 
 def read(source: Given, parameter: str) -> Rows:
