@@ -63,8 +63,8 @@ class SecureSum:
         threshold: share of its neighbours, in (0.5, 1], that must be there to the end of a round, or there is no sum.
         least_cohort: clients, >= 3, that a sum must be of.
         signed: whether clients sign their keys and confirm to each other who is in a sum, so that a server that lies of
-            either learns no sum of fewer than `threshold` of a client's neighbours, either. A sum takes one exchange
-            more. Nodes need each other's registered keys for it.
+            either reads no update: of k neighbours, of which t must be there, no sum of fewer than 2 t - k + 1 clients.
+            A sum takes one exchange more. Nodes need each other's registered keys for it.
         most_weight: in [1, 256]; clients weigh 1 to this many, in proportion to their training examples or to what the
             selector says. With 1 all weigh the same.
     """

@@ -158,10 +158,21 @@ def test_keys_that_others_than_their_client_have_made_are_refused(five):
         "not signed by its registered key": {KEYS: np.roll(keys[KEYS], 1, 0)},
         "keys of client 1 are not signed": {SIGNATURES: np.roll(keys[SIGNATURES], 1, 0)},
         "client 2": {KEYS: np.concatenate([keys[KEYS][:1], keys[KEYS][:1], keys[KEYS][2:]])},
+        "3 signatures of 4 neighbours": {SIGNATURES: keys[SIGNATURES][:3]},
     }
     for said, changed in others.items():
         with pytest.raises(ClientError, match=said):
             cohort.ask(0, "shares", {**keys, **changed})
+
+
+def test_a_neighbour_without_a_mask_in_common_is_not_in_the_sum(five):
+    """Of four neighbours one has sealed nothing: it may not stand for one that has."""
+    cohort = copy.deepcopy(five)
+    kept = cohort.memories[0]["sum"]
+    cohort.memories[0]["sum"] = {**kept, "present": np.array([1, 1, 1, 0], np.uint8)}
+    with pytest.raises(ClientError, match="said to be in the sum that has sealed no shares"):
+        cohort.ask(0, "confirm", {ALIVE: np.packbits([0, 1, 1, 1])})
+    cohort.ask(0, "confirm", {ALIVE: np.packbits([1, 1, 1, 0])})
 
 
 def test_shares_are_for_the_list_that_was_confirmed_alone(five):

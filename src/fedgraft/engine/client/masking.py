@@ -89,7 +89,9 @@ class Masking:
         if len(peers) < (needed := expected(count, options.neighbours, options.threshold)):
             raise BeyondLimitError(f"{len(peers)} neighbours among {count} clients, of which {needed} are needed")
         if self._signatures:
-            for peer, key, signature in zip(peers, keys, arrays[SIGNATURES], strict=True):
+            if len(signatures := arrays[SIGNATURES]) != len(peers):
+                raise ClientError(f"{len(signatures)} signatures of {len(peers)} neighbours")
+            for peer, key, signature in zip(peers, keys, signatures, strict=True):
                 self._signatures.check(peer, member.round, member.segment, key.tobytes(), signature.tobytes())
         memory["sum"] = {"round": message.round, "segment": message.segment, "peers": arrays[PEERS], "keys": keys}
         known = {peer: keys[at].tobytes() for at, peer in enumerate(peers)}
@@ -152,9 +154,14 @@ class Masking:
         return kept
 
     def _alive(self, message: Message, kept: Mapping[str, Any]) -> list[bool]:
-        """Which neighbours are in the sum, as the server says. Raises `BeyondLimitError` for too few."""
+        """Which neighbours are in the sum, as the server says. Raises `BeyondLimitError` for too few.
+
+        Raises `ClientError` for one with whom this client has no mask in common: it would hide nothing.
+        """
         self._counted(message)
         alive = _marked((message.arrays or {})[ALIVE], len(kept["peers"]))
+        if any(there and not sealed for there, sealed in zip(alive, kept["present"], strict=True)):
+            raise ClientError("a neighbour is said to be in the sum that has sealed no shares")
         self._check_enough(sum(alive), len(alive), "are in the sum")
         return alive
 
