@@ -79,6 +79,13 @@ def test_some_clients_have_wrong_training_labels(tmp_path: Path) -> None:
     assert sum(map(bool, counts)) == 2
 
 
+def test_a_share_of_clients_that_rounds_to_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"PygNodes\.wrong_clients must be 0, or enough for one of 20 clients; got 0\.02"
+    ):
+        PygNodes(tmp_path, "coauthor_cs", clients=20, wrong_clients=0.02)
+
+
 def test_a_planetoid_set(tmp_path: Path) -> None:
     write_planetoid(tmp_path)
     before = files(tmp_path)

@@ -73,6 +73,13 @@ def test_seeds_that_options_were_chosen_on_have_no_part():
     assert "| points more than | Plain |\n|---|---|\n| Ours, sage | +3.00 ± 12.71 |" in text
 
 
+def test_sets_that_options_were_chosen_on_are_left_out_and_said():
+    some = [run(0.1, 0.6)] * 2
+    assert "Against each control" not in page(some, some, some, replace(PAIRED, tuned={"sets": ["toy"]}))
+    text = page(some, some, some, replace(PAIRED, tuned={"seeds": [1]}))
+    assert "Left out, as options were chosen on them: seed 1. Against each control" in text
+
+
 def test_without_controls_there_is_no_table():
     some = [run(0.1, 0.6)] * 2
     assert "Against each control" not in page(some, some, some, replace(PAIRED, controls=()))

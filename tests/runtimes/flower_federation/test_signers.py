@@ -58,3 +58,20 @@ def test_a_site_without_the_file_or_a_key_is_told(folder, tmp_path):
     bare = make(tmp_path / "bare", ["north"], RECIPE, insecure=True)
     with pytest.raises(InputError, match="needs keys of nodes; this federation was made with --insecure"):
         registered_keys(NodeFolder.read(bare.node("north")), "run")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "does not have the key of north: allowed_signers has no key of client 0"),
+        (b"\xff\xfe", "does not have the key of north"),
+        (
+            b"north ecdsa-sha2-nistp384 AAAA",
+            r"has another key of north than .*node\.key: it is old\. The operator has it",
+        ),
+    ],
+)
+def test_a_file_that_is_broken_or_old_is_said_as_the_node_starts(folder, content, said):
+    (folder.node("north") / "allowed_signers").write_bytes(content)
+    with pytest.raises(InputError, match=said):
+        registered_keys(NodeFolder.read(folder.node("north")), "run")

@@ -70,6 +70,9 @@ class PygNodes(OwnNodes):
     def __post_init__(self) -> None:
         require_one_of("PygNodes.set", self.set, SETS)
         require_options(self, "PygNodes", copies=">= 1", wrong_clients="in [0, 1]", wrong_labels="in [0, 1]")
+        reached = not self.wrong_clients or round(self.wrong_clients * self.clients) >= 1
+        least = f"0, or enough for one of {self.clients} clients"
+        require(reached, "PygNodes.wrong_clients", least, self.wrong_clients)
         require(self.clients % self.copies == 0, "PygNodes.copies", f"a divisor of {self.clients} clients", self.copies)
         fits = self.copies == 1 or not self.between
         require(fits, "PygNodes.between", "false where copies is above 1: a node has several owners then", self.between)

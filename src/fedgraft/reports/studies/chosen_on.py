@@ -18,6 +18,12 @@ def fresh(panel: PanelRuns, by_run: Mapping[Run, Mapping[int, T]]) -> dict[Run, 
     return {run: by_seed for run, by_seed in left.items() if by_seed}
 
 
+def is_fresh(panel: PanelRuns, seed: int, data: str) -> bool:
+    """Return whether nothing was chosen on a seed or a set."""
+    tuned = panel.study.tuned
+    return seed not in tuned.get("seeds", []) and data not in tuned.get("sets", [])
+
+
 def sets(panel: PanelRuns) -> list[str]:
     """Return the panel's data sets that options were chosen on."""
     return [data for data in panel.study.tuned.get("sets", []) if data in panel.panel["data"]]

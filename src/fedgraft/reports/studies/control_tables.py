@@ -12,6 +12,7 @@ from typing import TypeAlias
 from fedgraft.contracts.scores import first_reaching
 from fedgraft.reports.stored.holm import LEVEL, holm, p_value
 from fedgraft.reports.stored.intervals import interval
+from fedgraft.reports.studies import chosen_on
 from fedgraft.reports.studies.markdown import table
 from fedgraft.reports.studies.panel_runs import PanelRuns, Run, points_of
 from fedgraft.reports.studies.seed_targets import goal_of
@@ -19,15 +20,17 @@ from fedgraft.reports.studies.target_rounds import LAST
 
 Compare: TypeAlias = Callable[[Run, Run, float], float]
 """(a method's run, a control's, the target of their seed) -> the difference; nan where the method has none."""
+Fresh: TypeAlias = Mapping[tuple[str, str, str], Mapping[int, Run]]
+"""{(setting, model, method): {seed: run}}, but for seeds and sets on which options were chosen."""
 
 
 def parts(panel: PanelRuns) -> list[str]:
     """A note and the tables, of a study that names controls; [] without any, or where nobody is held against them."""
-    study, runs = panel.study, [tuple(run) for run in panel.panel["runs"]]
+    study, runs, fresh = panel.study, [tuple(run) for run in panel.panel["runs"]], _fresh(panel)
     target = study.target.get("reference", study.reference) if study.target else ""
     controls = [method for method in study.controls if any(method == name for _, name in runs)]
     others = [run for run in runs if run[1] not in (*controls, target)]
-    if not controls or not others:
+    if not (controls and others and fresh):
         return []
     points = "" if panel.lower else "points "
     asked: dict[str, Compare] = {
@@ -37,7 +40,10 @@ def parts(panel: PanelRuns) -> list[str]:
     if target and not panel.lower:
         asked["% fewer rounds to the target than"] = partial(fewer, cost="round")
         asked["% fewer simulated seconds to the target than"] = partial(fewer, cost="simulated_seconds")
-    return [_note(), *(_table(panel, title, others, controls, target, compare) for title, compare in asked.items())]
+    return [
+        chosen_on.note(panel, True) + _note(),
+        *(_table(panel, fresh, title, others, controls, target, compare) for title, compare in asked.items()),
+    ]
 
 
 def end_of(run: Run) -> float:
@@ -73,6 +79,7 @@ def _note() -> str:
 
 def _table(
     panel: PanelRuns,
+    runs: Fresh,
     title: str,
     others: Sequence[tuple[str, ...]],
     controls: Sequence[str],
@@ -80,8 +87,8 @@ def _table(
     compare: Compare,
 ) -> str:
     """One table, methods down, settings and controls across, its p-values corrected over all of it."""
-    runs = _by_seed(panel)
-    columns = [(setting, control) for setting in panel.settings for control in controls]
+    settings = [setting for setting in panel.settings if any(where == setting for where, *_ in runs)]
+    columns = [(setting, control) for setting in settings for control in controls]
     found: dict[tuple[int, int], list[float]] = {}
     for row, (model, method) in enumerate(others):
         for column, (setting, control) in enumerate(columns):
@@ -96,7 +103,7 @@ def _table(
         (panel.row_label(*run), *(_cell(panel, found[row, column], (row, column) in marked) for column in places))
         for row, run in enumerate(others)
     ]
-    several = len(panel.settings) > 1
+    several = len(settings) > 1
     heads = [panel.label(control) + (f", {setting}" if several else "") for setting, control in columns]
     return table((title, *heads), rows)
 
@@ -114,11 +121,9 @@ def _p_value(values: Sequence[float]) -> float:
     return 1.0 if any(map(math.isnan, values)) else p_value(values)
 
 
-def _by_seed(panel: PanelRuns) -> Mapping[tuple[str, str, str], dict[int, Run]]:
-    """{(setting, model, method): {seed: run}}, but for seeds and sets on which options were chosen."""
-    tuned = panel.study.tuned
+def _fresh(panel: PanelRuns) -> Fresh:
     runs: dict[tuple[str, str, str], dict[int, Run]] = {}
     for cell, run in panel.runs.items():
-        if cell.split.seed not in tuned.get("seeds", []) and cell.split.data not in tuned.get("sets", []):
+        if chosen_on.is_fresh(panel, cell.split.seed, cell.split.data):
             runs.setdefault((cell.split.key, cell.model, cell.method), {})[cell.split.seed] = run
     return runs

@@ -4,6 +4,7 @@ import tomllib
 
 from fedgraft.engine.client.own_secrets import RegisteredKeys
 from fedgraft.errors import ClientError, InputError
+from fedgraft.runtimes.flower_federation.audit import public_key_of
 from fedgraft.runtimes.flower_federation.folders import (
     NODE,
     SIGNERS,
@@ -33,13 +34,20 @@ def registered_keys(folder: NodeFolder, run: str) -> RegisteredKeys:
 
     The file of keys is read again for each sum: a site may be given a new key while a run goes on.
 
-    Raises `InputError` where the node has no key, or no file of others' keys.
+    Raises `InputError` where the node has no key, or no file of others' keys, or one that does not have its own.
     """
     if folder.insecure:
         raise InputError("secure_sum.signed = true needs keys of nodes; this federation was made with --insecure.")
     if not folder.signers.is_file():
         raise InputError(f"secure_sum.signed = true needs {folder.signers}, the keys of all sites. {HINT}")
-    return RegisteredKeys(run, folder.key.read_bytes(), lambda client: _key_of(folder, client))
+    private = folder.key.read_bytes()
+    try:
+        own = _key_of(folder, folder.client).split()[:2]
+    except (ClientError, ValueError, OSError) as error:
+        raise InputError(f"{folder.signers} does not have the key of {folder.name}: {error}") from error
+    if own != public_key_of(private).encode().split()[:2]:
+        raise InputError(f"{folder.signers} has another key of {folder.name} than {folder.key}: it is old. {HINT}")
+    return RegisteredKeys(run, private, lambda client: _key_of(folder, client))
 
 
 def _key_of(folder: NodeFolder, client: int) -> bytes:
