@@ -1,10 +1,12 @@
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedgraft.domains import communities
 from fedgraft.domains.typed.partitions import TypedDealing, parts_of, reached
 from fedgraft.domains.typed.shards import TypedGraph, adjacencies, merge_graphs
 from fedgraft.errors import InputError
@@ -121,6 +123,46 @@ def test_dirichlet_is_of_classes_and_leaves_nodes_without_one_at_random() -> Non
     assert (counts.max(axis=1) / counts.sum(axis=1)).mean() > 0.8, "mostly of one class"
 
 
+def islands(papers_each: Sequence[int]) -> TypedGraph:
+    """Islands of papers that share an author each; islands 2k and 2k + 1 share a venue."""
+    island = np.repeat(np.arange(len(papers_each)), papers_each)
+    rows = range(len(island))
+    return papers([0] * len(island), [(v, island[v]) for v in rows], [(v, island[v] // 2) for v in rows])
+
+
+def test_communities_of_all_types_go_to_clients_the_one_with_the_most_papers_first() -> None:
+    graph = islands([8, 8, 6, 6, 5, 4])
+    parts = TypedDealing("Toy", 2, "louvain").deal(graph, 1, split=False)
+    assert [part.ids["paper"].tolist() for part in parts] == [
+        [f"p{v}" for v in range(16)],
+        [f"p{v}" for v in range(16, 37)],
+    ], "islands with a venue in common are one community; 12 and 9 go where fewer are"
+    assert [part.ids["author"].tolist() for part in parts] == [["a0", "a1"], ["a2", "a3", "a4", "a5"]]
+
+
+def test_more_clients_than_communities_of_papers_take_a_finer_resolution(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        parts = TypedDealing("Toy", 6, "louvain").deal(islands([8, 8, 6, 6, 5, 4]), 1, split=False)
+    assert all(part.targets for part in parts)
+    assert "communities for 6 clients, at resolution" in caplog.text
+    alone = papers([0] * 5, [(0, 0)], [(0, 0)])
+    assert len(TypedDealing("Toy", 5, "louvain").deal(alone, 1, split=False)) == 5, "a lone paper is a community"
+
+
+def test_an_even_cut_by_communities_gives_clients_about_equal_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Communities of 8, 4 and 3 papers; three clients' share is 5, pieces have 4 at most: 4 4, 4 and 3."""
+    monkeypatch.setattr(communities, "SLACK", 1)
+    graph = papers([0] * 15, [(v, 0 if v < 8 else 1 if v < 12 else 2) for v in range(15)], [])
+    parts = TypedDealing("Toy", 3, "louvain_even").deal(graph, 1, split=False)
+    assert [part.targets for part in parts] == [7, 4, 4], "the piece of 3 fits nowhere"
+
+
+def test_communities_of_a_large_graph_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(communities, "LOUVAIN_EDGES", 4)
+    with pytest.raises(InputError, match=r"at most 4 edges; toy has 14\. Take partition 'uniform' or 'dirichlet'"):
+        TypedDealing("Toy", 2, "louvain").deal(papers(), 1, split=False)
+
+
 @pytest.mark.parametrize(("shares", "counts"), [("60:20:20", [96, 32, 32]), ("64:16:20", [102, 26, 32])])
 def test_the_split_is_of_the_whole_graph(shares: str, counts: list[int]) -> None:
     graph, tested = many(), []
@@ -136,7 +178,7 @@ def test_the_split_is_of_the_whole_graph(shares: str, counts: list[int]) -> None
 @given(st.integers(0, 20))
 def test_whatever_the_seed_each_paper_is_at_one_client(seed: int) -> None:
     graph = many(60, unknown=10)
-    for options in ({}, {"others": "divided"}, DIRICHLET):
+    for options in ({}, {"others": "divided"}, DIRICHLET, {"partition": "louvain"}, {"partition": "louvain_even"}):
         parts = TypedDealing("Toy", 4, **options).deal(graph, seed)
         assert sorted(name for part in parts for name in part.ids["paper"]) == sorted(graph.ids["paper"])
 
@@ -170,7 +212,10 @@ def test_alpha_without_dirichlet_is_noted(caplog: pytest.LogCaptureFixture) -> N
     ("options", "message"),
     [
         ({"clients": 0}, "Toy.clients must be at least 1; got 0"),
-        ({"partition": "iid"}, "Toy.partition must be one of 'uniform', 'dirichlet'; got 'iid'"),
+        (
+            {"partition": "iid"},
+            "Toy.partition must be one of 'uniform', 'dirichlet', 'louvain', .*; got 'iid'",
+        ),
         ({"alpha": 0.0}, "Toy.alpha must be above 0; got 0.0"),
         ({"others": "share"}, r"Toy.others must be one of 'shared', 'divided'; got 'share'\. Did you mean 'shared'\?"),
         ({"fold": 5}, r"Toy.fold must be 0\.\.4; got 5"),

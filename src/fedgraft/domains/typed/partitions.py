@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.communities import communities, dealt, dealt_evenly
 from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
 from fedgraft.domains.notes import LOG
 from fedgraft.domains.typed.shards import JOIN, Adjacencies, TypedGraph, adjacencies
 from fedgraft.errors import InputError, require, require_one_of
 
-PARTITIONS = ("uniform", "dirichlet")
+PARTITIONS = ("uniform", "dirichlet", "louvain", "louvain_even")
 OTHERS = ("shared", "divided")
 ALLOWED = (SHARES[2], SHARES[0])
 """Shares of training, validation and test nodes that typed graphs are split in, the default first."""
@@ -24,9 +25,9 @@ STEPS = 2
 
 @dataclass(frozen=True)
 class TypedDealing(Dealing[TypedGraph, TypedGraph]):
-    """Options of dealing a typed graph: its target nodes, at random in equal numbers or class by class.
+    """Options of dealing a typed graph: its target nodes, at random in equal numbers, class by class or by communities.
 
-    Nodes without a label are dealt at random in equal numbers.
+    Class by class, nodes without a label are dealt at random in equal numbers.
 
     Args:
         others: who holds nodes of other types: "shared", every client that has a use for them, or "divided", one
@@ -51,6 +52,10 @@ class TypedDealing(Dealing[TypedGraph, TypedGraph]):
         require(self.clients <= graph.targets, f"{self.of}.clients", allowed, self.clients)
         if self.partition == "uniform":
             return iid(graph.targets, self.clients, g)
+        if self.partition == "louvain":
+            return dealt(communities_of(graph, self.clients, g), graph.targets, self.clients)
+        if self.partition == "louvain_even":
+            return dealt_evenly(communities_of(graph, 1, g), graph.targets, self.clients)
         known = graph.label >= 0
         owner = np.empty(graph.targets, np.int32)
         owner[known] = dirichlet(graph.label[known], self.clients, self.alpha, g, graph.name)
@@ -60,6 +65,15 @@ class TypedDealing(Dealing[TypedGraph, TypedGraph]):
     def cut(self, graph: TypedGraph, owner: NDArray[np.integer], names: Sequence[str], seed: int) -> list[TypedGraph]:
         """Return the clients' parts."""
         return parts_of(graph, owner, names, self.others, seed)
+
+
+def communities_of(graph: TypedGraph, least: int, g: np.random.Generator) -> list[Indices]:
+    """Return the target nodes of each community of the nodes of all types, int64 each; at least so many communities."""
+    kinds = [graph.target, *(kind for kind in graph.ids if kind != graph.target)]
+    firsts = np.cumsum([0, *(len(graph.ids[kind]) for kind in kinds)])
+    first = dict(zip(kinds, firsts.tolist(), strict=False))
+    ends = [pairs + np.array([[first[one]], [first[other]]]) for (one, other), pairs in graph.edges.items()]
+    return communities(ends, graph.nodes, g, graph.name, "'uniform' or 'dirichlet'", graph.targets, least)
 
 
 def parts_of(

@@ -42,7 +42,7 @@ class TypedBlocks(Data[TypedGraph]):
             average, in [0, 20].
         noise: share of authors and venues drawn from all classes, in [0, 1]; with 1 metapaths tell nothing.
         sparse: whether features are a sparse matrix.
-        partition: "uniform" or "dirichlet", as of the data set `typed_sets`.
+        partition: "uniform", "dirichlet", "louvain" or "louvain_even", as of the data set `typed_sets`.
         alpha: of "dirichlet", > 0.
         others: who holds authors and venues: "shared" or "divided", likewise.
         fold: which of five folds is the test set, 0..4.
@@ -60,7 +60,7 @@ class TypedBlocks(Data[TypedGraph]):
     signal: float = 4.0
     noise: float = 0.3
     sparse: bool = False
-    partition: Literal["uniform", "dirichlet"] = "uniform"
+    partition: Literal["uniform", "dirichlet", "louvain", "louvain_even"] = "uniform"
     alpha: float = 0.5
     others: Literal["shared", "divided"] = "shared"
     fold: int = 0

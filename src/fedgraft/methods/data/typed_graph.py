@@ -62,7 +62,7 @@ class TypedGraph(
         ends: columns of edges: the id of a node of the first type, and of one of the second.
         metapaths: that the graph suggests, such as "paper-author-paper"; none (default) = the shortest.
         clients: over how many nodes are dealt that name no client; 0 (default) = as many as the data name, or 10.
-        partition: how they are: "uniform" or "dirichlet", as of the data set `typed_sets`.
+        partition: how they are: "uniform", "dirichlet", "louvain" or "louvain_even", as of the data set `typed_sets`.
         alpha: of "dirichlet", > 0.
         others: who holds nodes of other types: "shared" or "divided", as of the data set `typed_sets`.
         fold: which of five folds is the test set where the data name no split, 0..4.
@@ -87,7 +87,7 @@ class TypedGraph(
     ends: tuple[str, str] = ("source", "target")
     metapaths: tuple[str, ...] = ()
     clients: int = 0
-    partition: Literal["uniform", "dirichlet"] = "uniform"
+    partition: Literal["uniform", "dirichlet", "louvain", "louvain_even"] = "uniform"
     alpha: float = 0.5
     others: Literal["shared", "divided"] = "shared"
     fold: int = 0

@@ -33,8 +33,9 @@ class TypedSets(QueriedData[TypedGraph]):
         root: the set's folder, or one above it: DIR, DIR/HeCo or DIR/HeCo/acm.
         set: acm, dblp, aminer, freebase, yelp, academic, imdb or imdb_nshe.
         clients: over how many the target nodes are dealt, >= 1; 10, 20 and 30 in RAFHGL.
-        partition: of target nodes: "uniform", at random in equal numbers; or "dirichlet", class by class in drawn
-            proportions, at least five nodes with a label a client, those without a label at random.
+        partition: of target nodes: "uniform", at random in equal numbers; "dirichlet", class by class in drawn
+            proportions, at least five nodes with a label a client, those without a label at random; "louvain", by
+            communities of the nodes of all types; or "louvain_even", by those, cut so that clients are about equal.
         alpha: of the Dirichlet distribution, > 0; smaller is more uneven; 0.5 in RAFHGL.
         others: who holds nodes of other types: "shared", every client that reaches them from its target nodes without
             passing another client's; or "divided", one client at random as in RAFHGL, which breaks most metapaths.
@@ -47,7 +48,7 @@ class TypedSets(QueriedData[TypedGraph]):
     root: Path
     set: str = "acm"
     clients: int = 20
-    partition: Literal["uniform", "dirichlet"] = "uniform"
+    partition: Literal["uniform", "dirichlet", "louvain", "louvain_even"] = "uniform"
     alpha: float = 0.5
     others: Literal["shared", "divided"] = "shared"
     fold: int = 0

@@ -1,6 +1,5 @@
 """Partition a graph over clients, and count how many of its edges there are."""
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -10,19 +9,15 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.communities import communities, dealt, dealt_evenly
 from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
 from fedgraft.domains.edge_data.edge_rows import taken
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, cut, undirected
-from fedgraft.domains.notes import LOG
 from fedgraft.errors import InputError, require
 
 PARTITIONS = ("iid", "dirichlet", "louvain", "louvain_even", "metis", "hash")
 ALLOWED = (*SHARES[:2], SHARES[3])
 """Shares of training, validation and test nodes that graphs of one kind of node are split in."""
-SLACK = 20
-"""Nodes by which clients of an even cut may differ from their share (Zhang et al., "FedSage", NeurIPS 2021: delta)."""
-LOUVAIN_EDGES = 5_000_000
-"""Most edges for communities: networkx keeps an object per edge, so that these take minutes and some gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -72,47 +67,13 @@ def by_hash(graph: WholeGraph, clients: int) -> Numbers:
 
 
 def louvain(graph: WholeGraph, clients: int, g: np.random.Generator) -> Numbers:
-    """int32 [nodes]: communities, the largest first, each to the client with the fewest nodes so far.
-
-    Source: Blondel et al., "Fast unfolding of communities in large networks", J. Stat. Mech. 2008, by networkx.
-    Differs: where there are fewer communities than clients, the resolution (1) is doubled until there are enough.
-    """
-    groups = _communities(graph, g, clients)
-    owner = np.empty(graph.nodes, np.int32)
-    loads = [(0, k) for k in range(clients)]
-    for community in sorted(groups, key=lambda each: (-len(each), each[0])):
-        load, k = loads[0]
-        owner[community] = k
-        heapq.heapreplace(loads, (load + len(community), k))
-    return owner
+    """int32 [nodes]: communities, the largest first, each to the client with the fewest nodes so far."""
+    return dealt(_communities(graph, g, clients), graph.nodes, clients)
 
 
 def louvain_even(graph: WholeGraph, clients: int, g: np.random.Generator) -> Numbers:
-    """int32 [nodes]: communities cut to at most a client's share of nodes, dealt so that clients are about equal.
-
-    A community with more than nodes / clients - `SLACK` nodes is cut into pieces of so many, by the order of its nodes.
-    The largest piece is dealt first, each to the client at hand, until that has its share; a client that a piece would
-    bring more than `SLACK` above its share is passed over.
-
-    Source: Zhang et al., "Subgraph Federated Learning with Missing Neighbor Generation" (FedSage), NeurIPS 2021, sec.
-        4.1, as its code and OpenFGL's (Li et al., VLDB 2025) cut graphs.
-    Differs: a piece that fits nowhere goes to the client with the fewest nodes.
-    """
-    share = graph.nodes // clients
-    most = max(1, share - SLACK)
-    pieces = [
-        community[begin : begin + most]
-        for community in _communities(graph, g)
-        for begin in range(0, len(community), most)
-    ]
-    owner, loads, at = np.empty(graph.nodes, np.int32), np.zeros(clients, np.int64), 0
-    for piece in sorted(pieces, key=lambda each: (-len(each), each[0])):
-        turns = (np.arange(clients) + at) % clients
-        fitting = turns[(loads[turns] < share) & (loads[turns] + len(piece) < share + SLACK)]
-        at = int(fitting[0]) if len(fitting) else int(loads.argmin())
-        owner[piece] = at
-        loads[at] += len(piece)
-    return owner
+    """int32 [nodes]: communities cut to at most a client's share of nodes, dealt so that clients are about equal."""
+    return dealt_evenly(_communities(graph, g), graph.nodes, clients)
 
 
 def metis(graph: WholeGraph, clients: int, g: np.random.Generator) -> Numbers:
@@ -134,24 +95,9 @@ def metis(graph: WholeGraph, clients: int, g: np.random.Generator) -> Numbers:
 
 
 def _communities(graph: WholeGraph, g: np.random.Generator, least: int = 1) -> list[Indices]:
-    """Louvain's communities, their nodes in order, int64 each; at least so many, if need be at a higher resolution."""
-    import networkx  # takes a second
-
-    if graph.edges > LOUVAIN_EDGES:
-        raise InputError(
-            f"communities are found in graphs of at most {LOUVAIN_EDGES:,} edges; {graph.name} has {graph.edges:,}. "
-            "Take partition 'iid', 'dirichlet' or 'metis'."
-        )
-    low, high = _once(graph)
-    network = networkx.Graph()
-    network.add_nodes_from(range(graph.nodes))
-    network.add_edges_from(zip(low.tolist(), high.tolist(), strict=True))
-    seed, resolution = int(g.integers(1 << 31)), 1
-    while len(groups := networkx.community.louvain_communities(network, resolution=resolution, seed=seed)) < least:
-        resolution *= 2
-    if resolution > 1:
-        LOG.warning(f"{graph.name}: {len(groups)} communities for {least} clients, at resolution {resolution}.")
-    return [np.array(sorted(group)) for group in groups]
+    """Communities, the largest first; at least so many."""
+    instead = "'iid', 'dirichlet' or 'metis'"
+    return communities([np.stack(_once(graph))], graph.nodes, g, graph.name, instead, least=least)
 
 
 def apart(graph: WholeGraph, owner: NDArray[np.integer]) -> WholeGraph:
