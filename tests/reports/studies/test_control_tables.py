@@ -80,6 +80,24 @@ def test_sets_that_options_were_chosen_on_are_left_out_and_said():
     assert "Left out, as options were chosen on them: seed 1. Against each control" in text
 
 
+def test_errors_are_held_against_controls_with_the_same_model():
+    """Errors of 0.81, 0.83 and 0.82 against 0.80, 0.81 and 0.82: 0.01, 0.02 and 0 more."""
+    study = replace(PAIRED, layout="errors", reference="careful", target={})
+    cells = {}
+    for name, model, tests in (
+        ("ours", "sage", (0.81, 0.83, 0.82)),
+        ("plain", "sage", (0.80, 0.81, 0.82)),
+        ("ours", "gat", (0.5, 0.5, 0.5)),
+    ):
+        for seed, test in enumerate(tests, start=1):
+            found = {**run(0.9, 0.8, test=test), "better": "lower", "metric": "rmse", "yardsticks": {}}
+            cells[Cell(Split("toy", "iid", 4, seed), model, name)] = found
+    panel = {**study.panels[0], "runs": [*RUNS, ["gat", "ours"]]}
+    text = tables(replace(study, panels=(panel,)), cells, 3)
+    assert "| more than | Plain |\n|---|---|\n| Ours, sage | +0.0100 ± 0.0248 |\n\n" in text, "no row without values"
+    assert "Against each control" not in tables(replace(study, panels=(panel,), tuned={"sets": ["toy"]}), cells, 3)
+
+
 def test_without_controls_there_is_no_table():
     some = [run(0.1, 0.6)] * 2
     assert "Against each control" not in page(some, some, some, replace(PAIRED, controls=()))

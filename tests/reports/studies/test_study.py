@@ -345,6 +345,7 @@ def test_accuracies_tell_what_options_were_chosen_on_and_what_scores_would_take(
 def test_the_studies_that_come_with_fedgraft_name_what_exists():
     for name in study_files.titles():
         found = study.load(name)
+        assert study.load(str(Path(study.__file__).parent / f"{name}.toml")) == found, "checked as anybody's file is"
         cells = found.cells(1)
         assert len(cells) == len({cell.key for cell in cells})
         first = found.panels[0]["data"][0]

@@ -102,6 +102,7 @@ def _table(
     rows = [
         (panel.row_label(*run), *(_cell(panel, found[row, column], (row, column) in marked) for column in places))
         for row, run in enumerate(others)
+        if any(found[row, column] for column in places)
     ]
     several = len(settings) > 1
     heads = [panel.label(control) + (f", {setting}" if several else "") for setting, control in columns]

@@ -1,10 +1,10 @@
-"""Tables of a study of errors: scores, and bytes until a target, paired by seed with full participation."""
+"""Tables of a study of errors: scores, bytes until a target, paired by seed with full participation, and controls."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fedgraft.reports.studies import scoring_cost
+from fedgraft.reports.studies import control_tables, scoring_cost
 from fedgraft.reports.studies.markdown import filled, spread, table
 from fedgraft.reports.studies.panel_runs import PanelRuns, points_of, spent_to
 
@@ -41,6 +41,7 @@ def parts(panel: PanelRuns) -> list[str]:
         *filter(None, [panel.raw_data]),
         _by_column(panel, shares, BUDGETS, _at_budget),
         _by_column(panel, f"{levels} above full participation's best", LEVELS, _to_level),
+        *control_tables.parts(panel),
     ]
 
 

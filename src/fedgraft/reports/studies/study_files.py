@@ -12,11 +12,11 @@ from fedgraft.errors import InputError, require, require_one_of, unknown
 LAYOUTS = ("errors", "accuracy", "targets", "paired", "time", "selectors")
 GIVEN = ("recipe", "reference", "methods", "panels")
 """Keys that a study must have."""
-TUNED_IN = ("paired", "targets", "time", "accuracy")
+TUNED_IN = ("paired", "targets", "time", "accuracy", "errors")
 """Layouts that say on which seeds and sets options were chosen."""
 TARGET_IN = ("paired", "targets", "time")
 """Layouts with a target that is fixed beforehand; "targets" cannot do without."""
-CONTROLS_IN = ("paired",)
+CONTROLS_IN = ("paired", "errors")
 """Layouts that hold methods against controls."""
 KEYS = (
     *GIVEN,
