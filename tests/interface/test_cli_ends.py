@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,21 @@ def test_too_little_memory_is_one_line(fedgraft, monkeypatch) -> None:
     done = fedgraft("run", "fedacs", *ARGUMENTS)
     assert done.code == 1
     assert done.err == "error: There is not enough memory. Unable to allocate 9 TiB\n"
+
+
+def test_runs_that_begin_in_the_same_second_have_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Now(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Now":
+            return cls(2026, 1, 2, 3, 4, 5)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "datetime", Now)
+    names = []
+    for _ in range(3):
+        folder = run.free_folder("fedais")
+        folder.mkdir(parents=True)
+        names.append(folder.as_posix())
+    assert names == ["runs/fedais-20260102-030405", "runs/fedais-20260102-030405-2", "runs/fedais-20260102-030405-3"]

@@ -1,5 +1,6 @@
 """Train."""
 
+import itertools
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,14 +75,14 @@ def run(
             raise InputError("--track is not for --on: follow rounds.jsonl in the run's folder.")
         if start is not None:
             raise InputError("--from is not for --on: the nodes of a federation draw the model that they begin with.")
-        folder = out or Path("runs") / f"{on.resolve().name}-{datetime.now():%Y%m%d-%H%M%S}"
+        folder = out or free_folder(on.resolve().name)
         with resumable(folder):
             summary = federated.run_on(on, recipe, overrides, folder, quiet)
         show_summary(summary, folder, as_json)
         return
     experiment = experiments.load(recipe, overrides)
     portable.begin_again(experiment.runtime)
-    folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
+    folder = out or free_folder(experiment.recipe)
     begin = None if start is None else start_from(start)
     with (
         resumable(folder),
@@ -96,7 +97,14 @@ def run(
 def several(experiment: Experiment, seeds: list[int], out: Path | None, as_json: bool, quiet: bool) -> None:
     """Run an experiment with several seeds, and tell means and spreads."""
     portable.begin_again(experiment.runtime)
-    folder = out or Path("runs") / f"{experiment.recipe}-{datetime.now():%Y%m%d-%H%M%S}"
+    folder = out or free_folder(experiment.recipe)
     with startable(folder):
         summaries = run_seeds(experiment, seeds, folder, quiet, say)
     show_seeds(summaries, folder, as_json)
+
+
+def free_folder(name: str) -> Path:
+    """Return a folder for a run, named after what is run and the second; a number follows where that is taken."""
+    folder = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    numbered = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
+    return next(each for each in itertools.chain([folder], numbered) if not each.exists())

@@ -1,7 +1,7 @@
 """What a panel's cells have found, by what its tables have in rows and columns."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import mean
@@ -16,6 +16,8 @@ Run: TypeAlias = Mapping[str, Any]
 """What a page needs of a run's summary."""
 POINT = ("round", "bytes", "validation", "test", "flops", "simulated_seconds")
 """What a point of a cell's curve holds."""
+Point: TypeAlias = dict[str, Any]
+"""{name of `POINT`: its value}; results of earlier versions lack the last ones."""
 Results: TypeAlias = Mapping[Cell, Run]
 """{cell: its run}, of the cells that have run."""
 
@@ -128,9 +130,14 @@ class PanelRuns:
         return numbers
 
 
-def points_of(run: Run) -> list[dict[str, Any]]:
+def points_of(run: Run) -> list[Point]:
     """Return the points of a cell's curve in which all clients were scored."""
-    return [dict(zip(POINT, point, strict=False)) for point in run["curve"] if point[2] is not None]
+    return scored_points(run["curve"])
+
+
+def scored_points(curve: Iterable[Sequence[Any]]) -> list[Point]:
+    """Return the points of a curve that have a score on validation, by the names of `POINT`."""
+    return [dict(zip(POINT, point, strict=False)) for point in curve if point[2] is not None]
 
 
 def spent_to(run: Run, target: float, cost: str) -> float:

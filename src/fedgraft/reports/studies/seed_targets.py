@@ -7,18 +7,16 @@ of the seeds never does.
 import math
 from collections.abc import Mapping, Sequence
 from statistics import mean
-from typing import Any
+from typing import Any, TypeAlias
 
+from fedgraft.contracts.scores import first_reaching
 from fedgraft.reports.studies.markdown import figures, spread
-from fedgraft.reports.studies.panel_runs import POINT, PanelRuns, Run
+from fedgraft.reports.studies.panel_runs import PanelRuns, Run, points_of
 
 Curve = Sequence[Sequence[Any]]
 """Points of `panel_runs.POINT`; the validation score is None where clients could not be scored."""
-
-
-def first_at(curve: Curve, goal: float) -> Sequence[Any] | None:
-    """Return the first scored point whose validation score is at a goal; None if there is none."""
-    return next((point for point in curve if point[2] is not None and point[2] >= goal), None)
+Crossings: TypeAlias = Mapping[int, Mapping[str, float] | None]
+"""{seed: the first point, by the names of `POINT`, in which its run is at its target; None if it never is}."""
 
 
 def goal_of(curve: Curve, target: Mapping[str, Any]) -> float:
@@ -37,29 +35,29 @@ def goals(runs: Mapping[int, Run], target: Mapping[str, Any]) -> dict[int, float
     return {seed: goal for seed, goal in known.items() if not math.isnan(goal)}
 
 
-def crossings(runs: Mapping[int, Run], goal: Mapping[int, float]) -> dict[int, Sequence[Any] | None]:
+def crossings(runs: Mapping[int, Run], goal: Mapping[int, float]) -> Crossings:
     """Return {seed: the point in which its run is at its target, None if it never is}, of seeds that have both."""
-    return {seed: first_at(run["curve"], goal[seed]) for seed, run in runs.items() if seed in goal}
+    return {seed: first_reaching(points_of(run), goal[seed], "higher") for seed, run in runs.items() if seed in goal}
 
 
-def reached(points: Mapping[int, Sequence[Any] | None]) -> str:
+def reached(points: Crossings) -> str:
     """Return the rounds of crossings, mean and spread, and how many seeds get there; "" for no seed at all.
 
-    >>> reached({1: (10, 5), 2: (14, 7), 3: None})
+    >>> reached({1: {"round": 10}, 2: {"round": 14}, 3: None})
     '12.0 ± 2.8, 2 of 3 seeds'
     """
-    rounds = [point[0] for point in points.values() if point is not None]
+    rounds = [point["round"] for point in points.values() if point is not None]
     told = f"{len(rounds)} of {len(points)} seeds"
     return f"{spread(rounds, 1)}, {told}" if rounds else told if points else ""
 
 
-def seconds(points: Mapping[int, Sequence[Any] | None]) -> str:
+def seconds(points: Crossings) -> str:
     """Return the mean of simulated seconds until crossings, such as " (31.4 s)"; "" where one does not know them.
 
-    >>> seconds({1: (10, 5, 0.8, 0.8, 0, 30.0), 2: (14, 7, 0.8, 0.8, 0, 34.0), 3: None})
+    >>> seconds({1: {"simulated_seconds": 30.0}, 2: {"simulated_seconds": 34.0}, 3: None})
     ' (32 s)'
     """
-    found = [dict(zip(POINT, point, strict=False)) for point in points.values() if point is not None]
+    found = [point for point in points.values() if point is not None]
     known = [point["simulated_seconds"] for point in found if "simulated_seconds" in point]
     return f" ({figures(mean(known))} s)" if known and len(known) == len(found) else ""
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fedgraft.reports.studies import chosen_on, seed_targets
 from fedgraft.reports.studies.comparisons import Run
 from fedgraft.reports.studies.markdown import figures_spread, table
-from fedgraft.reports.studies.panel_runs import POINT, PanelRuns
+from fedgraft.reports.studies.panel_runs import PanelRuns
 from fedgraft.reports.studies.panel_runs import Run as CellRun
 from fedgraft.reports.studies.savings import Savings
 
@@ -28,7 +28,7 @@ MARK, MARKED = " †", " A †: on seeds that options were chosen on, as there a
 class Crossed(NamedTuple):
     """Where the methods of a setting are at their seeds' targets, and what they save by then."""
 
-    points: Mapping[Run, Mapping[int, Sequence[Any] | None]]
+    points: Mapping[Run, seed_targets.Crossings]
     goals: Sequence[float]
     savings: Savings
 
@@ -82,13 +82,12 @@ def crossed(
     return Crossed(points, every, Savings(spent, against or panel.study.reference, tested))
 
 
-def _costs(points: Mapping[int, Sequence[Any] | None], cost: Cost) -> dict[int, float]:
+def _costs(points: seed_targets.Crossings, cost: Cost) -> dict[int, float]:
     """Return {seed: a cost of its point in the cost's unit, nan of none}; without seeds whose run did not count it."""
-    named = {seed: dict(zip(POINT, point or (), strict=False)) for seed, point in points.items()}
-    known = {seed: point.get(cost.name) if point else math.nan for seed, point in named.items()}
+    known = {seed: math.nan if point is None else point.get(cost.name) for seed, point in points.items()}
     return {seed: value / cost.size for seed, value in known.items() if value is not None}
 
 
-def _spent(points: Mapping[int, Sequence[Any] | None], cost: Cost) -> str:
+def _spent(points: seed_targets.Crossings, cost: Cost) -> str:
     """Return mean and standard deviation over the seeds that get there; "" where none does."""
     return figures_spread([value for value in _costs(points, cost).values() if not math.isnan(value)])

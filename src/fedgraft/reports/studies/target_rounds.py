@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import Any, TypeAlias
 
+from fedgraft.contracts.scores import first_reaching
 from fedgraft.reports.studies import seed_targets
 from fedgraft.reports.studies.markdown import table
-from fedgraft.reports.studies.panel_runs import PanelRuns, Run
+from fedgraft.reports.studies.panel_runs import PanelRuns, Run, scored_points
 
 LAST = 3
 """Scored points at the end of a curve whose mean is what a method ends at: one round more or less is luck."""
@@ -22,8 +23,8 @@ def part(panel: PanelRuns) -> str:
 
 def rounds_to(curve: Sequence[Sequence[Any]], goal: float) -> int | None:
     """Return the first scored round whose validation accuracy is at a goal; None if there is none."""
-    point = seed_targets.first_at(curve, goal)
-    return None if point is None else int(point[0])
+    point = first_reaching(scored_points(curve), goal, "higher")
+    return None if point is None else int(point["round"])
 
 
 def ends_at(curve: Sequence[Sequence[Any]]) -> float:
