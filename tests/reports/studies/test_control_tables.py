@@ -37,6 +37,14 @@ def test_the_end_is_the_mean_of_the_last_three_rounds():
     assert end_of(run(0.9, 0.6, 0.7, 0.8)) == pytest.approx(0.69)
 
 
+def test_a_method_without_a_curve_has_no_end():
+    alone = {**run(test=0.8), "curve": []}
+    assert end_of(alone) is None
+    text = page([run(0.6, test=0.81), run(0.6, test=0.83)], [alone, alone], [], replace(PAIRED, target={}))
+    assert "| points more than | Plain |\n|---|---|\n| Ours, sage | +2.00 ± 12.71 |" in text
+    assert "at the end than" not in text
+
+
 def test_who_never_gets_there_has_spent_all_it_had():
     quick, slow = run(0.1, 0.6, 0.6), run(0.1, 0.2, 0.3, 0.3, 0.6, pace=3.0)
     assert fewer(quick, slow, 0.5, "round") == pytest.approx(75)  # 1 of 4

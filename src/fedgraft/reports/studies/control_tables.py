@@ -18,8 +18,10 @@ from fedgraft.reports.studies.panel_runs import PanelRuns, Run, points_of
 from fedgraft.reports.studies.seed_targets import goal_of
 from fedgraft.reports.studies.target_rounds import LAST
 
-Compare: TypeAlias = Callable[[Run, Run, float], float]
-"""(a method's run, a control's, the target of their seed) -> the difference; nan where the method has none."""
+Compare: TypeAlias = Callable[[Run, Run, float], float | None]
+"""(a method's run, a control's, the target of their seed) -> the difference.
+
+nan where the method never gets there, None where one of the runs does not know it."""
 Fresh: TypeAlias = Mapping[tuple[str, str, str], Mapping[int, Run]]
 """{(setting, model, method): {seed: run}}, but for seeds and sets on which options were chosen."""
 
@@ -35,20 +37,24 @@ def parts(panel: PanelRuns) -> list[str]:
     points = "" if panel.lower else "points "
     asked: dict[str, Compare] = {
         f"{points}more than": lambda own, base, _: panel.unit * (_best(own) - _best(base)),
-        f"{points}more at the end than": lambda own, base, _: panel.unit * (end_of(own) - end_of(base)),
+        f"{points}more at the end than": partial(_at_the_end, unit=panel.unit),
     }
     if target and not panel.lower:
         asked["% fewer rounds to the target than"] = partial(fewer, cost="round")
         asked["% fewer simulated seconds to the target than"] = partial(fewer, cost="simulated_seconds")
     return [
         chosen_on.note(panel, True) + _note(),
-        *(_table(panel, fresh, title, others, controls, target, compare) for title, compare in asked.items()),
+        *filter(None, (_table(panel, fresh, title, others, controls, target, each) for title, each in asked.items())),
     ]
 
 
-def end_of(run: Run) -> float:
-    """Return the mean test score of the last scored points of a run, whichever was best on validation."""
-    return mean(float(point["test"]) for point in points_of(run)[-LAST:])
+def end_of(run: Run) -> float | None:
+    """Return the mean test score of the last scored points, whichever was best on validation; None without a curve.
+
+    A method whose clients are federations of their own has none: each of these ends for itself.
+    """
+    last = [float(point["test"]) for point in points_of(run)[-LAST:]]
+    return mean(last) if last else None
 
 
 def fewer(own: Run, base: Run, goal: float, cost: str) -> float:
@@ -61,6 +67,11 @@ def fewer(own: Run, base: Run, goal: float, cost: str) -> float:
         return math.nan
     spent = (points_of(base)[-1] if theirs is None else theirs)[cost]
     return 100 * (1 - float(mine[cost]) / float(spent)) if spent else math.nan
+
+
+def _at_the_end(own: Run, base: Run, _: float, unit: float) -> float | None:
+    mine, theirs = end_of(own), end_of(base)
+    return None if mine is None or theirs is None else unit * (mine - theirs)
 
 
 def _best(run: Run) -> float:
@@ -86,7 +97,7 @@ def _table(
     target: str,
     compare: Compare,
 ) -> str:
-    """One table, methods down, settings and controls across, its p-values corrected over all of it."""
+    """One table, methods down, settings and controls across, its p-values corrected over all of it; "" without any."""
     settings = [setting for setting in panel.settings if any(where == setting for where, *_ in runs)]
     columns = [(setting, control) for setting in settings for control in controls]
     found: dict[tuple[int, int], list[float]] = {}
@@ -95,7 +106,8 @@ def _table(
             own, base, sets = (runs.get((setting, model, each), {}) for each in (method, control, target))
             goals = {seed: goal_of(run["curve"], panel.study.target) for seed, run in sets.items()}
             seeds = sorted(own.keys() & base.keys())
-            found[row, column] = [compare(own[seed], base[seed], goals.get(seed, math.nan)) for seed in seeds]
+            values = [compare(own[seed], base[seed], goals.get(seed, math.nan)) for seed in seeds]
+            found[row, column] = [value for value in values if value is not None]
     tested = {place: _p_value(values) for place, values in found.items() if len(values) > 1}
     marked = {place for place, p in zip(tested, holm([*tested.values()]), strict=True) if p < LEVEL}
     places = range(len(columns))
@@ -106,7 +118,7 @@ def _table(
     ]
     several = len(settings) > 1
     heads = [panel.label(control) + (f", {setting}" if several else "") for setting, control in columns]
-    return table((title, *heads), rows)
+    return table((title, *heads), rows) if rows else ""
 
 
 def _cell(panel: PanelRuns, values: Sequence[float], marked: bool) -> str:
