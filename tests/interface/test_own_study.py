@@ -58,6 +58,11 @@ def test_every_key_is_on_the_page() -> None:
         ),
         ('reference = "random"', 'layout = "pair"', r"my\.toml: reference must be given\."),
         ('title = "Two', 'layout = "pair"\ntitle = "Two', r"my\.toml: layout must be one of .*Did you mean 'paired'\?"),
+        (
+            'data = ["shops"]',
+            'data = ["shops"]\nfirst_seed = 0',
+            "first_seed of a panel must be a whole number of at least 1; got 0",
+        ),
         ('data = ["shops"]', 'data = "shops"', r"my\.toml: data of a panel must be a list; got 'shops'\."),
         ("clients = [3, 4]", 'runs = [["gat", "ort"]]', r"my\.toml: No method named 'ort'\. Did you mean 'oort'\?"),
         ("[[panels]]", "[panels]", r"my\.toml: panels must be tables \[\[panels\]\]"),

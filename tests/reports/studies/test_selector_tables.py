@@ -43,6 +43,18 @@ def test_of_an_error_less_is_better():
     assert "| Ours | 0.9000 ± 0.0000 | +0.0500 ± 0.0000* |" in text
 
 
+def test_each_is_held_against_controls_too():
+    """One point above on both seeds in the round best on validation; runs without a curve have no end."""
+    split = [Split("toy", "iid", 4, seed) for seed in (1, 2)]
+    scores = {"ours": (0.81, 0.82), "plain": (0.80, 0.81)}
+    cells = {
+        Cell(split[i], "sage", name): {**run(both[i]), "curve": []} for name, both in scores.items() for i in (0, 1)
+    }
+    text = tables(replace(SIDE_BY_SIDE, controls=("plain",)), cells, 2)
+    assert "| points more than | Plain |" in text
+    assert "| Ours, sage | +1.00 ± 0.00* |" in text
+
+
 def test_yardsticks_and_scoring_at_clients_stand_beside():
     known = {"scoring_bytes": 1_000_000, "yardsticks": {"own_majority": {"test": 0.7}}}
     text = tables(SIDE_BY_SIDE, {Cell(Split("toy", "iid", 4, 1), "sage", "ours"): {**run(0.8), **known}}, 1)

@@ -358,6 +358,12 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         json.dumps(found.panels)
 
 
+def test_a_panel_may_begin_after_the_seeds_that_options_were_chosen_on():
+    fresh = dataclasses.replace(TINY, panels=({**TINY.panels[0], "first_seed": 6},))
+    assert {cell.split.seed for cell in fresh.cells(3)} == {6, 7, 8}
+    assert {cell.split.seed for cell in TINY.cells(3)} == {1, 2, 3}
+
+
 def test_a_data_set_may_have_a_recipe_and_settings_of_its_own():
     sets = {"pubmed": {"recipe": "fedais", "changes": {"rounds": 7}}}
     methods = {**TINY.methods, "gcn": {"label": "FedGCN", "recipe": "fedgcn"}}

@@ -23,7 +23,9 @@ def study(
         Path | None, typer.Option(metavar="DIR", help="Folder that holds the data sets' folders, if it needs any.")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Finished cells. Default: studies/NAME.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Paired seeds 1..SEEDS.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Paired seeds: 1..SEEDS, or so many from a panel's first_seed on.")
+    ] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at a time, one thread each.")] = 2,
     match: Annotated[
         str, typer.Option(metavar="NAMES", help="Run only cells of such names, e.g. 'chem-gin-*' (quote it).")

@@ -5,7 +5,7 @@ from statistics import mean
 from typing import TypeAlias
 
 from fedgraft.reports.stored.intervals import interval
-from fedgraft.reports.studies import scoring_cost, yardstick_table
+from fedgraft.reports.studies import control_tables, scoring_cost, yardstick_table
 from fedgraft.reports.studies.comparisons import corrected
 from fedgraft.reports.studies.markdown import figures, filled, spread
 from fedgraft.reports.studies.panel_runs import PanelRuns, Run
@@ -30,7 +30,8 @@ def parts(panel: PanelRuns) -> list[str]:
     ]
     head = ("selector", score, f"better than {label}", *costs)
     note = f"Better: paired differences with 95 % intervals, which are not corrected. {tested.note(label)}\n"
-    return [note, filled(head, rows), *filter(None, [yardstick_table.part(panel), panel.raw_data])]
+    told = [note, filled(head, rows), *control_tables.parts(panel)]
+    return [*told, *filter(None, [yardstick_table.part(panel), panel.raw_data])]
 
 
 def _row(label: str, by_seed: BySeed, reference: BySeed, mark: str) -> tuple[str, ...]:

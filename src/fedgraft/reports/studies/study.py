@@ -99,7 +99,8 @@ class Study:
             seed; the reference of the study where none is named. {} = where the reference ends, of layout "paired".
         controls: methods that learn nothing, each of which all others are held against; of layouts "paired", "errors".
         cuts: {partition: overrides} for partitions that take more than their name.
-        panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers.
+        panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers, and
+            the first of its paired seeds, usually 1; a later one leaves those out that options were chosen on.
     """
 
     name: str
@@ -194,8 +195,9 @@ def _has(data: str, option: str) -> bool:
 
 
 def panel_cells(panel: Mapping[str, Any], seeds: int) -> Iterator[Cell]:
-    """The cells of one panel."""
-    axes = panel["data"], panel["partitions"], panel["clients"], range(1, seeds + 1), panel["runs"]
+    """The cells of one panel, with so many seeds from its first on."""
+    first = panel.get("first_seed", 1)
+    axes = panel["data"], panel["partitions"], panel["clients"], range(first, first + seeds), panel["runs"]
     for data, partition, clients, seed, (model, method) in product(*axes):
         yield Cell(Split(data, partition, clients, seed), model, method)
 
@@ -231,7 +233,7 @@ def run(
         study: what to run.
         data_root: the folder that holds the data sets' folders.
         folder: where finished cells and yardsticks are kept.
-        seeds: paired seeds 1..seeds.
+        seeds: how many paired seeds each panel has.
         jobs: processes at a time, one thread each; a cluster has as many as it has CPUs.
         say: hears a line per finished split.
         match: which cells to run, by name, as a shell matches names of files. Raises `InputError` if it fits none.

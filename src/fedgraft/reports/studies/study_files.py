@@ -16,7 +16,7 @@ TUNED_IN = ("paired", "targets", "time", "accuracy", "errors")
 """Layouts that say on which seeds and sets options were chosen."""
 TARGET_IN = ("paired", "targets", "time")
 """Layouts with a target that is fixed beforehand; "targets" cannot do without."""
-CONTROLS_IN = ("paired", "errors")
+CONTROLS_IN = ("paired", "errors", "selectors")
 """Layouts that hold methods against controls."""
 KEYS = (
     *GIVEN,
@@ -35,7 +35,7 @@ KEYS = (
 )
 _OF_METHODS = ("label", "recipe", "changes", "alone")
 _OF_SETS = ("recipe", "changes")
-_OF_PANELS = ("title", "data", "partitions", "clients", "runs", "yardsticks", "paper")
+_OF_PANELS = ("title", "data", "partitions", "clients", "runs", "yardsticks", "first_seed", "paper")
 
 
 def titles() -> dict[str, str]:
@@ -98,6 +98,8 @@ def _check(content: Mapping[str, Any]) -> None:
         for key in _OF_PANELS[1:6]:
             if not isinstance(panel.get(key, []), list) or (key == "data" and not panel.get(key)):
                 raise InputError(f"{key} of a panel must be a list; got {panel.get(key)!r}.")
+        first = panel.get("first_seed", 1)
+        require(type(first) is int and first >= 1, "first_seed of a panel", "a whole number of at least 1", first)
         for run in panel.get("runs", []):
             if not isinstance(run, list) or len(run) != 2:
                 raise InputError(f'runs of a panel must be pairs ["MODEL", "METHOD"]; got {run!r}.')
