@@ -97,7 +97,8 @@ class Study:
         tuned: {"seeds": [...], "sets": [...]} on which options were chosen; both may be left out.
         target: {"reference": a method, "below": points below its best, or "share": of that}, of the same
             seed; the reference of the study where none is named. {} = where the reference ends, of layout "paired".
-        controls: methods that learn nothing, each of which all others are held against; of layouts "paired", "errors".
+        controls: methods that learn nothing, each of which all others are held against; of layouts "paired", "errors",
+            "selectors".
         cuts: {partition: overrides} for partitions that take more than their name.
         panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers, and
             the first of its paired seeds, usually 1; a later one leaves those out that options were chosen on.
