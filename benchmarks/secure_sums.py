@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from fedgraft.engine.secure_sum import CODES, reply_layouts
+from fedgraft.engine.privacy.secure_sum import CODES, reply_layouts
 from fedgraft.secrets.masked_sum import Collector, Member
 from fedgraft.secrets.masks import lane_type
 from fedgraft.secrets.neighbours import degree, graph, threshold

@@ -10,7 +10,7 @@ from pathlib import Path
 from stored_page import write_or_check
 
 from fedgraft.contracts.capabilities import CAPABILITIES
-from fedgraft.engine.gate import Gate
+from fedgraft.engine.protocol.gate import Gate
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.policies import joining_tells, kinds_of
 from fedgraft.experiment.recipes.recipe_files import recipes

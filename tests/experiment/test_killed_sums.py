@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from fedgraft import wire
-from fedgraft.engine.policy import Policy
+from fedgraft.engine.privacy.policy import Policy
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.policies import own_policy
 from fedgraft.experiment.running import runner

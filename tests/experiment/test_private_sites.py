@@ -2,8 +2,9 @@
 
 import pytest
 
-from fedgraft.engine.policy import Policy
-from fedgraft.engine.spending import Spending, told_by_kind
+from fedgraft.engine.privacy.policy import Policy
+from fedgraft.engine.privacy.spending import Spending
+from fedgraft.engine.protocol.noise import told_by_kind
 from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.described import without_data

@@ -8,7 +8,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.client.smoothing import Smoothing
-from fedgraft.engine.secure_sum import CODES, SMOOTHED_KINDS
+from fedgraft.engine.privacy.secure_sum import CODES, SMOOTHED_KINDS
 from fedgraft.errors import BeyondLimitError, InputError
 from fedgraft.experiment.claims import claim_of
 from fedgraft.experiment.experiment import load

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedgraft.engine.client.own_secrets import RegisteredKeys
-from fedgraft.engine.policy import Policy
+from fedgraft.engine.privacy.policy import Policy
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predicting.site_run import pack_site_run, write_site_run

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgraft.engine.policy import Policy
+from fedgraft.engine.privacy.policy import Policy
 from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.policies import own_policy, read_policy, require_allowed

@@ -18,13 +18,14 @@ from fedgraft.contracts import (
 from fedgraft.contracts.codec import RowCodec
 from fedgraft.contracts.summing import SumCoding, SummableCodec
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine import border_codec, secure_sum
+from fedgraft.engine import border_codec
 from fedgraft.engine.abilities import Abilities
-from fedgraft.engine.halo_sums import MOST, PLACED, ROWS
-from fedgraft.engine.policy import Policy
-from fedgraft.engine.privacy import Privacy
+from fedgraft.engine.privacy import secure_sum
+from fedgraft.engine.privacy.halo_sums import MOST, PLACED, ROWS
+from fedgraft.engine.privacy.options import Privacy
+from fedgraft.engine.privacy.policy import Policy
+from fedgraft.engine.privacy.secure_sum import CODES, COUNT, MOST_BITS, SCALES, SMOOTHED_KINDS, TOTAL, WEIGHT, SecureSum
 from fedgraft.engine.row_coding import EXACT, RowCoding
-from fedgraft.engine.secure_sum import CODES, COUNT, MOST_BITS, SCALES, SMOOTHED_KINDS, TOTAL, WEIGHT, SecureSum
 from fedgraft.engine.training import Training
 from fedgraft.nn import flops
 from fedgraft.nn.flat_model import FlatModel
@@ -202,7 +203,7 @@ class Plan(Abilities):
         if not self.secure_sum.active or not self.connected:
             return None
         if self.privacy.active:
-            from fedgraft.engine.private_sums import private_sums  # its mathematics takes its time to import
+            from fedgraft.engine.privacy.private_sums import private_sums  # its mathematics takes its time to import
 
             return private_sums(self.privacy, self.rounds, self.upload_layout)
         coding = self.uplink.sum_coding(self.upload_layout) if isinstance(self.uplink, SummableCodec) else None
@@ -212,7 +213,7 @@ class Plan(Abilities):
     @cached_property
     def summed_coding(self) -> SumCoding | None:
         """How statistics are coded that are added up; None where there are none."""
-        from fedgraft.engine.plain_sums import coding_of  # its mathematics takes its time to import
+        from fedgraft.engine.privacy.plain_sums import coding_of  # its mathematics takes its time to import
 
         return coding_of(self.summed, self.privacy) if self.summed else None
 

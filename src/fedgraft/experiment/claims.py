@@ -4,8 +4,8 @@ from typing import Any
 
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.spending import noise_in
-from fedgraft.engine.told import told_by
+from fedgraft.engine.protocol.disclosures import told_by
+from fedgraft.engine.protocol.noise import noise_in
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.policies import joining_tells, kinds_of
 

@@ -27,9 +27,9 @@ from fedgraft.contracts import (
 from fedgraft.contracts.data import Data, FittedData, StayingData
 from fedgraft.contracts.task_abilities import FittedTask, PartsTask, derived_shards
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.policy import Policy
-from fedgraft.engine.privacy import Privacy
-from fedgraft.engine.secure_sum import SecureSum
+from fedgraft.engine.privacy.options import Privacy
+from fedgraft.engine.privacy.policy import Policy
+from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock

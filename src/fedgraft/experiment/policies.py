@@ -7,10 +7,10 @@ from pathlib import Path
 from fedgraft.contracts.data import FittedData
 from fedgraft.contracts.matching import MatchedData
 from fedgraft.contracts.selector import ProbingSelector
-from fedgraft.engine.gate import Gate, Rule
-from fedgraft.engine.policy import Policy
+from fedgraft.engine.privacy.policy import Policy
+from fedgraft.engine.protocol.disclosures import asked_kinds
+from fedgraft.engine.protocol.gate import Gate, Rule
 from fedgraft.engine.purposes import MATCHING
-from fedgraft.engine.told import asked_kinds
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes import discovery

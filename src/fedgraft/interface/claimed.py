@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from fedgraft.engine.protocol.noise import noise_in
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.spending import noise_in
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.claims import claim_of

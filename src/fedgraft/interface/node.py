@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.policy import Policy
+from fedgraft.engine.privacy.policy import Policy
 from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.policies import own_policy, read_policy, require_allowed

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft.engine.client.addend import masking_of
-from fedgraft.engine.secure_sum import (
+from fedgraft.engine.privacy.secure_sum import (
     ALIVE,
     BOXES,
     CONFIRMED,

@@ -7,7 +7,7 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.client.client import Client
 from fedgraft.engine.halo_codec import part_of
-from fedgraft.engine.secure_sum import CODES, COUNT, KEYS, PEERS, SCALES, TOTAL, WEIGHT, whole
+from fedgraft.engine.privacy.secure_sum import CODES, COUNT, KEYS, PEERS, SCALES, TOTAL, WEIGHT, whole
 from fedgraft.errors import WireError
 from fedgraft.testing.runs import play, toy
 from fedgraft.wire import packing

@@ -9,8 +9,8 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
-from fedgraft.engine.policy import Policy
-from fedgraft.engine.secure_sum import COUNT, KEYS, PEERS
+from fedgraft.engine.privacy.policy import Policy
+from fedgraft.engine.privacy.secure_sum import COUNT, KEYS, PEERS
 from fedgraft.errors import InputError, MachineError, WireError
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.recorder import Silent

@@ -13,7 +13,17 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.own_secrets import RegisteredKeys, noise_of, root_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import CODES, MOST_BITS, SCALES, SCORE_BITS, SCORES, TOTAL, UPDATES, WEIGHT, whole
+from fedgraft.engine.privacy.secure_sum import (
+    CODES,
+    MOST_BITS,
+    SCALES,
+    SCORE_BITS,
+    SCORES,
+    TOTAL,
+    UPDATES,
+    WEIGHT,
+    whole,
+)
 from fedgraft.errors import BeyondLimitError, UnknownRequestError
 from fedgraft.wire import Message, packing
 from fedgraft.wire.layouts import Array, Arrays

@@ -30,9 +30,9 @@ from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
 from fedgraft.engine.client.own_secrets import RegisteredKeys
 from fedgraft.engine.client.served import Served
 from fedgraft.engine.client.smoothing import Smoothing
-from fedgraft.engine.gate import Gate
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
+from fedgraft.engine.protocol.gate import Gate
 from fedgraft.engine.purposes import OUTSIDE, SMOOTHING_KINDS
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import BeyondLimitError, ClientError, UnknownRequestError, memory_shortage, printable

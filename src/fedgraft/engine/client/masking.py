@@ -7,7 +7,7 @@ import numpy as np
 
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import (
+from fedgraft.engine.privacy.secure_sum import (
     ALIVE,
     BOXES,
     CONFIRMED,

@@ -11,9 +11,9 @@ from fedgraft.engine import border_codec
 from fedgraft.engine.client.addend import numbers_added, packed, wrapped
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.own_secrets import noise_of
-from fedgraft.engine.halo_sums import MOST, PLACED, ROWS, at_places, bits_of, check_places, segment_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import SCORE_BITS, SMOOTHED_KINDS
+from fedgraft.engine.privacy.halo_sums import MOST, PLACED, ROWS, at_places, bits_of, check_places, segment_of
+from fedgraft.engine.privacy.secure_sum import SCORE_BITS, SMOOTHED_KINDS
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Array, Arrays

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fedgraft.contracts.smoothing import Border
 from fedgraft.contracts.values import Indices
-from fedgraft.engine.halo_sums import MOST_COUNT
+from fedgraft.engine.privacy.halo_sums import MOST_COUNT
 from fedgraft.wire.layouts import Array
 
 Doubles: TypeAlias = NDArray[np.float64]

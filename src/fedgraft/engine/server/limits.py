@@ -2,7 +2,7 @@
 
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import CODES, score_bytes
+from fedgraft.engine.privacy.secure_sum import CODES, score_bytes
 from fedgraft.wire import packing
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 

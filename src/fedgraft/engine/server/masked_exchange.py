@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import (
+from fedgraft.engine.privacy.secure_sum import (
     ALIVE,
     BOXES,
     CONFIRMED,

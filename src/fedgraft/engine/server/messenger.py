@@ -12,9 +12,9 @@ from fedgraft import wire
 from fedgraft.contracts import Probe, Runtime
 from fedgraft.engine import unchanged
 from fedgraft.engine.allocator import give_back
-from fedgraft.engine.halo_sums import segment_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan, split_sampler
-from fedgraft.engine.secure_sum import SCORES
+from fedgraft.engine.privacy.halo_sums import segment_of
+from fedgraft.engine.privacy.secure_sum import SCORES
 from fedgraft.engine.server.ahead import Ahead, Reports
 from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, check_finite, halo_bytes

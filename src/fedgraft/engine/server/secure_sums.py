@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.summing import SumCoding
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import (
+from fedgraft.engine.privacy.secure_sum import (
     CODES,
     SCALES,
     SCORE_BITS,

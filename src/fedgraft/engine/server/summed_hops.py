@@ -8,9 +8,9 @@ import numpy as np
 from fedgraft import wire
 from fedgraft.contracts.smoothing import STEPS
 from fedgraft.contracts.values import Indices
-from fedgraft.engine.halo_sums import COUNTS, DEGREES, MOST, PLACED, PLACES, ROWS, bits_of, placed, segment_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import BOXES, CODES, MOST_BITS, PRESENT, SCORE_BITS, numbers_of
+from fedgraft.engine.privacy.halo_sums import COUNTS, DEGREES, MOST, PLACED, PLACES, ROWS, bits_of, placed, segment_of
+from fedgraft.engine.privacy.secure_sum import BOXES, CODES, MOST_BITS, PRESENT, SCORE_BITS, numbers_of
 from fedgraft.engine.server.exchange import Exchange, Replies, together
 from fedgraft.engine.server.hops import Hops, Means
 from fedgraft.engine.server.joined import Joined

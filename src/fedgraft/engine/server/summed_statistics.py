@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.summing import SumCoding
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.secure_sum import CODES, MOST_BITS, TOTAL, UPDATES
+from fedgraft.engine.privacy.secure_sum import CODES, MOST_BITS, TOTAL, UPDATES
 from fedgraft.engine.server.exchange import Exchange, Replies, together
 from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.secure_sums import codes_in, masks_of, signed, total_of
@@ -78,7 +78,7 @@ class SummedStatistics:
         arrays = self._coding.mean(total, 1, np.zeros(0, np.float32))
         noise = 0.0
         if privacy.active:
-            from fedgraft.engine.spending import noise_in  # its mathematics takes its time to import
+            from fedgraft.engine.protocol.noise import noise_in  # its mathematics takes its time to import
 
             made = noise_in(self._plan)
             noise = float(np.sqrt(float(made.variance) * clients)) * made.step

@@ -9,7 +9,7 @@ from fedgraft.contracts import randomness
 from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.engine.client.own_secrets import noise_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.private_sums import flat
+from fedgraft.engine.privacy.private_sums import flat
 from fedgraft.experiment.attacking.guesses import Floats
 from fedgraft.experiment.storage.finished_run import FinishedRun
 

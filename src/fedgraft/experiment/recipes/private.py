@@ -8,9 +8,9 @@ from fedgraft.contracts import Selector
 from fedgraft.contracts.clipping import ClippedGradientTask
 from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.privacy import CLIENT
+from fedgraft.engine.privacy.options import CLIENT
+from fedgraft.engine.protocol.disclosures import told_by
 from fedgraft.engine.server.stopping import Stopping
-from fedgraft.engine.told import told_by
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.recipes import discovery, secure_sums
 

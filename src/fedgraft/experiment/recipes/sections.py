@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from fedgraft.contracts.table_files import absolute, is_address
-from fedgraft.engine.policy import Policy
-from fedgraft.engine.privacy import Privacy
-from fedgraft.engine.secure_sum import SecureSum
+from fedgraft.engine.privacy.options import Privacy
+from fedgraft.engine.privacy.policy import Policy
+from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock

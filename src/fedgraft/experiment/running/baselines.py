@@ -22,8 +22,8 @@ from fedgraft.contracts.scores import add
 from fedgraft.contracts.task_abilities import HaloTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.privacy import Privacy
-from fedgraft.engine.secure_sum import SecureSum
+from fedgraft.engine.privacy.options import Privacy
+from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.safeguards import Safeguards

@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fedgraft.engine.gate import Gate
+from fedgraft.engine.protocol.gate import Gate
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.policies import joining_tells, kinds_of, read_policy, rules_of
 from fedgraft.experiment.recipes.recipe import parse_override

@@ -9,8 +9,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.spending import ANSWERED, NOISE, Spending
+from fedgraft.engine.protocol.noise import told_by_kind
 from fedgraft.engine.purposes import PURPOSES
-from fedgraft.engine.spending import ANSWERED, NOISE, Spending, told_by_kind
 from fedgraft.errors import WireError
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.audit import AuditLog

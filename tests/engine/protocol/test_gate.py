@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import fedgraft
-from fedgraft.engine.gate import Gate
-from fedgraft.engine.policy import Policy
+from fedgraft.engine.privacy.policy import Policy
+from fedgraft.engine.protocol.gate import Gate
 from fedgraft.errors import AllClientsFailedError, BeyondLimitError, InputError
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.experiment import load

@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeAlias
 from fedgraft import wire
 from fedgraft.contracts.capabilities import COUNTED
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.policy import NEVER, REQUIRED, SIGNED
+from fedgraft.engine.privacy.policy import NEVER, REQUIRED, SIGNED
+from fedgraft.engine.protocol.disclosures import told_by
 from fedgraft.engine.purposes import ADDED, EVALUATION, HALO, PURPOSES
-from fedgraft.engine.told import told_by
 from fedgraft.errors import BeyondLimitError
 from fedgraft.wire import Message
 
@@ -77,7 +77,7 @@ class Gate:
             return []
         allowed, beyond = f"{policy.epsilon:g} at delta {policy.delta:g}", ""
         if privacy.active:
-            from fedgraft.engine.mechanism import epsilon_at  # its mathematics takes its time to import
+            from fedgraft.engine.privacy.mechanism import epsilon_at  # its mathematics takes its time to import
 
             epsilon = epsilon_at(privacy, 1 if self._plan.summed else self._plan.rounds, policy.delta)
             beyond = f"{epsilon:.4g}" if epsilon > policy.epsilon else ""

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final
 
-from fedgraft.engine.privacy import Privacy
+from fedgraft.engine.privacy.options import Privacy
 from fedgraft.secrets import rounding
 from fedgraft.secrets.accountant import Answered, Released, epsilon_of, noise_for
 from fedgraft.secrets.noise_shares import divergence, noise_multiplier, share_variance

@@ -6,7 +6,7 @@ import pytest
 
 from fedgraft.contracts import ExtendedSharing
 from fedgraft.contracts.capabilities import CAPABILITIES
-from fedgraft.engine.told import asked_kinds, told_by
+from fedgraft.engine.protocol.disclosures import asked_kinds, told_by
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.recipes.recipe import read_recipe
 from fedgraft.experiment.recipes.recipe_files import recipes

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.contracts.smoothing import STEPS, Border
-from fedgraft.engine.halo_sums import (
+from fedgraft.engine.privacy.halo_sums import (
     COUNTS,
     DEGREES,
     MOST_CODES,

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.summing import SumCoding, Words
-from fedgraft.engine.mechanism import Mechanism, mechanism_of
-from fedgraft.engine.privacy import Privacy
+from fedgraft.engine.privacy.mechanism import Mechanism, mechanism_of
+from fedgraft.engine.privacy.options import Privacy
 from fedgraft.errors import ClientError, InputError
 from fedgraft.secrets.discrete_gaussian import discrete_gaussian
 from fedgraft.secrets.rounding import at_random, rounded

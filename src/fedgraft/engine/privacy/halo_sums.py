@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.smoothing import STEPS
-from fedgraft.engine.secure_sum import MOST_BITS, SMOOTHED
+from fedgraft.engine.privacy.secure_sum import MOST_BITS, SMOOTHED
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 

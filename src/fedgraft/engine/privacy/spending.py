@@ -5,10 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fedgraft.engine.mechanism import Mechanism, mechanism_of
-from fedgraft.engine.plan import Plan
-from fedgraft.engine.policy import Policy
-from fedgraft.engine.private_sums import numbers_of
+from fedgraft.engine.privacy.policy import Policy
 from fedgraft.secrets.accountant import Answered, Part, Released, epsilon_of
 
 NOISE, ANSWERED = "noise", "answered"
@@ -51,23 +48,6 @@ class Spending:
 
     def _of(self, told: Mapping[Part, int]) -> float:
         return epsilon_of([_times(part, count) for part, count in told.items()], self._policy.delta)
-
-
-def noise_in(plan: Plan) -> Mechanism:
-    """Return the noise of a plan whose sums hold any: of statistics, or of updates."""
-    if task := plan.summed:
-        return mechanism_of(plan.privacy, 1, numbers_of(task.summed_layout), task.reach)
-    return mechanism_of(plan.privacy, plan.rounds, numbers_of(plan.upload_layout))
-
-
-def told_by_kind(plan: Plan) -> dict[str, dict[str, float]]:
-    """Return {kind of reply: what one tells of a unit, as a line of a log holds it}; {} where nothing holds noise."""
-    if not plan.privacy.active:
-        return {}
-    released = noise_in(plan).released
-    noise = {NOISE: released.noise, "divergence": released.divergence, "failure": released.failure}
-    answers = {"smooth": {ANSWERED: plan.privacy.answers}} if plan.privacy.answers else {}
-    return {"publish" if plan.summed else "train": noise, **answers}
 
 
 def _part(line: Mapping[str, Any]) -> Part:

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.summing import SumCoding, Words
-from fedgraft.engine.privacy import Privacy
-from fedgraft.engine.private_sums import MOST_STEPS, flat, numbers_of, parts, private_sums
+from fedgraft.engine.privacy.options import Privacy
+from fedgraft.engine.privacy.private_sums import MOST_STEPS, flat, numbers_of, parts, private_sums
 from fedgraft.errors import ClientError
 from fedgraft.wire.layouts import Array, Arrays, Layout
 

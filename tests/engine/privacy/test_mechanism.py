@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft.contracts import randomness
-from fedgraft.engine.mechanism import Mechanism, mechanism_of
-from fedgraft.engine.privacy import Privacy
-from fedgraft.engine.private_sums import PrivateSums, private_sums
+from fedgraft.engine.privacy.mechanism import Mechanism, mechanism_of
+from fedgraft.engine.privacy.options import Privacy
+from fedgraft.engine.privacy.private_sums import PrivateSums, private_sums
 from fedgraft.errors import ClientError, InputError
 from fedgraft.secrets.keystream import Keystream
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec

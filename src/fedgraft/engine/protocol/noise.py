@@ -1,0 +1,23 @@
+"""The noise of a plan: how much its sums hold, and what one reply of each kind spends of epsilon."""
+
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.mechanism import Mechanism, mechanism_of
+from fedgraft.engine.privacy.private_sums import numbers_of
+from fedgraft.engine.privacy.spending import ANSWERED, NOISE
+
+
+def noise_in(plan: Plan) -> Mechanism:
+    """Return the noise of a plan whose sums hold any: of statistics, or of updates."""
+    if task := plan.summed:
+        return mechanism_of(plan.privacy, 1, numbers_of(task.summed_layout), task.reach)
+    return mechanism_of(plan.privacy, plan.rounds, numbers_of(plan.upload_layout))
+
+
+def told_by_kind(plan: Plan) -> dict[str, dict[str, float]]:
+    """Return {kind of reply: what one tells of a unit, as a line of a log holds it}; {} where nothing holds noise."""
+    if not plan.privacy.active:
+        return {}
+    released = noise_in(plan).released
+    noise = {NOISE: released.noise, "divergence": released.divergence, "failure": released.failure}
+    answers = {"smooth": {ANSWERED: plan.privacy.answers}} if plan.privacy.answers else {}
+    return {"publish" if plan.summed else "train": noise, **answers}
