@@ -7,7 +7,8 @@ import time
 
 import numpy as np
 
-from fedgraft.engine.privacy.secure_sum import CODES, reply_layouts
+from fedgraft.engine.privacy.secure_sum import CODES
+from fedgraft.engine.protocol.masking_kinds import MaskLayouts
 from fedgraft.secrets.masked_sum import Collector, Member
 from fedgraft.secrets.masks import lane_type
 from fedgraft.secrets.neighbours import degree, graph, threshold
@@ -59,7 +60,7 @@ def measured(clients: int, numbers: int, signed: bool = False) -> list[str]:
     sign_ms = _signed(members, known, keys) if signed else 0.0
     total, server_ms = _timed(lambda: collector.unmasked(revealed))
     assert (total == len(collector.alive)).all(), "the sum of ones"
-    masks = sum(message_bytes(layout, (), layout) for layout in reply_layouts(signed, k).values())
+    masks = sum(message_bytes(layout, (), layout) for layout in MaskLayouts(signed, k).replies)
     update = message_bytes(Layout((Spec(CODES, "uint8", (packing.packed_bytes(codes, bits),)),)))
     times = (key_ms / clients, share_ms / clients, mask_ms / len(collector.alive), sign_ms / clients, server_ms)
     counts = (f"{clients}", f"{numbers:,}", f"{k}", "yes" if signed else "no", f"{bits}")

@@ -12,6 +12,7 @@ from attacks.outcomes import Outcome, outcome
 from attacks.small_runs import RECIPES, Conversation, conversation
 from fedgraft import wire
 from fedgraft.engine.client.client import Client
+from fedgraft.engine.protocol.protocol import Protocol
 
 MOST_MEGABYTES = 200
 """By which one request may make the process grow; training a small model for the first time takes half of it."""
@@ -31,7 +32,7 @@ def requests(g: np.random.Generator, folder: Path) -> Iterator[Outcome]:
 def _request(said: Conversation, g: np.random.Generator) -> tuple[Any, ...]:
     """(client, request, memory, scored, set-up), one or two of which are not honest."""
     k = int(g.integers(len(said.shards)))
-    layouts, names = said.plan.request_layouts, said.plan.request_names
+    layouts, names = Protocol.of(said.plan).request_layouts, Protocol.of(said.plan).request_names
     seeds, request = said.heard.requests, one_of(said.heard.requests, g)
     memory: bytes = said.memories.get(k, b"")
     set_up = next((each for each in seeds if wire.kind_of(each) == "statistics"), b"")
@@ -52,7 +53,7 @@ def _asked(said: Conversation, client: Client, given: tuple[Any, ...], g: np.ran
 
     def ask() -> str:
         served = client.serve(*given)
-        reply = wire.decode(served.reply, said.plan.reply_layouts, said.reply_names)
+        reply = wire.decode(served.reply, Protocol.of(said.plan).reply_layouts, said.reply_names)
         codes.append(reply.kind)
         if reply.kind == "error" and served.memory != given[2]:
             return "a request that is refused changes what the client remembers"

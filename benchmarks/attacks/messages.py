@@ -10,6 +10,7 @@ from attacks.mutations import bytes_changed, items_changed, message_changed, one
 from attacks.outcomes import Outcome, outcome
 from attacks.small_runs import RECIPES, conversation
 from fedgraft import wire
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import WireError
 
 LIMIT = 1 << 20
@@ -40,8 +41,8 @@ def messages(g: np.random.Generator, folder: Path) -> Iterator[Outcome]:
             plan = said.plan
             requests, replies = [*said.heard.requests, *said.heard.scored], said.heard.replies
             sides = [
-                (requests, plan.request_layouts, plan.request_names),
-                (replies, plan.reply_layouts, said.reply_names),
+                (requests, Protocol.of(plan).request_layouts, Protocol.of(plan).request_names),
+                (replies, Protocol.of(plan).reply_layouts, said.reply_names),
             ]
             for _ in range(200):
                 seeds, layouts, known = sides[int(g.integers(2))]

@@ -13,6 +13,7 @@ from attacks.outcomes import Outcome, outcome
 from attacks.small_runs import RECIPES, Conversation, conversation
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import AllClientsFailedError, BudgetError
 from fedgraft.experiment.running.loops import loop_of
 from fedgraft.testing.runs import Around, Reply, here
@@ -60,7 +61,9 @@ def _run(said: Conversation, share: float, g: np.random.Generator) -> str:
             return reply
         if g.random() < 0.1:
             return ClientFailed("gone")
-        return message_changed(reply, [*said.heard.replies, reply], plan.reply_layouts, said.reply_names, g)
+        return message_changed(
+            reply, [*said.heard.replies, reply], Protocol.of(plan).reply_layouts, said.reply_names, g
+        )
 
     with closing(Lying(here(plan, said.shards), plan, change)) as runtime:
         loop = loop_of(said.experiment, runtime)

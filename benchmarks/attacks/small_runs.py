@@ -6,9 +6,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from fedgraft import wire
 from fedgraft.contracts import Runtime
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import Interrupted
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.running.runner import execute
@@ -112,7 +112,7 @@ class Conversation:
     @cached_property
     def reply_names(self) -> dict[str, tuple[str, ...]]:
         """{kind: names of the scalars in a reply}."""
-        return {kind: self.plan.names(kind) for kind in wire.KINDS}
+        return Protocol.of(self.plan).reply_names
 
 
 @cache

@@ -9,6 +9,7 @@ import pytest
 from fedgraft.contracts import GroupedSharing, ObservingSampler, PersonalSharing, StagedSharing
 from fedgraft.contracts.task_abilities import BlockedTask, VariantTask
 from fedgraft.engine.plan import REPORTED
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.methods.samplers.all import All
 from fedgraft.methods.sharing.fedavg import FedAvg
 from helpers.node_runs import OFTEN, small
@@ -130,21 +131,17 @@ def test_what_travels_and_whether_clients_end_up_with_models_of_their_own():
 )
 def test_names_of_scalars_in_replies(reports, hello, train):
     plan = replace(toy().plan, reports=frozenset(reports))
-    assert plan.names("hello") == ("examples", *hello)
-    assert plan.names("train") == plan.names("alone") == train
-    assert plan.names("probe") == REPORTED, "all of them"
-    assert plan.names("evaluate") == plan.names("wait") == ()
+    assert Protocol.of(plan).report("hello") == ("examples", *hello)
+    assert Protocol.of(plan).report("train") == Protocol.of(plan).report("alone") == train
+    assert Protocol.of(plan).report("probe") == REPORTED, "all of them"
+    assert Protocol.of(plan).report("evaluate") == Protocol.of(plan).report("wait") == ()
 
 
 def test_names_of_scalars_in_requests_are_those_of_the_guidance_of_a_trial_of_a_choice_and_of_a_stage():
     kinds = {"trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), "publish": ("total",)}
-    assert toy().plan.request_names == {
-        "train": (),
-        **kinds,
-        **dict.fromkeys(("shares", "confirm", "unmask"), ("count",)),
-    }
+    assert {kind: names for kind, names in Protocol.of(toy().plan).request_names.items() if names} == kinds
     plan = small("fedais")[0].plan
-    assert plan.request_names["train"] == plan.sampler.guidance
+    assert Protocol.of(plan).request_names["train"] == plan.sampler.guidance
     assert plan.guided is plan.sampler
 
 
@@ -169,5 +166,5 @@ def test_layouts_of_statistics_are_those_of_a_task_that_publishes():
     plan = replace(toy().plan, task=Published())
     assert plan.publishing is plan.task
     assert [spec.name for spec in plan.statistics_layout] == ["sums"]
-    assert [spec.name for spec in plan.request_layouts["statistics"]] == ["mean"]
+    assert [spec.name for spec in Protocol.of(plan).request_layouts["statistics"]] == ["mean"]
     assert toy().plan.statistics_layout.specs == toy().plan.combined_layout.specs == ()

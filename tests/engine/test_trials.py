@@ -9,6 +9,7 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Probe
 from fedgraft.engine.client.client import Client
 from fedgraft.engine.client.client_memory import packed
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.limits import Limits
 from fedgraft.errors import InputError
 from fedgraft.experiment.running.runner import execute
@@ -31,6 +32,7 @@ def trying(*cohorts, probed, epochs=1, **changes):
 @pytest.fixture
 def client():
     plan = toy(data={"name": "helpers.toy:Lines", "width": 1}, task={"width": 1}, selector={"name": "oort"}).plan
+    plan = replace(plan, probes=True)
     return Client(plan, {0: SHARD})
 
 
@@ -38,8 +40,10 @@ def ask(client, kind, arrays=None, memory=b"", **told):
     """The decoded reply, and what was served."""
     plan = client._plan
     message = Message(kind, 1, told, arrays)
-    served = client.serve(0, wire.encode(message, plan.request_layouts[kind], tuple(told)), memory)
-    return wire.decode(served.reply, plan.reply_layouts, plan.names(wire.kind_of(served.reply))), served
+    served = client.serve(0, wire.encode(message, Protocol.of(plan).request_layouts[kind], tuple(told)), memory)
+    return wire.decode(
+        served.reply, Protocol.of(plan).reply_layouts, Protocol.of(plan).report(wire.kind_of(served.reply))
+    ), served
 
 
 # At a client.
@@ -67,7 +71,7 @@ def test_who_is_then_ordered_to_train_begins_anew_with_the_model_it_has(client):
 
 def test_a_trial_does_the_work_of_its_epochs():
     experiment, shards = small("fedall")
-    client, spent = Client(experiment.plan, dict(enumerate(shards))), {}
+    client, spent = Client(replace(experiment.plan, probes=True), dict(enumerate(shards))), {}
     model = {name: array.copy() for name, array in experiment.plan.first.items()}
     for epochs in (1, 2, 4):
         reply, served = ask(client, "trial", model, epochs=epochs)
@@ -182,7 +186,7 @@ def test_hidden_states_of_nodes_stay_as_they_were(recipe):
     def scores(tried):
         experiment, shards = small(recipe)
         selector, rows = Scripted(((0, 1, 2), (1, 2, 3), (0, 2, 3)), probed=(0, 1, 2, 3), tried=tried), []
-        with looped(replace(experiment, selector=selector), shards=shards) as (loop, runtime):
+        with looped(replace(experiment, selector=selector, plan=replace(experiment.plan, probes=True)), shards=shards) as (loop, runtime):
             state = loop.run(loop.start(), lambda state, row: rows.append(row))
             memories = remembered(runtime)
         kinds = {wire.kind_of(reply) for kind, _, _, reply in runtime.received if kind == "trial"}

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.experiment import load
@@ -64,8 +65,8 @@ def test_nothing_but_sums_is_sent(clear, tmp_path):
     assert clear["bytes"]["statistics"] > 0
     assert clear["bytes"]["model"] == 0
     plan = without_data("graft_rating_private", SHOPS).plan
-    assert plan.names("alone") == ()
-    assert plan.names("hello") == ("examples",)
+    assert Protocol.of(plan).report("alone") == ()
+    assert Protocol.of(plan).report("hello") == ("examples",)
 
 
 def test_a_user_at_one_shop_may_be_the_unit(tmp_path, clear):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgraft.engine.client.masking import Masking
-from fedgraft.engine.purposes import MASKING_KINDS
+from fedgraft.engine.protocol import masking_kinds
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import runner
 from fedgraft.methods.agreed_scales import AgreedScales
@@ -104,8 +104,10 @@ def test_a_masked_run_at_sites_is_the_clear_one(at_sites, clear):
     assert same(summary, clear)
     lines = [json.loads(line) for line in (sites.root / sites.names[0] / FILE).read_text().splitlines()]
     told = {line["kind"]: line.get("tells") for line in lines}
-    assert all(told[kind] == [] for kind in ("train", "evaluate", *MASKING_KINDS))
-    assert {line["purpose"] for line in lines if line["kind"] in MASKING_KINDS} == {"masking"}
+    assert all(told[kind] == [] for kind in ("train", "evaluate", *[row.name for row in masking_kinds.KINDS]))
+    assert {line["purpose"] for line in lines if line["kind"] in [row.name for row in masking_kinds.KINDS]} == {
+        "masking"
+    }
     assert {line["decision"] for line in lines} == {"sent"}
 
 

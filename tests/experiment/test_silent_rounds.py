@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedgraft import wire
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.experiment.running.runner import execute
 from helpers.toy_runs import SGD, looped, run, same, toy
 
@@ -42,7 +43,9 @@ def test_nothing_is_sent_but_a_new_model_to_those_who_lack_it():
             entries = [entry for entry in loop.ledger.drain() if entry.round == row.round]
             requests = {c: blob for _, r, c, blob in runtime.sent if r == row.round}
             models = {
-                c for c, blob in requests.items() if wire.decode(blob, loop._plan.request_layouts).arrays is not None
+                c
+                for c, blob in requests.items()
+                if wire.decode(blob, Protocol.of(loop._plan).request_layouts).arrays is not None
             }
             assert models == {client for client in requests if held[client] != merged}
             held.update(dict.fromkeys(models, merged))
@@ -62,7 +65,7 @@ def test_nothing_is_sent_but_a_new_model_to_those_who_lack_it():
 
 def test_the_first_model_is_sent_to_nobody():
     _, _, runtime = run(toy(**ALWAYS))
-    layouts = toy(**ALWAYS).plan.request_layouts
+    layouts = Protocol.of(toy(**ALWAYS).plan).request_layouts
     first = [wire.decode(blob, layouts).arrays for kind, round, _, blob in runtime.sent if round == 1]
     assert first == [None] * 5
 
@@ -152,7 +155,7 @@ def test_whoever_holds_the_model_is_not_sent_it_to_be_scored():
     here, _, _ = run(toy(**changes))
     there, _, runtime = run(toy(**changes, evaluation={"at": "clients"}))
     assert [point["test"] for point in there.curve] == [point["test"] for point in here.curve]
-    layouts = toy(**changes).plan.request_layouts
+    layouts = Protocol.of(toy(**changes).plan).request_layouts
     sent = [
         wire.decode(blob, layouts).arrays is not None
         for kind, round, _, blob in runtime.sent

@@ -8,6 +8,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import BudgetError, InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict
@@ -195,7 +196,7 @@ def test_where_no_client_tells_its_border_the_run_goes_on():
 )
 def test_replies_that_no_client_can_give_are_refused(kind, arrays):
     experiment, shards = small("graft_node", task__smoothing=2, task__refit="answers")
-    layout = experiment.plan.reply_layouts[kind]
+    layout = Protocol.of(experiment.plan).reply_layouts[kind]
 
     def tamper(asked, round, client, reply):
         return wire.encode(Message(kind, round, arrays=arrays), layout) if (asked, client) == (kind, 1) else reply
@@ -226,7 +227,9 @@ def _rows_of(experiment, shards, blind):
         client._shards, client._prepared = blind, {}  # from here on
         loop.smooth(state)
     kinds = {"smooth", "hop"}
-    found = [wire.decode(reply, plan.reply_layouts) for kind, _, _, reply in runtime.received if kind in kinds]
+    found = [
+        wire.decode(reply, Protocol.of(plan).reply_layouts) for kind, _, _, reply in runtime.received if kind in kinds
+    ]
     return [message.arrays["rows"].tobytes() for message in found]
 
 

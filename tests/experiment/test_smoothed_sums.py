@@ -8,7 +8,9 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.client.smoothing import Smoothing
-from fedgraft.engine.privacy.secure_sum import CODES, SMOOTHED_KINDS
+from fedgraft.engine.privacy.secure_sum import CODES
+from fedgraft.engine.protocol import smoothing_kinds
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import BeyondLimitError, InputError
 from fedgraft.experiment.claims import claim_of
 from fedgraft.experiment.experiment import load
@@ -107,6 +109,9 @@ def ran(changes, tamper, recipe="graft_node"):
     return state, runtime, memories
 
 
+SMOOTHED_KINDS = [row.name for row in smoothing_kinds.KINDS if row.added]
+
+
 @pytest.mark.parametrize("kind", SMOOTHED_KINDS)
 @pytest.mark.parametrize("name", ["clear", "secagg"])
 def test_without_a_client_the_others_have_the_sum_of_theirs(name, kind):
@@ -136,7 +141,7 @@ def test_of_too_few_there_is_no_sum_and_answers_are_left_alone(kind):
 @pytest.mark.parametrize("kind", SMOOTHED_KINDS)
 def test_a_client_that_adds_another_number_of_codes_is_refused(kind):
     experiment = load("graft_node", {**SUMMED, "secure_sum.name": "clear"})
-    layout = experiment.plan.reply_layouts[kind]
+    layout = Protocol.of(experiment.plan).reply_layouts[kind]
 
     def tamper(asked, round, client, reply):
         if (asked, client) != (kind, 1):
@@ -253,7 +258,7 @@ def test_rows_of_a_hop_that_is_not_due_are_refused():
     plan = experiment.fitted(shards).plan
     _, runtime, memories = ran({**SUMMED, "secure_sum.name": "clear"}, None)
     (asked,) = (request for kind, _, client, request in runtime.sent if (kind, client) == ("hop", 0))
-    order = wire.decode(asked, plan.request_layouts, plan.request_names)
+    order = wire.decode(asked, Protocol.of(plan).request_layouts, Protocol.of(plan).request_names)
     memory = {"smoothing": wire.unpack(memories[0])["smoothing"]}
     with pytest.raises(BeyondLimitError, match="asked for the rows after hop 1, where 3 are known"):
         Smoothing(plan, None, b"").served(0, order, plan.task.prepare(shards[0], {}), memory)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from fedgraft import wire
+from fedgraft.engine.protocol.protocol import Protocol
 from helpers.node_runs import OFTEN, small
 from helpers.toy_methods import Scripted
 
@@ -20,11 +21,11 @@ def everywhere(experiment, *cohorts):
 
 
 def replies_of(plan, kind):
-    return plan.reply_layouts[kind], plan.names(kind)
+    return Protocol.of(plan).reply_layouts[kind], Protocol.of(plan).report(kind)
 
 
 def opened(plan, message, up=True):
     """A message as its receiver reads it."""
-    layouts = plan.reply_layouts if up else plan.request_layouts
-    names = {kind: plan.names(kind) for kind in wire.KINDS} if up else plan.request_names
+    layouts = Protocol.of(plan).reply_layouts if up else Protocol.of(plan).request_layouts
+    names = {kind: Protocol.of(plan).report(kind) for kind in wire.KINDS} if up else Protocol.of(plan).request_names
     return wire.decode(message, layouts, names)

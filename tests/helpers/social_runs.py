@@ -3,6 +3,7 @@
 import numpy as np
 
 from fedgraft import wire
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.testing.runs import Played
@@ -42,6 +43,8 @@ def uploads(experiment: Experiment, played: Played, round: int) -> list[dict[str
     found = []
     for each in played.received:
         if each.kind == "train" and each.round == round:
-            arrays = wire.decode(each.message, plan.reply_layouts, {"train": plan.names("train")}).arrays
+            arrays = wire.decode(
+                each.message, Protocol.of(plan).reply_layouts, {"train": Protocol.of(plan).report("train")}
+            ).arrays
             found.append(plan.uplink.decode(arrays, plan.upload_layout))
     return found

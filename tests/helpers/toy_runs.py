@@ -9,7 +9,8 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
-from fedgraft.engine.purposes import PURPOSE_OF_KIND
+from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.experiment.experiment import build
 from fedgraft.experiment.running.loops import loop_of
@@ -53,7 +54,9 @@ class Wrapped(Runtime):
     def exchange(self, requests, limits, deadline_seconds):
         replies = self.inner.exchange(requests, limits, deadline_seconds)
         for client, request in requests.items():
-            message = wire.decode(request, self.inner._plan.request_layouts, self.inner._plan.request_names)
+            message = wire.decode(
+                request, Protocol.of(self.inner._plan).request_layouts, Protocol.of(self.inner._plan).request_names
+            )
             self.sent.append((message.kind, message.round, client, request))
             if self.tamper is not None:
                 replies[client] = self.tamper(message.kind, message.round, client, replies[client])
@@ -164,7 +167,7 @@ def charged(runtime, ledger):
             header = 0 if isinstance(message, ClientFailed) else wire.header_bytes(message)
             expected[direction] += length(message)
             expected["header"] += header
-            expected[PURPOSE_OF_KIND[kind]] += length(message) - header
+            expected[TABLE[kind].purpose] += length(message) - header
     assert ledger.totals == expected
     assert ledger.total == expected["down"] + expected["up"] > 0
     return expected

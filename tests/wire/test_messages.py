@@ -183,7 +183,7 @@ def test_a_tiny_message_that_declares_a_huge_array_allocates_nothing():
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (Message("training"), "must be one of error, hello"),
+        (Message("training"), "must be one of hello, statistics"),
         (Message("train", round=2**32), "round must fit into 32 bits"),
         (Message("hello", round=-1), "round must fit into 32 bits; got -1"),
         (Message("train", progress=-1), "progress must fit into 16 bits; got -1"),

@@ -1,9 +1,9 @@
 """The plan: options that the server and every client have agreed on before the first round."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from fedgraft.contracts import (
     Codec,
@@ -17,20 +17,17 @@ from fedgraft.contracts import (
 )
 from fedgraft.contracts.codec import RowCodec
 from fedgraft.contracts.summing import SumCoding, SummableCodec
-from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine import border_codec
 from fedgraft.engine.abilities import Abilities
-from fedgraft.engine.privacy import secure_sum
-from fedgraft.engine.privacy.halo_sums import MOST, PLACED, ROWS
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.policy import Policy
-from fedgraft.engine.privacy.secure_sum import CODES, COUNT, MOST_BITS, SCALES, SMOOTHED_KINDS, TOTAL, WEIGHT, SecureSum
+from fedgraft.engine.privacy.secure_sum import CODES, MOST_BITS, SecureSum
 from fedgraft.engine.row_coding import EXACT, RowCoding
 from fedgraft.engine.training import Training
 from fedgraft.nn import flops
 from fedgraft.nn.flat_model import FlatModel
-from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec, joined, merged
+from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec, joined
 
+Made = TypeVar("Made")
 PROGRESS_STEPS = 2**16 - 1
 """Steps in which a training request tells how much of the run is over: sixteen bits as a share."""
 HALO = "halo."
@@ -70,6 +67,8 @@ class Plan(Abilities):
         secure_sum: whether updates are added up before anybody sees one of them.
         privacy: what noise their sums hold.
         rounds: most rounds of the run, which noise must last for; 0 = not known.
+        probes: whether the selector asks clients before it chooses.
+        at_clients: whether clients score models; if not, the experimenter does, outside the protocol.
     """
 
     task: Task[Any, Any]
@@ -89,6 +88,23 @@ class Plan(Abilities):
     secure_sum: SecureSum = field(default_factory=SecureSum)
     privacy: Privacy = field(default_factory=Privacy)
     rounds: int = 0
+    probes: bool = False
+    at_clients: bool = False
+
+    def derived(self, make: Callable[["Plan"], Made]) -> Made:
+        """Return what is made of this plan, such as its protocol; made once."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: Made = self._made[make]
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made anew where the plan arrives."""
+        return {name: value for name, value in self.__dict__.items() if name != "_made"}
+
+    @cached_property
+    def _made(self) -> dict[Any, Any]:
+        return {}
 
     def build_model(self, variant: Hashable = None) -> FlatModel:
         """Make the task's model for a variant of client, as at the start."""
@@ -135,22 +151,6 @@ class Plan(Abilities):
             return self.responding and self.responding.synthetic(randomness.generator(self.seed, "synthetic"))
 
     # --- messages ----------------------------------------------------------------------------------------------------
-
-    def names(self, kind: str) -> tuple[str, ...]:
-        """Return the names of the scalars in a reply of this kind, in order."""
-        return self._names.get(kind, ())
-
-    @property
-    def request_names(self) -> dict[str, tuple[str, ...]]:
-        """{kind: names of the scalars in a request of this kind, in order}."""
-        scored: dict[str, tuple[str, ...]] = {}
-        if self.local_steps:
-            scored = dict.fromkeys(("evaluate", "measure"), (*self.guidance, *((COLLECTS,) if self.silent else ())))
-        order = (*self.guidance, *((WEIGHT, TOTAL) if self.secure_sum.active else ()))
-        placed = {"smooth": (ROWS, MOST)} if self.secure_sum.active else {}
-        counted = ("shares", "confirm", "unmask")
-        named = {"trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), "publish": (TOTAL,)}
-        return {"train": order, **named, **dict.fromkeys(counted, (COUNT,)), **scored, **placed}
 
     @cached_property
     def refreshes(self) -> int:
@@ -234,18 +234,6 @@ class Plan(Abilities):
         return MOST_BITS if counts else self.sum_coding.sum_bits(clients * self.secure_sum.most_weight)
 
     @cached_property
-    def _names(self) -> dict[str, tuple[str, ...]]:
-        profile = tuple(sorted(self.reports & self.profiled.profile)) if self.profiled else ()
-        reported = tuple(name for name in REPORTED if name == "loss" or name in self.reports)
-        observed = sorted(self.reports & self.reporting.reported) if self.reporting else ()
-        trained = {
-            "train": (*reported, *(each for each in SCORES if each in self.reports), *observed),
-            "alone": reported,
-        }
-        known = {"hello": ("examples", *profile), **dict.fromkeys(("probe", "trial"), REPORTED)}
-        return known if self.secure_sum.active else {**known, **trained}
-
-    @cached_property
     def row_coding(self) -> RowCoding:
         """How rows become bytes that are sealed."""
         assert isinstance(self.rows, RowCodec), "it was checked where it was built"
@@ -302,71 +290,10 @@ class Plan(Abilities):
         return self.row_coding.sealed(layout, self.sealed.handed_on) if self.sealed else layout
 
     @cached_property
-    def request_layouts(self) -> dict[str, Layout]:
-        """{kind: layout of the arrays in a request}; absent where a request never holds any."""
-        down = self.coded_download_layout
-        scored, smoothed = (self.downlink.encoded(layout) for layout in (self.scored_layout, self.model_layout))
-        models = {**dict.fromkeys(("probe", "trial", "alone"), down), "evaluate": scored, "smooth": smoothed}
-        scales = (Spec(SCALES, "float32", (self.sum_coding.scales,)),) if self.sum_coding else ()
-        orders = {"train": Layout((*down, *self.coded_halo_layout, *scales)), "rows": self.coded_halo_layout}
-        free = {**dict.fromkeys(("measure", "relay"), self.relayed_layout), "scored": self.scored_layout}
-        means = dict.fromkeys(self.hop_kinds, Layout((*self._row_layout, Spec("known", "uint8", (VARIABLE,)))))
-        means |= {"tally": self.layer_layout} if "sums" in means else {}
-        told = dict.fromkeys(("statistics", "stage"), self.rows.encoded(self.combined_layout))
-        return merged({**told, **models, **orders, **free, **means}, self._summing_layouts)
-
-    @cached_property
-    def _summing_layouts(self) -> dict[str, Layout]:
-        """{kind: layout of what a request says of the sum that its reply is a part of, and of masks}."""
-        placed = {"smooth": PLACED} if self.smoothing and self.secure_sum.active else {}
-        return merged(placed, secure_sum.request_layouts(self.secure_sum.signed) if self.secure_sum.masked else {})
-
-    @cached_property
-    def reply_layouts(self) -> dict[str, Layout]:
-        """{kind: layout of the arrays in a reply}; absent where a reply never holds any."""
-        sums = Layout(tuple(Spec(split, "float64", (len(self.task.sums),)) for split in SCORED_SPLITS))
-        after = Layout(tuple(Spec(AFTER + spec.name, spec.dtype, spec.shape) for spec in sums if self.local_steps))
-        scored = joined(sums, after)
-        up = joined(self.coded_upload_layout, self.coded_halo_layout)
-        wait = joined(self.coded_halo_layout, self.asked_layout)
-        added = ("publish", *(("evaluate", *SMOOTHED_KINDS) if self.secure_sum.active else ()))
-        return {
-            "hello": self.rows.encoded(self.statistics_layout),
-            "stage": self.rows.encoded(self.further_layout),
-            "train": up,
-            "wait": wait,
-            "evaluate": scored,
-            "smoothed": sums,
-            "border": border_codec.LAYOUT,
-            **dict.fromkeys(("smooth", "hop"), self._row_layout),
-            "sums": self.sums_layout,
-            "tally": self._tally_layout,
-            **dict.fromkeys(added, Layout((Spec(CODES, "uint8", (VARIABLE,)),))),
-            **(secure_sum.reply_layouts(self.secure_sum.signed) if self.secure_sum.masked else {}),
-            **{"measure": scored, "relay": self.relayed_layout},
-        }
-
-    @cached_property
-    def _row_layout(self) -> Layout:
-        """Layout of rows of a border."""
-        return Layout((Spec("rows", "int8", (VARIABLE, self.row_width)),))
-
-    @cached_property
-    def _tally_layout(self) -> Layout:
-        return Layout((Spec("tallies", "uint32", (self.smoothing.choices if self.smoothing else 0, 2)),))
-
-    @cached_property
     def asked_layout(self) -> Layout:
         """Layout of which rows a client that waits asks for, a bit for each node of its halo; none if it need not."""
         layers = range(len(self.halo_widths)) if self.asks_rows else ()
         return Layout(tuple(Spec(f"{HALO}asked.{k}", "uint8", (VARIABLE,)) for k in layers))
-
-    @cached_property
-    def request_bounds(self) -> dict[str, Layout]:
-        """{kind: layout of the model in a request, the largest possible number in place of each `VARIABLE`}."""
-        down = self.downlink.bounds(self.download_layout, self.download_layout)
-        scored, smoothed = (self.downlink.bounds(each, each) for each in (self.scored_layout, self.model_layout))
-        return {**dict.fromkeys(("probe", "trial", "train", "alone"), down), "evaluate": scored, "smooth": smoothed}
 
     @cached_property
     def upload_bounds(self) -> Layout:

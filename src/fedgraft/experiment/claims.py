@@ -4,8 +4,8 @@ from typing import Any
 
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.protocol.disclosures import told_by
 from fedgraft.engine.protocol.noise import noise_in
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.policies import joining_tells, kinds_of
 
@@ -91,7 +91,7 @@ def _times(rounds: int) -> str:
 
 def _not_covered(experiment: Experiment) -> list[str]:
     """What leaves clients beside sums with noise, in words."""
-    plan, told = experiment.plan, told_by(experiment.plan)
+    plan, told = experiment.plan, Protocol.of(experiment.plan).tells
     words: dict[str, list[str]] = {}
     covered = (*_COVERED, *(_ANSWERS if plan.privacy.answers else ()))
     for kind in kinds_of(experiment):

@@ -17,6 +17,7 @@ from fedgraft.contracts import (
     Aggregation,
     Halo,
     PartsSharing,
+    ProbingSelector,
     RuntimeOptions,
     Sampler,
     Selector,
@@ -306,6 +307,8 @@ def build(recipe: str, content: Section) -> Experiment:
         secure_sum=settings["secure_sum"],
         privacy=settings["privacy"],
         rounds=rounds,
+        probes=isinstance(selector, ProbingSelector),
+        at_clients=settings["evaluation"].at == "clients",
     )
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.

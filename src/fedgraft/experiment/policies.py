@@ -6,10 +6,9 @@ from pathlib import Path
 
 from fedgraft.contracts.data import FittedData
 from fedgraft.contracts.matching import MatchedData
-from fedgraft.contracts.selector import ProbingSelector
 from fedgraft.engine.privacy.policy import Policy
-from fedgraft.engine.protocol.disclosures import asked_kinds
 from fedgraft.engine.protocol.gate import Gate, Rule
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.purposes import MATCHING
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.experiment import Experiment
@@ -40,8 +39,7 @@ def read_policy(path: Path) -> Policy:
 
 def kinds_of(experiment: Experiment) -> list[str]:
     """Return the kinds of replies that an experiment asks clients for."""
-    probes = isinstance(experiment.selector, ProbingSelector)
-    return asked_kinds(experiment.plan, probes, experiment.evaluation.at == "clients")
+    return [*Protocol.of(experiment.plan).kinds]
 
 
 def joining_tells(experiment: Experiment) -> dict[str, str]:

@@ -9,6 +9,7 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime, randomness
 from fedgraft.engine import unchanged
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.safeguards import LOSSES
 from fedgraft.testing.runs import Around
 from fedgraft.wire.layouts import Arrays
@@ -67,7 +68,7 @@ class Attacked(Around):
         super().__init__(inner, plan)
         self._attackers, self._attack, self._rounds, self._examples = attackers, attack, rounds, examples
         self._losses = {name: losses**power for name, power in LOSSES.items()}
-        self._names = {kind: plan.names(kind) for kind in wire.KINDS}
+        self._names = Protocol.of(plan).reply_names
 
     def exchange(
         self, requests: Mapping[int, bytes], limits: Mapping[int, int], deadline_seconds: float | None
@@ -82,8 +83,8 @@ class Attacked(Around):
 
     def _changed(self, client: int, reply: bytes) -> bytes:
         plan = self._plan
-        message = wire.decode(reply, plan.reply_layouts, self._names)
-        layout, names = plan.reply_layouts.get(message.kind), self._names.get(message.kind, ())
+        message = wire.decode(reply, Protocol.of(plan).reply_layouts, self._names)
+        layout, names = Protocol.of(plan).reply_layouts.get(message.kind), self._names.get(message.kind, ())
         if message.kind == "hello" and self._examples:
             message = replace(message, report={**message.report, "examples": float(self._examples)})
             return wire.encode(message, layout, names)

@@ -8,6 +8,7 @@ from typing import Any
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.experiment.experiment import Experiment, build
@@ -84,7 +85,9 @@ class Recorded(Around):
         """Do as the runtime inside, but for replies that are replaced."""
         replies: dict[int, Reply] = super().exchange(requests, limits, deadline_seconds)
         for client, request in requests.items():
-            message = wire.decode(request, self._plan.request_layouts, self._plan.request_names)
+            message = wire.decode(
+                request, Protocol.of(self._plan).request_layouts, Protocol.of(self._plan).request_names
+            )
             self.sent.append(Sent(message.kind, message.round, client, request))
             if self._tamper is not None:
                 replies[client] = self._tamper(message.kind, message.round, client, replies[client])

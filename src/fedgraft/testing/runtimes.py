@@ -11,6 +11,7 @@ from fedgraft.contracts import ClientFailed, Runtime, randomness
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.engine.client.failure_codes import CODES
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.testing.comparison import travelled
@@ -273,12 +274,12 @@ def _order(plan: Plan) -> bytes:
     model: Mapping[str, Any] = plan.sharing.model(plan.sharing.init(plan.first, 5), 0)
     g = randomness.generator(0, "law")
     arrays, _ = plan.downlink.encode(dict(model), plan.downlink.init(plan.download_layout), g)
-    return wire.encode(Message("train", 1, arrays=arrays), plan.request_layouts["train"])
+    return wire.encode(Message("train", 1, arrays=arrays), Protocol.of(plan).request_layouts["train"])
 
 
 def _scored(plan: Plan) -> bytes:
     """The first model, to be scored."""
-    return wire.encode(Message("scored", 1, arrays=plan.first), plan.request_layouts["scored"])
+    return wire.encode(Message("scored", 1, arrays=plan.first), Protocol.of(plan).request_layouts["scored"])
 
 
 def _bytes_of(reply: Reply) -> bytes:

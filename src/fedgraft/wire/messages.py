@@ -28,46 +28,14 @@ from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
 TEXT_BYTES: Final = 256
 """Most bytes of an error's text; longer ones are cut."""
-KINDS: Final = {
-    "error": 0,
-    "hello": 1,
-    "statistics": 2,
-    "probe": 3,
-    "train": 4,
-    "evaluate": 5,
-    "measure": 6,
-    "alone": 7,
-    "wait": 8,
-    "rows": 9,
-    "relay": 10,
-    "scored": 11,
-    "trial": 12,
-    "border": 13,
-    "smooth": 14,
-    "hop": 15,
-    "tally": 16,
-    "choice": 17,
-    "smoothed": 18,
-    "stage": 19,
-    "sums": 20,
-    "keys": 21,
-    "shares": 22,
-    "unmask": 23,
-    "publish": 24,
-    "confirm": 25,
-}
-"""Every kind of message and its number on the wire. A new kind is one entry here; numbers are never reused."""
-
-DETAILS: Final = {
-    **dict.fromkeys(("train", "alone", "trial", "evaluate", "measure"), "progress"),
-    **dict.fromkeys(("rows", "hop", "keys", "shares", "confirm", "unmask"), "segment"),
-    "relay": "layer",
-}
+KINDS: Final[dict[str, int]] = {}
+"""{kind of message: its number on the wire}, as `declare` was told: of the protocol's table."""
+DETAILS: Final[dict[str, str]] = {}
 """{kind: what the sixteen bits beside a message's kind say}; they are 0 in messages of other kinds."""
 
 _HEAD: Final = struct.Struct("<2sBBBBHI8s")
 _DIM: Final = struct.Struct("<I")
-_KIND_NAMES: Final = {number: kind for kind, number in KINDS.items()}
+_KIND_NAMES: Final[dict[int, str]] = {}
 _NO_ARRAYS: Final = bytes(8)
 
 
@@ -97,6 +65,18 @@ class Message:
     segment: int = 0
     layer: int = 0
     text: str = ""
+
+
+def declare(kind: str, number: int, detail: str = "") -> None:
+    """Give a kind of message its number on the wire, and say what the bits beside it are for; numbers are never reused.
+
+    Raises `ValueError` for a number of another kind, or a kind of another number.
+    """
+    if not 0 <= number < 256 or _KIND_NAMES.get(number, kind) != kind or KINDS.get(kind, number) != number:
+        raise ValueError(f"Kind {kind!r} cannot have the number {number}: {_KIND_NAMES.get(number, 'it')} has another.")
+    KINDS[kind], _KIND_NAMES[number] = number, kind
+    if detail:
+        DETAILS[kind] = detail
 
 
 def encode(message: Message, layout: Layout | None = None, names: tuple[str, ...] = ()) -> bytes:

@@ -11,6 +11,7 @@ from fedgraft.engine.client.client import Client
 from fedgraft.engine.client.client_memory import packed, settled, unpacked
 from fedgraft.engine.client.client_rows import shared_in
 from fedgraft.engine.client.failure_codes import CODES
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.methods.sharing.fedavg import FedAvg
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Layout, Spec
@@ -28,7 +29,8 @@ SHARDS = [
 
 @pytest.fixture
 def plan():
-    return toy(data={"name": "helpers.toy:Lines", "width": 1}, task={"width": 1}, selector={"name": "oort"}).plan
+    made = toy(data={"name": "helpers.toy:Lines", "width": 1}, task={"width": 1}, selector={"name": "oort"}).plan
+    return replace(made, probes=True, at_clients=True)
 
 
 @pytest.fixture
@@ -40,10 +42,15 @@ def ask(client, who, kind, arrays=None, round=1, memory=b""):
     """The decoded reply and the new memory."""
     plan, scored = client._plan, b""
     if kind == "measure":  # the model to be scored is a message of its own
-        scored, arrays = wire.encode(Message("scored", round, arrays=arrays), plan.request_layouts["scored"]), None
-    request = wire.encode(Message(kind, round, arrays=arrays), plan.request_layouts.get(kind))
+        scored, arrays = (
+            wire.encode(Message("scored", round, arrays=arrays), Protocol.of(plan).request_layouts["scored"]),
+            None,
+        )
+    request = wire.encode(Message(kind, round, arrays=arrays), Protocol.of(plan).request_layouts.get(kind))
     served = client.serve(who, request, memory, scored)
-    return wire.decode(served.reply, plan.reply_layouts.get(kind), plan.names(kind)), packed(served.memory)
+    return wire.decode(served.reply, Protocol.of(plan).reply_layouts.get(kind), Protocol.of(plan).report(kind)), packed(
+        served.memory
+    )
 
 
 def test_hello_says_how_much_there_is_to_train_on(client):
@@ -54,7 +61,7 @@ def test_hello_says_how_much_there_is_to_train_on(client):
 def test_what_many_are_asked_is_decoded_once(client, monkeypatch):
     decoded, decode = [], wire.decode
     monkeypatch.setattr(wire, "decode", lambda blob, *rest: decoded.append(blob) or decode(blob, *rest))
-    request = wire.encode(Message("train", 1, arrays=ZERO), client._plan.request_layouts["train"])
+    request = wire.encode(Message("train", 1, arrays=ZERO), Protocol.of(client._plan).request_layouts["train"])
     one, two = client.serve(0, request, b"").reply, client.serve(1, request, b"").reply
     assert decoded == [request]
     assert [client.serve(k, bytes(bytearray(request)), b"").reply for k in (0, 1)] == [one, two]
@@ -160,14 +167,16 @@ def test_random_bytes_get_a_reply(request, memory):
 def test_damaged_requests_and_memories_get_a_reply(data, kind):
     plan = FUZZED._plan
     arrays = ZERO if kind in ("probe", "train", "evaluate", "scored") else None
-    request = bytearray(wire.encode(Message(kind, 1, arrays=arrays), plan.request_layouts.get(kind)))
+    request = bytearray(wire.encode(Message(kind, 1, arrays=arrays), Protocol.of(plan).request_layouts.get(kind)))
     memory = bytearray(wire.pack({"probed": ZERO, "shared": {}}))
     for blob in (request, memory):
         for _ in range(data.draw(st.integers(0, 2))):
             blob[data.draw(st.integers(0, len(blob) - 1))] = data.draw(st.integers(0, 255))
         del blob[data.draw(st.integers(len(blob) // 2, len(blob))) :]
     served = FUZZED.serve(data.draw(st.integers(-1, 2)), bytes(request), bytes(memory))
-    replied = wire.decode(served.reply, plan.reply_layouts, plan.names(wire.kind_of(served.reply)))
+    replied = wire.decode(
+        served.reply, Protocol.of(plan).reply_layouts, Protocol.of(plan).report(wire.kind_of(served.reply))
+    )
     if replied.kind == "error":
         assert served.memory == bytes(memory)
 
@@ -225,7 +234,7 @@ class Wordy(Line):
 
 
 def test_a_memory_is_the_same_to_a_client_as_its_bytes():
-    request = wire.encode(Message("train", 2), FUZZED._plan.request_layouts["train"])
+    request = wire.encode(Message("train", 2), Protocol.of(FUZZED._plan).request_layouts["train"])
     probed = ask(FUZZED, 0, "probe", ZERO)[1]
     one, two = (FUZZED.serve(0, request, each) for each in (probed, unpacked(probed)))
     assert one.reply == two.reply
@@ -294,20 +303,22 @@ class Noisy(Line):
 
 
 def test_the_set_up_is_kept_as_it_came_and_is_no_part_of_the_memory():
-    plan = replace(toy(data={"name": "helpers.toy:Lines", "width": 1}, task={"width": 1}).plan, task=Published(width=1))
+    plan = replace(toy(data={"name": "helpers.toy:Lines", "width": 1}, task={"width": 1}).plan, task=Published(width=1), probes=True)
     client = Client(plan, dict(enumerate(SHARDS)))
-    set_up = wire.encode(Message("statistics", 0, arrays={"mean": np.array([2.0])}), plan.request_layouts["statistics"])
+    set_up = wire.encode(
+        Message("statistics", 0, arrays={"mean": np.array([2.0])}), Protocol.of(plan).request_layouts["statistics"]
+    )
     served = client.serve(0, set_up, b"")
     assert (wire.decode(served.reply).kind, served.memory, served.keep) == ("statistics", b"", True)
     # y less 2: 0 and 2 at x = 1 and 2; the model of zeros loses 0 and 4 on average.
     assert ask(client, 0, "probe", ZERO)[0].report["loss"] == 2.0
-    probe = wire.encode(Message("probe", 1, arrays=ZERO), plan.request_layouts["probe"])
+    probe = wire.encode(Message("probe", 1, arrays=ZERO), Protocol.of(plan).request_layouts["probe"])
     assert not client.serve(0, probe, b"").keep
     elsewhere = Client(plan, dict(enumerate(SHARDS)))
     reply = elsewhere.serve(0, probe, served.memory, set_up=set_up).reply
-    assert wire.decode(reply, None, plan.names("probe")).report["loss"] == 2.0
+    assert wire.decode(reply, None, Protocol.of(plan).report("probe")).report["loss"] == 2.0
     reply = elsewhere.serve(0, probe, served.memory).reply
-    assert wire.decode(reply, None, plan.names("probe")).report["loss"] == 2.0, "it is prepared already"
+    assert wire.decode(reply, None, Protocol.of(plan).report("probe")).report["loss"] == 2.0, "it is prepared already"
     assert shared_in(plan, set_up)["mean"] == [2.0]
     assert shared_in(plan, b"") == {}
 

@@ -10,6 +10,7 @@ from fedgraft.contracts.values import HaloRows
 from fedgraft.engine.client.client_rows import OPEN, ClientRows, common_in, shared_in
 from fedgraft.engine.halo_codec import HaloCodec
 from fedgraft.engine.plan import HALO
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import WireError
 from fedgraft.wire import Message
 from fedgraft.wire.sealed_rows import TAG_BYTES, RowSeal
@@ -39,7 +40,7 @@ def set_up_of(case: tuple[Any, Any], seal: RowSeal = SEAL) -> bytes:
     told = plan.task.combine(
         {client: rows.published(client, plan.task.statistics(shard), g()) for client, shard in enumerate(shards)}
     )
-    return wire.encode(Message("statistics", arrays=dict(told[0])), plan.request_layouts["statistics"])
+    return wire.encode(Message("statistics", arrays=dict(told[0])), Protocol.of(plan).request_layouts["statistics"])
 
 
 def test_what_is_published_is_bytes_and_comes_back(case: tuple[Any, Any]) -> None:

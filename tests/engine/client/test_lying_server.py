@@ -18,8 +18,8 @@ from fedgraft.engine.privacy.secure_sum import (
     PRESENT,
     SHARES,
     SIGNATURES,
-    UPDATES,
 )
+from fedgraft.engine.protocol.sums import UPDATES
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.secrets.masked_sum import Collector
 from fedgraft.secrets.masks import lane_type

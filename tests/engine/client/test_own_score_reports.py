@@ -3,6 +3,7 @@
 import pytest
 
 from fedgraft import wire
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.experiment.experiment import load
 from helpers.toy_runs import looped
 
@@ -20,7 +21,7 @@ def test_the_score_before_is_that_of_the_model_that_was_sent_and_the_one_after_b
     with looped(experiment, None, shards) as (loop, runtime):
         state = loop.run(loop.start(), lambda state, row: None)
     told = [
-        wire.decode(reply, plan.reply_layouts, plan.names("train"))
+        wire.decode(reply, Protocol.of(plan).reply_layouts, Protocol.of(plan).report("train"))
         for kind, *_, reply in runtime.received
         if kind == "train"
     ]

@@ -15,7 +15,6 @@ from fedgraft.engine.privacy.halo_sums import (
     bits_of,
     check_places,
     placed,
-    segment_of,
 )
 from fedgraft.engine.server.joined import Joined
 from fedgraft.errors import BeyondLimitError, ClientError
@@ -77,12 +76,6 @@ def test_sums_over_those_who_are_there_are_what_means_are_of(seed, weighted):
     np.testing.assert_allclose(total / np.maximum(count, 1)[:, None], means, atol=1.5 if weighted else 1e-9)
     most = int((joined.whole @ np.ones(len(rows), np.int64)).max(initial=0))
     assert np.abs(total).max(initial=0) <= STEPS * most < 2 ** (bits_of(most) - 1)
-
-
-def test_sums_of_a_round_have_numbers_of_their_own():
-    """Updates are 0 and scores 1; rows of two hops, tallies and scores of smoothed answers follow."""
-    assert [segment_of("smooth", 2, 0), segment_of("hop", 2, 1), segment_of("tally", 2, 2)] == [2, 3, 4]
-    assert segment_of("smoothed", 2, 2) == 5
 
 
 @pytest.mark.parametrize(

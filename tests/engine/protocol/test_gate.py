@@ -47,7 +47,7 @@ def test_one_way_out() -> None:
     assert {path.name: count for path in CLIENT.glob("*.py") if (count := calls(path, "encode"))} == {
         "client_rows.py": 1
     }
-    assert calls(CLIENT.parent / "gate.py", "encode") == 1
+    assert calls(CLIENT.parent / "protocol" / "gate.py", "encode") == 1
 
 
 def test_without_a_policy_all_passes() -> None:

@@ -11,7 +11,8 @@ from fedgraft.engine.client.client import Client
 from fedgraft.engine.client.client_memory import packed
 from fedgraft.engine.halo_codec import HaloCodec, part_of, slots_of
 from fedgraft.engine.plan import HALO
-from fedgraft.engine.server.exchange import PURPOSE_OF_KIND
+from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.experiment.recipes.codec_sections import build_codec
 from fedgraft.wire.layouts import Layout
@@ -144,7 +145,9 @@ def test_a_score_is_the_same_whoever_relayed_and_whatever_is_left_of_it(recipe):
         def serve(client, request, memory, scored=b"", set_up=b"", first=servants[0].serve):
             if not scored:
                 return first(client, request, memory, scored, set_up)
-            message = wire.decode(request, experiment.plan.request_layouts, experiment.plan.request_names)
+            message = wire.decode(
+                request, Protocol.of(experiment.plan).request_layouts, Protocol.of(experiment.plan).request_names
+            )
             kinds.append(message.kind)
             # By turns, for every other client the one relays and the other measures, which relayed in the last round.
             picked = (message.round + (client % 2 and message.kind == "measure")) % 2
@@ -174,7 +177,7 @@ def rows_bytes(plan, message, up):
     if isinstance(message, ClientFailed):
         return 0
     kind = opened(plan, message, up)
-    layout = (plan.reply_layouts if up else plan.request_layouts).get(kind.kind) or Layout(())
+    layout = (Protocol.of(plan).reply_layouts if up else Protocol.of(plan).request_layouts).get(kind.kind) or Layout(())
     return wire.arrays_bytes(kind.arrays or {}, Layout(tuple(s for s in layout if s.name.startswith(HALO))))
 
 
@@ -204,7 +207,7 @@ def test_the_ledger_is_the_length_of_all_messages_and_rows_are_its_halo(recipe, 
     for direction, messages in (("down", runtime.sent), ("up", runtime.received)):
         for kind, _, _, message in messages:
             header, halo = wire.header_bytes(message), rows_bytes(plan, message, direction == "up")
-            purpose = PURPOSE_OF_KIND[opened(plan, message).kind if direction == "up" else kind]
+            purpose = TABLE[opened(plan, message).kind if direction == "up" else kind].purpose
             expected[direction] += length(message)
             expected["header"] += header
             expected["halo"] += halo

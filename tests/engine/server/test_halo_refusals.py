@@ -12,6 +12,7 @@ from fedgraft.contracts.values import HaloRows
 from fedgraft.engine.client.client import Client
 from fedgraft.engine.halo_codec import HaloCodec, bits_of, part_of
 from fedgraft.engine.plan import HALO
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.wire import Message
 from helpers.node_runs import store_of
 from helpers.segmented_rounds import everywhere, often, opened, replies_of
@@ -138,7 +139,7 @@ def test_any_other_request_ends_a_round_that_waits(kind):
     experiment, shards = often()
     plan = experiment.plan
     report, arrays = dict.fromkeys(plan.guidance, 1.0), {**plan.first, **HaloCodec(plan).raw([])}
-    train = wire.encode(Message("train", 1, report, arrays), plan.request_layouts["train"], plan.guidance)
+    train = wire.encode(Message("train", 1, report, arrays), Protocol.of(plan).request_layouts["train"], plan.guidance)
     rows = wire.encode(Message("rows", 1, arrays=HaloCodec(plan).raw([])), plan.coded_halo_layout)
     client = Client(plan, dict(enumerate(shards)))
     assert client.serve(0, train, b"").waits
@@ -171,7 +172,7 @@ def test_a_client_that_cannot_relay_its_states_leaves_nobody_a_score(relayed, re
 
         def tampered(requests, models, deadline_seconds):
             replies = measure(requests, models, deadline_seconds)
-            message = wire.decode(requests[1], experiment.plan.request_layouts)
+            message = wire.decode(requests[1], Protocol.of(experiment.plan).request_layouts)
             asked.append((message.round, message.kind))
             if message.kind == "relay" and message.round == 1:
                 replies[1] = relayed(experiment.plan, 1, message.layer)
@@ -193,4 +194,4 @@ def relay_of(plan, round, layer, nodes, rows, value=0.5):
     arrays = HaloCodec(plan).raw([])
     arrays[f"{HALO}slots.{layer}"] = bits_of(np.arange(nodes))
     arrays[f"{HALO}rows.{layer}"] = np.full((rows, plan.task.halo_widths[layer]), value, np.float32)
-    return wire.encode(Message("relay", round, arrays=arrays), plan.reply_layouts["relay"])
+    return wire.encode(Message("relay", round, arrays=arrays), Protocol.of(plan).reply_layouts["relay"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedgraft import wire
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.limits import Limits
 from fedgraft.experiment.recipes.codec_sections import build_codec
 from fedgraft.wire import Message
@@ -55,10 +56,12 @@ def test_what_varies_is_bounded_by_its_largest(codec):
         }
         coded, _ = plan.downlink.encode(model, plan.downlink.init(plan.download_layout), g)
         for kind in KINDS:
-            layout = plan.request_layouts[kind]
+            layout = Protocol.of(plan).request_layouts[kind]
             assert len(wire.encode(Message(kind, 1, arrays=coded), layout)) <= limits.request_bytes(kind)
         coded, _ = plan.uplink.encode(model, plan.uplink.init(plan.upload_layout), g)
-        reply = wire.encode(Message("train", 1, {"loss": 1.0}, coded), plan.coded_upload_layout, plan.names("train"))
+        reply = wire.encode(
+            Message("train", 1, {"loss": 1.0}, coded), plan.coded_upload_layout, Protocol.of(plan).report("train")
+        )
         assert len(reply) <= limits.reply_bytes("train")
 
 

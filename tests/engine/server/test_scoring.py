@@ -8,6 +8,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.exchange import Replies
 from fedgraft.wire import Message
 from helpers.toy_runs import SGD, looped, run, same, scripted, toy
@@ -60,7 +61,7 @@ def nan_sums(kind, round, client, reply):
     if kind != "evaluate" or client != 2:
         return reply
     sums = {split: np.array([np.nan, 1.0]) for split in ("validation", "test")}
-    return wire.encode(Message("evaluate", round, arrays=sums), toy().plan.reply_layouts["evaluate"])
+    return wire.encode(Message("evaluate", round, arrays=sums), Protocol.of(toy().plan).reply_layouts["evaluate"])
 
 
 def no_sums(kind, round, client, reply):

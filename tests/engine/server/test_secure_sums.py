@@ -8,6 +8,7 @@ from fedgraft.contracts import ClientFailed
 from fedgraft.engine.client.client import Client
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.privacy.secure_sum import CODES, COUNT, KEYS, PEERS, SCALES, TOTAL, WEIGHT, whole
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import WireError
 from fedgraft.testing.runs import play, toy
 from fedgraft.wire import packing
@@ -32,7 +33,7 @@ def orders_of(experiment, played, round=1):
     """{client: (the scalars, the scales) that came with its order to train}."""
     plan = experiment.plan
     decoded = {
-        sent.client: wire.decode(sent.message, plan.request_layouts, plan.request_names)
+        sent.client: wire.decode(sent.message, Protocol.of(plan).request_layouts, Protocol.of(plan).request_names)
         for sent in played.sent
         if (sent.kind, sent.round) == ("train", round)
     }
@@ -42,9 +43,9 @@ def orders_of(experiment, played, round=1):
 def codes_of(experiment, played, total, round=1):
     """{client: the codes that it sent}."""
     plan = experiment.plan
-    names, bits = {kind: plan.names(kind) for kind in wire.KINDS}, plan.sum_coding.sum_bits(total)
+    names, bits = {kind: Protocol.of(plan).report(kind) for kind in wire.KINDS}, plan.sum_coding.sum_bits(total)
     sent = [each for each in played.received if (each.kind, each.round) == ("train", round)]
-    arrays = {each.client: wire.decode(each.message, plan.reply_layouts, names).arrays for each in sent}
+    arrays = {each.client: wire.decode(each.message, Protocol.of(plan).reply_layouts, names).arrays for each in sent}
     return {
         client: packing.unpack(part_of(each, plan.coded_upload_layout)[CODES], plan.sum_coding.codes, bits)
         for client, each in arrays.items()
@@ -131,7 +132,11 @@ def test_a_sum_that_no_codes_have_moves_nothing(caplog):
         codes = np.full(-(-coding.codes // 8) * 8, 2 ** sum_bits(5, 5) - 1, packing.code_type(sum_bits(5, 5)))
         codes[coding.codes :] = 0
         arrays = {CODES: packing.pack(codes, coding.codes, sum_bits(5, 5))}
-        return wire.encode(wire.Message("train", round, {}, arrays), plan.reply_layouts["train"], plan.names("train"))
+        return wire.encode(
+            wire.Message("train", round, {}, arrays),
+            Protocol.of(plan).reply_layouts["train"],
+            Protocol.of(plan).report("train"),
+        )
 
     played = play(experiment, tamper=spoilt, stop_after=2)
     assert played.state.merges == 1
@@ -145,10 +150,14 @@ def test_codes_that_are_none_are_their_client_s_failure():
     def short(kind, round, client, reply):
         if (kind, client) != ("train", 1):
             return reply
-        names = {each: plan.names(each) for each in wire.KINDS}
-        message = wire.decode(reply, plan.reply_layouts, names)
+        names = {each: Protocol.of(plan).report(each) for each in wire.KINDS}
+        message = wire.decode(reply, Protocol.of(plan).reply_layouts, names)
         cut = {**message.arrays, CODES: message.arrays[CODES][:-1]}
-        return wire.encode(wire.Message("train", round, {}, cut), plan.reply_layouts["train"], plan.names("train"))
+        return wire.encode(
+            wire.Message("train", round, {}, cut),
+            Protocol.of(plan).reply_layouts["train"],
+            Protocol.of(plan).report("train"),
+        )
 
     failed = play(experiment, tamper=short, stop_after=1).rows[0].failed
     assert list(failed) == [1]
@@ -265,7 +274,11 @@ def test_a_client_seals_shares_for_as_many_as_are_safe_alone(count, peers, said)
     client = Client(plan, dict(enumerate(experiment.shards())))
     told = {PEERS: np.array(peers, np.uint32), KEYS: np.zeros((len(peers), 64), np.uint8)}
     message = wire.Message("shares", 1, {COUNT: float(count)}, told)
-    served = client.serve(0, wire.encode(message, plan.request_layouts["shares"], plan.request_names["shares"]), b"")
+    served = client.serve(
+        0,
+        wire.encode(message, Protocol.of(plan).request_layouts["shares"], Protocol.of(plan).request_names["shares"]),
+        b"",
+    )
     assert said in served.reason
 
 
@@ -277,7 +290,7 @@ def test_a_negative_sum_of_scores_is_none():
         if (kind, round, client) != ("evaluate", 1, 1):
             return reply
         codes = whole(np.full(2 * len(plan.task.sums), -(2.0**30))).astype("<u8").view(np.uint8)
-        return wire.encode(wire.Message("evaluate", 1, {}, {CODES: codes}), plan.reply_layouts["evaluate"])
+        return wire.encode(wire.Message("evaluate", 1, {}, {CODES: codes}), Protocol.of(plan).reply_layouts["evaluate"])
 
     played = play(experiment, tamper=spoilt, stop_after=2)
     assert played.state.curve[1]["lacking"] == 5
@@ -301,6 +314,10 @@ def test_a_client_takes_no_weights_and_scales_that_are_none(report, arrays):
     model = plan.downlink.encode(plan.first, plan.downlink.init(plan.download_layout), np.random.default_rng(0))[0]
     order = {**model, SCALES: plan.sum_coding.first(1.0), **arrays}
     request = wire.Message("train", 1, report, order)
-    served = client.serve(0, wire.encode(request, plan.request_layouts["train"], plan.request_names["train"]), b"")
+    served = client.serve(
+        0,
+        wire.encode(request, Protocol.of(plan).request_layouts["train"], Protocol.of(plan).request_names["train"]),
+        b"",
+    )
     assert wire.kind_of(served.reply) == "error"
     assert "sum" in served.reason or "weight" in served.reason

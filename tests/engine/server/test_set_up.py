@@ -8,6 +8,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import AllClientsFailedError, BudgetError, InputError
 from fedgraft.wire import Message
 from helpers.node_runs import small
@@ -28,7 +29,7 @@ def test_statistics_are_charged_and_reach_the_clients():
     mean = np.mean(np.concatenate([shard.y[shard.split == 0] for shard in shards]).astype(np.float64))
     assert sorted(set_ups(runtime)) == [0, 1, 2, 3, 4]
     for message in set_ups(runtime).values():
-        assert wire.decode(message, loop._plan.request_layouts).arrays["mean"] == pytest.approx([mean])
+        assert wire.decode(message, Protocol.of(loop._plan).request_layouts).arrays["mean"] == pytest.approx([mean])
 
 
 def hello(examples):
@@ -63,7 +64,9 @@ def tampered_statistics(value):
             return reply
         plan = toy(**PUBLISHING).plan
         arrays = None if value is None else {"sums": np.array([60.0, value])}
-        return wire.encode(Message("hello", 0, {"examples": 60.0}, arrays), plan.reply_layouts["hello"], ("examples",))
+        return wire.encode(
+            Message("hello", 0, {"examples": 60.0}, arrays), Protocol.of(plan).reply_layouts["hello"], ("examples",)
+        )
 
     return tamper
 
@@ -78,7 +81,10 @@ def test_statistics_that_cannot_be_used_reach_nobody(value, reason):
     assert state.examples[2] == 0
     kept = set_ups(runtime)
     assert sorted(kept) == [0, 1, 3, 4]
-    means = {float(wire.decode(message, loop._plan.request_layouts).arrays["mean"][0]) for message in kept.values()}
+    means = {
+        float(wire.decode(message, Protocol.of(loop._plan).request_layouts).arrays["mean"][0])
+        for message in kept.values()
+    }
     assert len(means) == 1
     assert np.isfinite(list(means)).all()
 
@@ -134,10 +140,12 @@ def large(client, size):
         if kind != "hello" or who != client:
             return reply
         plan = toy(**VARYING).plan
-        given = wire.decode(reply, plan.reply_layouts, {"hello": ("examples",)})
+        given = wire.decode(reply, Protocol.of(plan).reply_layouts, {"hello": ("examples",)})
         (padding,) = (name for name in given.arrays if name != "sums")
         arrays = {**given.arrays, padding: np.zeros(size, given.arrays[padding].dtype)}
-        return wire.encode(Message("hello", 0, given.report, arrays), plan.reply_layouts["hello"], ("examples",))
+        return wire.encode(
+            Message("hello", 0, given.report, arrays), Protocol.of(plan).reply_layouts["hello"], ("examples",)
+        )
 
     return tamper
 
@@ -189,7 +197,7 @@ def test_what_is_published_in_stages_is_charged_and_kept_by_clients():
     assert kinds.count("stage") == 2 * len(shards)
     assert charged(runtime, loop.ledger)["statistics"] > 0
     for client, message in set_ups(runtime).items():
-        arrays = wire.decode(message, loop._plan.request_layouts).arrays
+        arrays = wire.decode(message, Protocol.of(loop._plan).request_layouts).arrays
         assert len(arrays["sums.place.1"]) == len(arrays["sums.place.2"]) > 0, client
         assert not len(arrays["sums.told"])
 

@@ -8,6 +8,7 @@ import stat
 import pytest
 
 from fedgraft import wire
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import InputError, MachineError
 from fedgraft.runtimes.flower_federation import audit
 from fedgraft.runtimes.flower_federation.audit import (
@@ -187,7 +188,7 @@ def test_a_kill_at_any_operation_loses_no_line_of_what_has_left(tmp_path):
     """And the same requests have the same answers then."""
     experiment = toy(training={"optimizer": "adam", "keep_moments": True})
     shards = experiment.data.load(experiment.seed)
-    layout, arrays = experiment.plan.request_layouts["train"], dict(experiment.plan.first)
+    layout, arrays = Protocol.of(experiment.plan).request_layouts["train"], dict(experiment.plan.first)
     requests = [wire.encode(Message("train", round, arrays=arrays), layout) for round in (1, 2)]
 
     def served(root, at=0):

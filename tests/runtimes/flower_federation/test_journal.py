@@ -11,6 +11,7 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.privacy.secure_sum import COUNT, KEYS, PEERS
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import InputError, MachineError, WireError
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.recorder import Silent
@@ -47,7 +48,7 @@ class Server:
         plan = self.experiment.plan
         arrays = {name: array + array.dtype.type(model) for name, array in plan.first.items()}
         message = Message(kind, round, arrays=plan.downlink.encode(arrays, None, None)[0], **detail)
-        request = wire.encode(message, plan.request_layouts[kind])
+        request = wire.encode(message, Protocol.of(plan).request_layouts[kind])
         return self.runtime.exchange({1: request}, {1: ENOUGH}, 5.0)[1]
 
     def decisions(self):
@@ -119,13 +120,15 @@ def test_a_masked_sum_is_asked_for_once_whatever_a_policy_allows(tmp_path):
     plan = server.experiment.plan
 
     def keys(segment):
-        request = wire.encode(Message("keys", 1, segment=segment), plan.request_layouts["keys"])
+        request = wire.encode(Message("keys", 1, segment=segment), Protocol.of(plan).request_layouts["keys"])
         return server.runtime.exchange({1: request}, {1: ENOUGH}, 5.0)[1]
 
     def shares(peers):
         told = {PEERS: np.array(peers, np.uint32), KEYS: np.tile(np.frombuffer(public, np.uint8), (len(peers), 1))}
         message = Message("shares", 1, {COUNT: 4.0}, told)
-        request = wire.encode(message, plan.request_layouts["shares"], plan.request_names["shares"])
+        request = wire.encode(
+            message, Protocol.of(plan).request_layouts["shares"], Protocol.of(plan).request_names["shares"]
+        )
         return server.runtime.exchange({1: request}, {1: ENOUGH}, 5.0)[1]
 
     public = Member(0, 1, 0, bytes(32)).public

@@ -8,6 +8,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import BeyondLimitError, InputError
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
@@ -137,8 +138,8 @@ def test_no_client_tries_more_epochs_than_a_round_has():
                 {"epochs": float(epochs)},
                 plan.downlink.encode(plan.first, plan.downlink.init(plan.model_layout), None)[0],
             ),
-            plan.request_layouts["trial"],
-            plan.request_names["trial"],
+            Protocol.of(plan).request_layouts["trial"],
+            Protocol.of(plan).request_names["trial"],
         )
         reasons.append(client.serve(0, request, b"").reason)
     assert reasons == ["", "", "asked to try 1000000000 epochs, of which 10 are the most"]

@@ -11,6 +11,7 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'fedgraft[r
 import ray
 
 from fedgraft import wire
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import FedgraftError
 from fedgraft.experiment.running.runner import execute
 from fedgraft.runtimes.ray_cluster.object_bytes import ObjectBytes
@@ -108,7 +109,7 @@ def test_a_broadcast_is_put_into_the_store_once_and_a_memory_is_not_sent_again(m
     with closing(runtime_of(**WIDE)) as runtime:
         started(runtime)
         plan = runtime._plan
-        probe = wire.encode(Message("probe", 1, arrays=plan.first), plan.request_layouts["probe"])
+        probe = wire.encode(Message("probe", 1, arrays=plan.first), Protocol.of(plan).request_layouts["probe"])
         monkeypatch.setattr(ray, "put", lambda value: puts.append(value) or put(value))
         replies = runtime.exchange(dict.fromkeys(range(5), probe), dict.fromkeys(range(5), 1 << 22), None)
         assert all(isinstance(reply, bytes) for reply in replies.values())
@@ -117,7 +118,7 @@ def test_a_broadcast_is_put_into_the_store_once_and_a_memory_is_not_sent_again(m
         before = dict(runtime.memories())
         owners = {client: worker for worker in runtime._pool._workers for client in worker.memories}
         assert sorted(owners) == [0, 1, 2, 3, 4]
-        train = wire.encode(Message("train", 1), plan.request_layouts["train"])
+        train = wire.encode(Message("train", 1), Protocol.of(plan).request_layouts["train"])
         again = runtime.exchange({2: train}, {2: 1 << 22}, None)
         assert isinstance(again[2], bytes)
         assert len(puts) == 1, "an actor has the memory still"

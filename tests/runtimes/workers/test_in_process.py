@@ -10,6 +10,7 @@ import torch
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import InputError
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.runtimes.workers.pool import _Batch, _Job, _Worker
@@ -239,7 +240,7 @@ def published():
 
 
 def set_up_all(plan, runtime, mean):
-    layout = plan.request_layouts["statistics"]
+    layout = Protocol.of(plan).request_layouts["statistics"]
     requests = {
         client: wire.encode(Message("statistics", 0, arrays={"mean": np.array([mean + client])}), layout)
         for client in runtime.clients()
@@ -250,9 +251,12 @@ def set_up_all(plan, runtime, mean):
 
 def losses(plan, runtime):
     arrays = {name: np.zeros_like(array) for name, array in plan.first.items()}
-    probe = wire.encode(Message("probe", 1, arrays=arrays), plan.request_layouts["probe"])
+    probe = wire.encode(Message("probe", 1, arrays=arrays), Protocol.of(plan).request_layouts["probe"])
     replies = runtime.exchange(dict.fromkeys(runtime.clients(), probe), limits(runtime), 60)
-    return {client: wire.decode(reply, None, plan.names("probe")).report["loss"] for client, reply in replies.items()}
+    return {
+        client: wire.decode(reply, None, Protocol.of(plan).report("probe")).report["loss"]
+        for client, reply in replies.items()
+    }
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -286,8 +290,8 @@ def probed(runtime, value, workers_killed=False):
     """What clients answer to a probe, and then to its training; limits hold a model."""
     plan, most = runtime._plan, dict.fromkeys(runtime.clients(), 1 << 22)
     arrays = {name: np.full_like(array, value) for name, array in plan.first.items()}
-    probe = wire.encode(Message("probe", 1, arrays=arrays), plan.request_layouts["probe"])
-    train = wire.encode(Message("train", 1), plan.request_layouts["train"])
+    probe = wire.encode(Message("probe", 1, arrays=arrays), Protocol.of(plan).request_layouts["probe"])
+    train = wire.encode(Message("train", 1), Protocol.of(plan).request_layouts["train"])
     replies = [runtime.exchange(dict.fromkeys(runtime.clients(), probe), most, None)]
     if workers_killed:
         for index in range(len(runtime._pool._workers)):
@@ -309,7 +313,7 @@ def test_large_memories_are_shared_with_workers_and_survive_them():
         runtime.restore(expected[1])
         assert all(isinstance(memory, SharedBlock) for memory in runtime._memories.values())
         assert remembered(runtime) == expected[1]
-        train = wire.encode(Message("train", 1), runtime._plan.request_layouts["train"])
+        train = wire.encode(Message("train", 1), Protocol.of(runtime._plan).request_layouts["train"])
         requests = dict.fromkeys(runtime.clients(), train)
         assert runtime.exchange(requests, dict.fromkeys(requests, 1 << 22), None) == expected[2]
 
@@ -320,17 +324,19 @@ def test_a_large_memory_is_not_sent_again_to_who_has_it():
         (worker,) = runtime._pool._workers
         assert worker.memories == {}
         plan = runtime._plan
-        probe = wire.encode(Message("probe", 1, arrays=plan.first), plan.request_layouts["probe"])
+        probe = wire.encode(Message("probe", 1, arrays=plan.first), Protocol.of(plan).request_layouts["probe"])
         runtime.exchange({2: probe}, {2: 1 << 22}, None)
         assert isinstance(runtime._memories[2], SharedBlock)
         assert worker.memories[2] is runtime._memories[2]
         before = remembered(runtime)[2]
-        refused = runtime.exchange({2: wire.encode(Message("train", 1), plan.request_layouts["train"])}, {2: 30}, None)
+        refused = runtime.exchange(
+            {2: wire.encode(Message("train", 1), Protocol.of(plan).request_layouts["train"])}, {2: 30}, None
+        )
         assert isinstance(refused[2], ClientFailed)
         assert remembered(runtime)[2] == before, "as it was"
         assert worker.memories.get(2) is not runtime._memories[2], "the worker has another one, so it is sent again"
         again = runtime.exchange(
-            {2: wire.encode(Message("train", 1), plan.request_layouts["train"])}, {2: 1 << 22}, None
+            {2: wire.encode(Message("train", 1), Protocol.of(plan).request_layouts["train"])}, {2: 1 << 22}, None
         )
         assert isinstance(again[2], bytes)
 

@@ -13,17 +13,8 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.own_secrets import RegisteredKeys, noise_of, root_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.privacy.secure_sum import (
-    CODES,
-    MOST_BITS,
-    SCALES,
-    SCORE_BITS,
-    SCORES,
-    TOTAL,
-    UPDATES,
-    WEIGHT,
-    whole,
-)
+from fedgraft.engine.privacy.secure_sum import CODES, MOST_BITS, SCALES, SCORE_BITS, TOTAL, WEIGHT, whole
+from fedgraft.engine.protocol.sums import SCORES, STATISTICS, UPDATES
 from fedgraft.errors import BeyondLimitError, UnknownRequestError
 from fedgraft.wire import Message, packing
 from fedgraft.wire.layouts import Array, Arrays
@@ -119,7 +110,7 @@ def statistics_added(
     part = task.summed(shard, plan.privacy.unit, plan.privacy.clip)
     g, none = randomness.lazy(plan.seed, "publish", message.round, client), np.zeros(0, np.float32)
     made = coding.coded(part, none, g, 1, noise_of(plan, root, client, message.round, ()))
-    mask = masking.taken_up(client, message, memory, bits, UPDATES) if masking else None
+    mask = masking.taken_up(client, message, memory, bits, STATISTICS) if masking else None
     return Message("publish", message.round, {}, packed(wrapped(made, bits, mask), bits))
 
 

@@ -32,8 +32,10 @@ from fedgraft.engine.client.served import Served
 from fedgraft.engine.client.smoothing import Smoothing
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
+from fedgraft.engine.protocol import masking_kinds, smoothing_kinds
 from fedgraft.engine.protocol.gate import Gate
-from fedgraft.engine.purposes import OUTSIDE, SMOOTHING_KINDS
+from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import BeyondLimitError, ClientError, UnknownRequestError, memory_shortage, printable
 from fedgraft.nn import flops
@@ -73,7 +75,7 @@ class Client:
         root: bytes = b"",
         keys: RegisteredKeys | None = None,
     ) -> None:
-        self._plan, self._shards, self._gate = plan, shards, Gate(plan)
+        self._plan, self._shards, self._gate, self._protocol = plan, shards, Gate(plan), Protocol.of(plan)
         self._most = most_prepared(shards) if prepared is None else None
         self._prepared: dict[int, Any] = Recent(self._most) if prepared is None else prepared
         self._models: dict[Hashable, ClientModel] = {}
@@ -97,16 +99,16 @@ class Client:
             "alone": self._train,
             "rows": self._go_on,
             "evaluate": self._evaluate,
-            **dict.fromkeys(SMOOTHING_KINDS, self._smooth),
-            **(dict.fromkeys(plan.secure_sum.kinds, self._masking.served) if self._masking else {}),
+            **{row.name: self._smooth for row in smoothing_kinds.KINDS},
+            **({row.name: self._masking.served for row in masking_kinds.KINDS} if self._masking else {}),
         }
 
     def serve(self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", set_up: Buffer = b"") -> Served:
         """Answer one request, an encoded message, of the server or of the experimenter.
 
         `memory` is what the client remembered after its last request, or its bytes; b"" at first. `scored` is an
-        encoded message with the model that a request in `OUTSIDE` is about; b"" for any other. `set_up` is the request
-        of this client that had to be kept, b"" for none; needed once, after its first.
+        encoded message with the model that the experimenter asks about; b"" for any other request. `set_up` is the
+        request of this client that had to be kept, b"" for none; needed once, after its first.
 
         Whatever goes wrong at the client comes back as a message of kind "error" with a code (`failure_codes`), and the
         memory as it was. Only what `memory_shortage` recognises is raised: whose failure it is, the runtime knows.
@@ -115,25 +117,27 @@ class Client:
         if set_up and client not in self._prepared:
             self._set_ups[client] = set_up
         try:
+            kind, round, _ = wire.place_of(request)
+            self._protocol.check(kind, round)
             message = self._requests.of(
-                request, lambda: wire.decode(request, self._plan.request_layouts, self._plan.request_names)
+                request, lambda: wire.decode(request, self._protocol.request_layouts, self._protocol.request_names)
             )
-            kind, round = message.kind, message.round
-            if kind not in OUTSIDE:
+            outside = TABLE[kind].outside
+            if not outside:
                 self._relayed.pop(client, None)
             if kind != "rows":
                 self._rounds.pop(client, None)
             remembered = unpacked(memory)
             before = dict(remembered)
             with flops.Meter() as meter, self._seeded(message, client):
-                if kind in OUTSIDE:
+                if outside:
                     reply = self._measure(client, message, scored, remembered)
                 elif kind in self._handlers:
                     reply = self._handlers[kind](client, message, remembered)
                 else:
                     raise UnknownRequestError(f"no client answers a message of kind {kind!r}")
             encoded = self._gate.passed(reply, partial(self._fewest, client))
-            spent = 0 if kind in OUTSIDE else meter.flops
+            spent = 0 if outside else meter.flops
             if reply.kind == "wait":
                 return Served(encoded, memory, flops=spent, waits=True)
             if kind == "statistics" and self._most is not None:  # to prepare the client's data with it, once or more
@@ -151,7 +155,7 @@ class Client:
 
     def tells(self, kind: str) -> frozenset[str]:
         """Return what replies of a kind tell of a client, by words of `contracts.capabilities`."""
-        return self._gate.told.get(kind, frozenset())
+        return self._protocol.tells.get(kind, frozenset())
 
     def _seeded(self, message: Message, client: int) -> AbstractContextManager[None]:
         """Torch's own generators seeded for one request, where the task has any use for them."""
@@ -170,7 +174,7 @@ class Client:
     def _hello(self, client: int, message: Message, memory: Memory) -> Message:
         plan, shard = self._plan, self._shards[client]
         known = plan.surveyed.survey(shard) if plan.surveyed else self._known(plan.task.prepare(shard, {}))
-        report = {name: known[name] for name in plan.names("hello")}
+        report = {name: known[name] for name in self._protocol.report("hello")}
         published = plan.publishing.statistics(shard) if plan.publishing else {}
         if published:
             g = randomness.lazy(plan.seed, "rows-hello", 0, client)
@@ -271,7 +275,7 @@ class Client:
     def _measure(self, client: int, message: Message, scored: Buffer, memory: Memory) -> Message:
         """Serve the experimenter: relay a layer of halo states, or evaluate, under the model to score."""
         plan, arrays = self._plan, message.arrays or {}
-        model = self._scored.of(scored, lambda: wire.decode(scored, plan.request_layouts).arrays or {})
+        model = self._scored.of(scored, lambda: wire.decode(scored, self._protocol.request_layouts).arrays or {})
         received = part_of(model, plan.model_layout)
         data, loaded = self._load(client, received, {**memory, "states": None}, scored)
         if plan.halo:
@@ -298,7 +302,7 @@ class Client:
         plan = self._plan
         reply = own_scores.kept(plan, part_of(received, plan.model_layout), data, model, memory)
         if plan.local_steps:
-            free, own = message.kind in OUTSIDE, dict(memory)
+            free, own = TABLE[message.kind].outside, dict(memory)
             order = own_scores.order_ahead(plan, client, message, received)
             opened = self._seen(client, message, memory)
             model = self._loaded(received, memory, data)
@@ -313,7 +317,7 @@ class Client:
         if plan.halo is None:
             return data
         data = plan.halo.opened(data, memory.get("states"))
-        if message.kind in OUTSIDE:
+        if TABLE[message.kind].outside:
             plan.halo.receive(data, self.rows.read(client, message.arrays or {}))
         return data
 
@@ -357,7 +361,7 @@ class Client:
         """A model behind the downlink's codec, and the operations that decoding takes at every client."""
         plan = self._plan
         with flops.Meter() as meter:
-            decoded = plan.downlink.decode(part_of(arrays, plan.request_layouts["probe"]), plan.download_layout)
+            decoded = plan.downlink.decode(part_of(arrays, plan.coded_download_layout), plan.download_layout)
         return decoded, meter.flops
 
     def _load(self, client: int, received: Arrays, memory: Memory, scored: Buffer = b"") -> tuple[Any, ClientModel]:

@@ -10,6 +10,7 @@ from fedgraft import wire
 from fedgraft.contracts.values import Halo, HaloRows, Indices
 from fedgraft.engine.halo_codec import HaloCodec
 from fedgraft.engine.plan import HALO, Plan
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.row_coding import EXACT
 from fedgraft.errors import WireError
 from fedgraft.nn import flops
@@ -76,7 +77,7 @@ class ClientRows:
         """Return what a client got back, from the message that brought it; {} for none."""
         if not set_up:
             return {}
-        coded = wire.decode(set_up, self._plan.request_layouts).arrays or {}
+        coded = wire.decode(set_up, Protocol.of(self._plan).request_layouts).arrays or {}
         with flops.Meter():  # these operations were counted when the message came
             return self.received(client, coded)
 
@@ -84,7 +85,7 @@ class ClientRows:
         """Return that message with open rows; b"" for none."""
         if not set_up or not self._plan.sealed:
             return set_up
-        layouts = self._plan.request_layouts
+        layouts = Protocol.of(self._plan).request_layouts
         message = wire.decode(set_up, layouts)
         return wire.encode(replace(message, arrays=self.opened(client, message.arrays or {})), layouts[message.kind])
 
@@ -166,5 +167,5 @@ def common_in(plan: Plan, set_up: bytes | memoryview) -> Arrays:
     """Return those of the arrays that all clients got alike, for who may not open what was for one of them."""
     if not set_up or not plan.publishing:
         return {}
-    coded = wire.decode(set_up, plan.request_layouts).arrays or {}
+    coded = wire.decode(set_up, Protocol.of(plan).request_layouts).arrays or {}
     return plan.publishing.common(plan.rows.decode(coded, plan.combined_layout))

@@ -18,6 +18,7 @@ from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.engine.halo_codec import asked_arrays, part_of
 from fedgraft.engine.plan import SAMPLER, SCORE, SCORE_BEFORE, Plan, split_sampler
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import DivergedError
 from fedgraft.nn.flat_model import FlatModel
@@ -113,7 +114,7 @@ class LocalRound:
                 raise DivergedError(f"training diverged: {name} is not finite")
         observations = plan.reporting.report(trainer.sampler_state) if plan.reporting else {}
         report = {**trainer.report(), **self._scores, **self._scored(SCORE), **observations}
-        known = {name: report[name] for name in plan.names("train" if order.collects else "alone")}
+        known = {name: report[name] for name in Protocol.of(plan).report("train" if order.collects else "alone")}
         if not order.collects:
             self._keep_states()
             return Message("alone", order.round, known)
@@ -193,7 +194,7 @@ class LocalRound:
     def _scored(self, name: str) -> dict[str, float]:
         """{name: score of the model as it is now, on the client's own validation split}, if the server wants it."""
         plan, module = self._plan, self._model.flat.module
-        if not self.order.collects or name not in plan.names("train"):
+        if not self.order.collects or name not in Protocol.of(plan).report("train"):
             return {}
         with torch.no_grad():
             sums = plan.task.evaluate(module.eval(), self.data)["validation"]

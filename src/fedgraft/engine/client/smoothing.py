@@ -12,8 +12,10 @@ from fedgraft.engine.client.addend import numbers_added, packed, wrapped
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.own_secrets import noise_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.privacy.halo_sums import MOST, PLACED, ROWS, at_places, bits_of, check_places, segment_of
-from fedgraft.engine.privacy.secure_sum import SCORE_BITS, SMOOTHED_KINDS
+from fedgraft.engine.privacy.halo_sums import MOST, PLACED, ROWS, at_places, bits_of, check_places
+from fedgraft.engine.privacy.secure_sum import SCORE_BITS
+from fedgraft.engine.protocol.sums import segment_of
+from fedgraft.engine.protocol.table import TABLE
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Array, Arrays
@@ -26,7 +28,7 @@ _HALO = "halo"
 
 
 class Smoothing:
-    """Answer requests of `purposes.SMOOTHING_KINDS`.
+    """Answer requests of `protocol.smoothing_kinds`.
 
     In a client's memory "smoothing" is written: it has "answers", what the model said; "rows" and "known", the means of
     every hop; and in the end "layer", what was fitted to these, and "choice". Where answers are randomised it has
@@ -63,7 +65,7 @@ class Smoothing:
         else:
             self._take_up(message, memory)
         told = _told(task, kind, data, memory["smoothing"])
-        if self._plan.secure_sum.active and kind in SMOOTHED_KINDS:
+        if self._plan.secure_sum.active and TABLE[kind].added:
             told = self._added(client, message, memory, told)
         return Message(kind, message.round, arrays=told or None)
 
@@ -107,7 +109,7 @@ class Smoothing:
         done = len(kept["rows"])
         if message.kind == "hop" and message.segment != done:
             raise BeyondLimitError(f"asked for the rows after hop {message.segment}, where {done} are known")
-        segment = segment_of(message.kind, self._plan.smoothing_hops, done)
+        segment = segment_of(message.kind, done)
         if "rows" not in told:
             mask = self._masking.taken_up(client, message, memory, SCORE_BITS, segment) if self._masking else None
             return numbers_added(np.concatenate([array.ravel() for array in told.values()]), mask)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.smoothing import STEPS
-from fedgraft.engine.privacy.secure_sum import MOST_BITS, SMOOTHED
+from fedgraft.engine.privacy.secure_sum import MOST_BITS
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
@@ -29,11 +29,6 @@ PLACED: Final = Layout(
     (Spec(DEGREES, "uint32", (VARIABLE,)), Spec(PLACES, "uint32", (VARIABLE,)), Spec(COUNTS, "uint8", (VARIABLE,)))
 )
 """Layout of what a client is told of the sums of rows, once. Where all count once, `COUNTS` is empty."""
-
-
-def segment_of(kind: str, hops: int, done: int) -> int:
-    """Return which sum of its round that of a kind is, of smoothing in so many hops of which some are done."""
-    return SMOOTHED + (hops + 1 if kind == "smoothed" else done)
 
 
 def bits_of(most: int) -> int:

@@ -6,10 +6,8 @@ from typing import Final
 import numpy as np
 
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine.purposes import ADDED, MASKING_KINDS
 from fedgraft.errors import ClientError, require, require_one_of
-from fedgraft.secrets.sizes import BOX_BYTES, CONFIRM_BYTES, PUBLIC_BYTES, SHARE_BYTES, SIGNATURE_BYTES
-from fedgraft.wire.layouts import VARIABLE, Array, Layout, Spec
+from fedgraft.wire.layouts import Array
 from fedgraft.wire.packing import Codes
 
 CLEAR, MASKED = "clear", "secagg"
@@ -31,12 +29,6 @@ arrived."""
 WEIGHT, TOTAL, COUNT = "weight", "total", "count"
 """Names of the scalars that tell a client what its update weighs, what all together weigh at most, and how many clients
 are in the sum."""
-SMOOTHED_KINDS: Final = ("smooth", "hop", "tally", "smoothed")
-"""Kinds of messages of smoothing whose replies can be added up."""
-ORDERS: Final = (*ADDED, "evaluate", *SMOOTHED_KINDS)
-"""Kinds of requests to add something to a sum."""
-UPDATES, SCORES, SMOOTHED = 0, 1, 2
-"""Which sum of a round: in round 0 the first is of statistics, and from `SMOOTHED` on they are of smoothing."""
 SCORE_BITS: Final = 64
 """Of a number in a sum of scores."""
 _FRACTION: Final = 2.0**16
@@ -97,40 +89,6 @@ class SecureSum:
     def masked(self) -> bool:
         """True where they are masked."""
         return self.name == MASKED
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Kinds of messages by which a sum is masked and unmasked; () where none is."""
-        if not self.masked:
-            return ()
-        return MASKING_KINDS if self.signed else tuple(kind for kind in MASKING_KINDS if kind != "confirm")
-
-
-def request_layouts(signed: bool, peers: int = VARIABLE) -> dict[str, Layout]:
-    """Return {kind: layout of what the server sends for masks}, of so many neighbours, with keys `signed` or not."""
-    marks = Spec(ALIVE, "uint8", (VARIABLE if peers == VARIABLE else -(-peers // 8),))
-    sealed = Layout((Spec(PRESENT, "uint8", marks.shape), Spec(BOXES, "uint8", (peers, BOX_BYTES))))
-    keys = (Spec(PEERS, "uint32", (peers,)), Spec(KEYS, "uint8", (peers, PUBLIC_BYTES)))
-    signatures = (Spec(SIGNATURES, "uint8", (peers, SIGNATURE_BYTES)),) if signed else ()
-    confirmed = (Spec(CONFIRMED, "uint8", (peers, CONFIRM_BYTES)),) if signed else ()
-    return {
-        "keys": Layout(()),
-        "shares": Layout((*keys, *signatures)),
-        **dict.fromkeys(ORDERS, sealed),
-        **({"confirm": Layout((marks,))} if signed else {}),
-        "unmask": Layout((marks, *confirmed)),
-    }
-
-
-def reply_layouts(signed: bool, peers: int = VARIABLE) -> dict[str, Layout]:
-    """Return {kind: layout of what a client answers}, of so many neighbours, with keys `signed` or not."""
-    signature = (Spec(SIGNATURES, "uint8", (SIGNATURE_BYTES,)),) if signed else ()
-    return {
-        "keys": Layout((Spec(KEYS, "uint8", (PUBLIC_BYTES,)), *signature)),
-        "shares": Layout((Spec(BOXES, "uint8", (peers, BOX_BYTES)),)),
-        **({"confirm": Layout((Spec(CONFIRMED, "uint8", (peers, CONFIRM_BYTES)),))} if signed else {}),
-        "unmask": Layout((Spec(SHARES, "uint8", (peers, SHARE_BYTES)),)),
-    }
 
 
 def score_bytes(sums: int) -> int:

@@ -9,8 +9,9 @@ from fedgraft import wire
 from fedgraft.contracts.capabilities import COUNTED
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.policy import NEVER, REQUIRED, SIGNED
-from fedgraft.engine.protocol.disclosures import told_by
-from fedgraft.engine.purposes import ADDED, EVALUATION, HALO, PURPOSES
+from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.table import TABLE
+from fedgraft.engine.purposes import HALO
 from fedgraft.errors import BeyondLimitError
 from fedgraft.wire import Message
 
@@ -35,7 +36,7 @@ class Gate:
     """Let replies of a plan out that the plan's policy allows."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan, self._policy = plan, plan.policy
+        self._plan, self._policy, self._protocol = plan, plan.policy, Protocol.of(plan)
 
     def passed(self, reply: Message, fewest: Fewest = lambda told: 0) -> bytes:
         """Return a reply as bytes. Raises `BeyondLimitError` for one that the policy keeps here.
@@ -44,7 +45,7 @@ class Gate:
         """
         if self._policy.limits and (why := self._beyond(reply) or self._of_few(reply, fewest)):
             raise BeyondLimitError(f"a message of kind {reply.kind!r} stays here: {why}")
-        return wire.encode(reply, self._plan.reply_layouts.get(reply.kind), self._plan.names(reply.kind))
+        return wire.encode(reply, self._protocol.reply_layouts.get(reply.kind), self._protocol.report(reply.kind))
 
     def rules(self, kinds: Collection[str], joining: Mapping[str, str], rounds: int, network: str) -> list[Rule]:
         """Return each rule of the policy beside the plan.
@@ -101,46 +102,41 @@ class Gate:
         return rules
 
     @cached_property
-    def told(self) -> dict[str, frozenset[str]]:
-        """{kind of reply: what it tells}, by words of `contracts.capabilities`."""
-        return told_by(self._plan)
-
-    @cached_property
     def parameters(self) -> int:
         """Int, numbers of the model that travels."""
         return sum(math.prod(spec.shape) for spec in self._plan.model_layout)
 
     def told_by(self, kinds: Iterable[str]) -> set[str]:
         """Return all that replies of these kinds tell."""
-        return {word for kind in kinds for word in self.told.get(kind, ())}
+        return {word for kind in kinds for word in self._protocol.tells.get(kind, ())}
 
     def purposes_of(self, kinds: Collection[str]) -> set[str]:
         """Return all purposes for which replies of these kinds are sent."""
-        purposes = {PURPOSES[kind] for kind in kinds if kind in PURPOSES}
+        purposes = {TABLE[kind].purpose for kind in kinds} - {""}
         return purposes | ({HALO} if "train" in kinds and self._plan.halo_widths else set())
 
     def _beyond(self, reply: Message) -> str:
         """Why a reply stays; "" where it may leave."""
-        policy = self._policy
+        policy, row, plan = self._policy, TABLE[reply.kind], self._plan
         if policy.capabilities is not None and (more := sorted(self.told_by([reply.kind]) - {*policy.capabilities})):
             return f"policy.capabilities has no {more[0]!r}"
         if policy.purposes is not None and (other := sorted(self.purposes_of([reply.kind]) - {*policy.purposes})):
             return f"policy.purposes has no {other[0]!r}"
         if policy.most_rounds and reply.round > policy.most_rounds and reply.kind != "error":
             return f"round {reply.round} is behind the last, policy.most_rounds = {policy.most_rounds}"
-        if policy.secure_sum in (REQUIRED, SIGNED) and reply.kind in ADDED and not self._plan.secure_sum.masked:
+        if policy.secure_sum in (REQUIRED, SIGNED) and (row.added or row.outside) and not plan.secure_sum.masked:
             return f"policy.secure_sum = {policy.secure_sum!r}, and it is not masked"
-        if policy.secure_sum == SIGNED and reply.kind in ADDED and not self._plan.secure_sum.signed:
+        if policy.secure_sum == SIGNED and row.added and not plan.secure_sum.signed:
             return f"policy.secure_sum = {SIGNED!r}, and keys of its masks are not"
-        if policy.epsilon and reply.kind in ADDED and not self._plan.privacy.active:
+        if policy.epsilon and row.spends(plan) and not plan.privacy.active:
             return f"policy.epsilon = {policy.epsilon:g}, and it holds no noise"
         return self._too_few(int(reply.report["examples"])) if reply.kind == "hello" else ""
 
     def _of_few(self, reply: Message, fewest: Fewest) -> str:
         """Why a reply stays that tells of small groups; what is scored is told of all held-out examples."""
         least = self._policy.least_of_class
-        told = self.told.get(reply.kind, frozenset()) & COUNTED
-        if not least or not told or self.purposes_of([reply.kind]) == {EVALUATION}:
+        told = self._protocol.tells.get(reply.kind, frozenset()) & COUNTED
+        if not least or not told or TABLE[reply.kind].held_out:
             return ""
         if (count := fewest(told)) >= least:
             return ""

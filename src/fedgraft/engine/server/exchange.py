@@ -15,7 +15,8 @@ import numpy as np
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.engine.plan import AFTER, HALO, SCORES, Plan
-from fedgraft.engine.purposes import PURPOSE_OF_KIND
+from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire import Message
@@ -140,7 +141,7 @@ class Exchange:
     def charge(self, round: int, client: int, direction: str, kind: str, message: bytes, halo: int = 0) -> None:
         """Enter a message: its header, its halo rows, and the rest under the purpose of its kind."""
         header = wire.header_bytes(message)
-        self._ledger.charge(round, client, direction, PURPOSE_OF_KIND[kind], len(message), header, halo)
+        self._ledger.charge(round, client, direction, TABLE[kind].purpose, len(message), header, halo)
 
     def _charge_reply(
         self, round: int, client: int, kind: str, answer: bytes | ClientFailed, message: Message | None
@@ -150,7 +151,7 @@ class Exchange:
             return
         # Bytes that are no message are charged to the request's purpose as a whole, but for a header that can be read.
         size, header = (answer.bytes_up, 0) if isinstance(answer, ClientFailed) else (len(answer), _header(answer))
-        self._ledger.charge(round, client, "up", PURPOSE_OF_KIND[kind], size, header)
+        self._ledger.charge(round, client, "up", TABLE[kind].purpose, size, header)
 
     def _opened(
         self, kind: str, round: int, answer: bytes | ClientFailed, own_reason: str = ""
@@ -163,12 +164,12 @@ class Exchange:
         try:
             if isinstance(answer, ClientFailed):
                 raise ClientError(answer.reason)
-            message = wire.decode(answer, plan.reply_layouts, self._names)
+            message = wire.decode(answer, Protocol.of(plan).reply_layouts, self._names)
             if message.kind == "error":
                 raise ClientError(own_reason or message.text)
             if message.kind not in self._expected(kind) or message.round != round:
                 raise ClientError(f"answered {message.kind!r} of round {message.round} to {kind!r} of round {round}")
-            if message.arrays is None and (plan.reply_layouts.get(message.kind) or _EMPTY).specs:
+            if message.arrays is None and (Protocol.of(plan).reply_layouts.get(message.kind) or _EMPTY).specs:
                 raise ClientError(f"answered {kind!r} without the arrays that belong to it")
             check_finite({name: value for name, value in message.report.items() if name not in SCORES})
             if message.kind in _PLAIN:
@@ -184,11 +185,11 @@ class Exchange:
         return PAUSES.get(kind, (kind,)) if self._plan.refreshes else (kind,)
 
     def _halo_bytes(self, message: Message) -> int:
-        return halo_bytes(message.arrays, self._plan.reply_layouts.get(message.kind))
+        return halo_bytes(message.arrays, Protocol.of(self._plan).reply_layouts.get(message.kind))
 
     @cached_property
     def _names(self) -> dict[str, tuple[str, ...]]:
-        return {kind: self._plan.names(kind) for kind in wire.KINDS}
+        return Protocol.of(self._plan).reply_names
 
 
 NO_REASON = "failed, and gave no reason"

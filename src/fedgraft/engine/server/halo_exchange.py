@@ -16,6 +16,7 @@ from fedgraft.contracts import randomness
 from fedgraft.contracts.values import Halo, HaloRows
 from fedgraft.engine.halo_codec import HaloCodec, part_of, slots_of
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, halo_bytes
 from fedgraft.engine.server.halo_store import HaloStore, misfit
 from fedgraft.errors import ClientError, WireError, printable
@@ -150,7 +151,7 @@ class HaloExchange:
 
     def _relay_request(self, received: Callable[[int], Arrays], round: int, layer: int, client: int) -> bytes:
         message = Message("relay", round, arrays=received(client), layer=layer)
-        return wire.encode(message, self._plan.request_layouts["relay"])
+        return wire.encode(message, Protocol.of(self._plan).request_layouts["relay"])
 
     def _bound(self, *nodes: int) -> tuple[int, int]:
         """The most bytes of rows of so many nodes, down and up."""

@@ -8,6 +8,7 @@ import numpy as np
 from fedgraft import wire
 from fedgraft.contracts.values import Indices
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.exchange import Exchange, Replies
 from fedgraft.engine.server.joined import Joined
 from fedgraft.engine.server.limits import Limits
@@ -92,7 +93,7 @@ class Hops:
 
     def _encoded(self, kind: str, orders: Mapping[int, Arrays]) -> dict[int, bytes]:
         """Requests as bytes; equal arrays are one object, and encoded once."""
-        layout, encoded = self._plan.request_layouts[kind], {}
+        layout, encoded = Protocol.of(self._plan).request_layouts[kind], {}
         for arrays in orders.values():
             if id(arrays) not in encoded:
                 encoded[id(arrays)] = wire.encode(Message(kind, self._round, arrays=arrays), layout)
@@ -103,11 +104,13 @@ class Hops:
         return max(least, self._most("reply", kind, client))
 
     def _most(self, way: str, kind: str, client: int) -> int:
-        layouts = self._plan.request_layouts if way == "request" else self._plan.reply_layouts
+        layouts = Protocol.of(self._plan).request_layouts if way == "request" else Protocol.of(self._plan).reply_layouts
         layout = layouts.get(kind, Layout(()))
         sizes = self._sizes(kind, client)
         most = Layout(tuple(replace(spec, shape=sizes.get(spec.name, spec.shape)) for spec in layout))
-        return wire.message_bytes(layout, self._plan.request_names.get(kind, ()) if way == "request" else (), most)
+        return wire.message_bytes(
+            layout, Protocol.of(self._plan).request_names.get(kind, ()) if way == "request" else (), most
+        )
 
     def _sizes(self, kind: str, client: int) -> dict[str, tuple[int, ...]]:
         """{name: largest shape} of arrays without a fixed one, in messages of a kind."""

@@ -3,6 +3,7 @@
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.secure_sum import CODES, score_bytes
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.wire import packing
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 
@@ -32,18 +33,24 @@ class Limits:
         plan = self._plan
         if kind == "smoothed":
             return wire.message_bytes()  # what it says of masks is counted by itself
-        if kind not in plan.request_bounds:
-            return wire.message_bytes(plan.request_layouts.get(kind), plan.request_names.get(kind, ()))
+        if kind not in Protocol.of(plan).request_bounds:
+            return wire.message_bytes(
+                Protocol.of(plan).request_layouts.get(kind), Protocol.of(plan).request_names.get(kind, ())
+            )
         scored = {"evaluate": plan.scored_layout, "smooth": plan.model_layout}
         layout = plan.downlink.encoded(scored[kind]) if kind in scored else plan.coded_download_layout
         scales = 4 * plan.sum_coding.scales if kind == "train" and plan.sum_coding else 0
-        return scales + wire.message_bytes(layout, plan.request_names.get(kind, ()), plan.request_bounds[kind])
+        return scales + wire.message_bytes(
+            layout, Protocol.of(plan).request_names.get(kind, ()), Protocol.of(plan).request_bounds[kind]
+        )
 
     def least_training_bytes(self) -> tuple[int, int]:
         """Return the least bytes of an order to train that brings the model, and of the answer."""
         plan = self._plan
-        down = wire.message_bytes(_emptied(plan.coded_download_layout), plan.request_names.get("train", ()))
-        return down, wire.message_bytes(_emptied(plan.coded_upload_layout), plan.names("train"))
+        down = wire.message_bytes(
+            _emptied(plan.coded_download_layout), Protocol.of(plan).request_names.get("train", ())
+        )
+        return down, wire.message_bytes(_emptied(plan.coded_upload_layout), Protocol.of(plan).report("train"))
 
     def reply_bytes(self, kind: str) -> int:
         """Return the most bytes of one reply of this kind; an error's text always fits."""
@@ -54,12 +61,14 @@ class Limits:
     def _reply_bytes(self, kind: str) -> int:
         plan = self._plan
         if kind == "train":
-            message = wire.message_bytes(plan.coded_upload_layout, plan.names(kind), self._upload_bounds())
+            message = wire.message_bytes(
+                plan.coded_upload_layout, Protocol.of(plan).report(kind), self._upload_bounds()
+            )
         elif kind in ("evaluate", "smoothed") and plan.secure_sum.active:
             scores = Layout((Spec(CODES, "uint8", (score_bytes(len(plan.task.sums)),)),))
-            message = wire.message_bytes(plan.reply_layouts[kind], (), scores)
+            message = wire.message_bytes(Protocol.of(plan).reply_layouts[kind], (), scores)
         else:
-            message = wire.message_bytes(plan.reply_layouts.get(kind), plan.names(kind))
+            message = wire.message_bytes(Protocol.of(plan).reply_layouts.get(kind), Protocol.of(plan).report(kind))
         return max(message, wire.message_bytes() + wire.TEXT_BYTES)
 
     def _upload_bounds(self) -> Layout:

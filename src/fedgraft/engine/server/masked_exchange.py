@@ -16,9 +16,10 @@ from fedgraft.engine.privacy.secure_sum import (
     PRESENT,
     SHARES,
     SIGNATURES,
-    reply_layouts,
-    request_layouts,
 )
+from fedgraft.engine.protocol import masking_kinds
+from fedgraft.engine.protocol.masking_kinds import MaskLayouts
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.secrets import neighbours
 from fedgraft.secrets.masked_sum import Collector
@@ -78,12 +79,11 @@ class MaskedExchange:
     def most_bytes(self) -> Traffic:
         """The most bytes of a client's messages for the masks of a sum."""
         peers = min(self._clients - 1, self._options.neighbours or self._most_degree)
-        requests, replies = (
-            layouts(self._options.signed, max(0, peers)) for layouts in (request_layouts, reply_layouts)
-        )
-        kinds = (*self._options.kinds, "train")
-        down = sum(message_bytes(requests[kind], (), requests[kind]) for kind in kinds)
-        up = sum(message_bytes(layout, (), layout) for layout in replies.values())
+        layouts = MaskLayouts(self._options.signed, max(0, peers))
+        kinds = [row.name for row in masking_kinds.KINDS if row.asked(self._plan)]
+        requests = [*map(layouts.request, kinds), layouts.sealed]
+        down = sum(message_bytes(layout, (), layout) for layout in requests)
+        up = sum(message_bytes(layout, (), layout) for layout in map(layouts.reply, kinds))
         dims = 4 * 12  # of dimensions that only the sender knows
         return Traffic(down + dims + 3 * 4, up + dims)  # and of how many are in the sum, thrice
 
@@ -155,10 +155,13 @@ class MaskedExchange:
         return neighbours.degree(max(3, self._clients), self._options.threshold) + 2
 
     def _sent(self, kind: str, round: int, messages: Mapping[int, Message], peers: int) -> Replies:
-        layout, names = self._plan.request_layouts[kind], self._plan.request_names.get(kind, ())
+        layout, names = (
+            Protocol.of(self._plan).request_layouts[kind],
+            Protocol.of(self._plan).request_names.get(kind, ()),
+        )
         requests = {client: encode(message, layout, names) for client, message in messages.items()}
-        bound = reply_layouts(self._options.signed, peers)[kind]
-        limit = max(message_bytes(self._plan.reply_layouts[kind], (), bound), message_bytes() + TEXT_BYTES)
+        bound = MaskLayouts(self._options.signed, peers).reply(kind)
+        limit = max(message_bytes(Protocol.of(self._plan).reply_layouts[kind], (), bound), message_bytes() + TEXT_BYTES)
         return self._exchange.send(kind, round, requests, dict.fromkeys(requests, limit))
 
 

@@ -13,8 +13,8 @@ from fedgraft.contracts import Probe, Runtime
 from fedgraft.engine import unchanged
 from fedgraft.engine.allocator import give_back
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan, split_sampler
-from fedgraft.engine.privacy.halo_sums import segment_of
-from fedgraft.engine.privacy.secure_sum import SCORES
+from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.sums import SCORES, SMOOTHED_SCORES
 from fedgraft.engine.server.ahead import Ahead, Reports
 from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, check_finite, halo_bytes
@@ -154,12 +154,11 @@ class Messenger:
         """Have clients score their smoothed answers; where updates are added up, so are scores."""
         if self._sums is None:
             return self.scorer.summed(self.smoothing.measure(clients, round, charged))
-        segment = segment_of("smoothed", self._plan.smoothing_hops, 0)
-        return self._scored_together(self._sums, "smoothed", round, segment, dict.fromkeys(clients))
+        return self._scored_together(self._sums, "smoothed", round, SMOOTHED_SCORES, dict.fromkeys(clients))
 
     def _scored_together(self, sums: SecureSums, kind: str, round: int, segment: int, models: Models) -> Scoring:
         """Have clients add their scores up, of the models that they are sent, or of what they remember."""
-        masked, layout = sums.scored_by(models, round, segment), self._plan.request_layouts.get(kind)
+        masked, layout = sums.scored_by(models, round, segment), Protocol.of(self._plan).request_layouts.get(kind)
         nothing: dict[int, Arrays] = {client: {} for client in models}
         orders = {client: masked.order(client) for client in masked.peers} if masked else nothing
         told = {client: {**(models[client] or {}), **more} for client, more in orders.items()}
@@ -214,7 +213,10 @@ class Messenger:
     ) -> dict[int, bytes]:
         """{client: request} with its model and its scalars; equal ones are encoded once."""
         encoded: dict[tuple[int, tuple[float, ...]], bytes] = {}
-        layout, names = self._plan.request_layouts[kind], self._plan.request_names.get(kind, ())
+        layout, names = (
+            Protocol.of(self._plan).request_layouts[kind],
+            Protocol.of(self._plan).request_names.get(kind, ()),
+        )
         keys = {client: (id(model), tuple(reports.get(client, {}).values())) for client, model in models.items()}
         for client, model in models.items():
             if keys[client] not in encoded:
@@ -232,7 +234,7 @@ class Messenger:
         begun: Begun | None,
     ) -> Mapping[int, bytes]:
         """{client: order to train}, encoded when it is sent: others are at work by then. Fills {client: row bytes}."""
-        layout, names = self._plan.request_layouts["train"], self._plan.request_names["train"]
+        layout, names = Protocol.of(self._plan).request_layouts["train"], Protocol.of(self._plan).request_names["train"]
 
         def order(client: int) -> bytes:
             model, arrays = models[client], None

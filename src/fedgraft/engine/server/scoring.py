@@ -9,6 +9,7 @@ from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.allocator import give_back
 from fedgraft.engine.plan import AFTER, PROGRESS_STEPS, Plan
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.ahead import Ahead
 from fedgraft.engine.server.exchange import Exchange, Replies
 from fedgraft.engine.server.halo_exchange import HaloExchange
@@ -86,7 +87,10 @@ class Scorer:
         return Scoring(sums, parts, replies.failed)
 
     def _measured(self, models: Mapping[int, Arrays], round: int, clients: Collection[int], ahead: Ahead) -> Replies:
-        layouts, names = self._plan.request_layouts, self._plan.request_names.get("measure", ())
+        layouts, names = (
+            Protocol.of(self._plan).request_layouts,
+            Protocol.of(self._plan).request_names.get("measure", ()),
+        )
         steps = int(ahead.progress * PROGRESS_STEPS)
         encoded: dict[int, bytes] = {}
         for model in models.values():

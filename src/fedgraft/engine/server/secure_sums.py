@@ -16,10 +16,10 @@ from fedgraft.engine.privacy.secure_sum import (
     SCALES,
     SCORE_BITS,
     TOTAL,
-    UPDATES,
     WEIGHT,
     numbers_of,
 )
+from fedgraft.engine.protocol.sums import UPDATES
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.engine.server.safeguards import norm
 from fedgraft.engine.server.scoring import Scoring

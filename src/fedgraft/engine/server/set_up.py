@@ -11,6 +11,7 @@ from fedgraft import wire
 from fedgraft.contracts import randomness
 from fedgraft.contracts.staged_statistics import StagedTask, of_stage
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.exchange import Exchange, Replies, check_finite
 from fedgraft.engine.server.halo_exchange import halos_of
@@ -202,9 +203,9 @@ class SetUp:
         plan, kind = self._plan, "stage" if stage else "statistics"
         g = randomness.lazy(plan.seed, f"rows-combined-{stage}" if stage else "rows-combined", 0, client)
         coded, _ = plan.rows.encode(arrays, plan.rows.init(plan.combined_layout), g)
-        names = plan.request_names.get(kind, ())
+        names = Protocol.of(plan).request_names.get(kind, ())
         report = {"stage": float(stage)} if stage else {}
-        return wire.encode(Message(kind, 0, report, coded), plan.request_layouts[kind], names)
+        return wire.encode(Message(kind, 0, report, coded), Protocol.of(plan).request_layouts[kind], names)
 
     # --- what it costs -----------------------------------------------------------------------------------------------
 
@@ -216,14 +217,14 @@ class SetUp:
 
     @property
     def _hello_varies(self) -> bool:
-        return any(VARIABLE in spec.shape for spec in self._plan.reply_layouts["hello"])
+        return any(VARIABLE in spec.shape for spec in Protocol.of(self._plan).reply_layouts["hello"])
 
     def _hello_limit(self, request_bytes: int, clients: int) -> int:
         """The longest reply to a hello: as long as the layout says, or an equal share of the budget where it varies."""
         if not self._charged:
             return self._limits.reply_bytes("hello")
-        layout = None if self._hello_varies else self._plan.reply_layouts["hello"]
-        least = wire.message_bytes(layout, self._plan.names("hello"))
+        layout = None if self._hello_varies else Protocol.of(self._plan).reply_layouts["hello"]
+        least = wire.message_bytes(layout, Protocol.of(self._plan).report("hello"))
         self._afford((request_bytes + least) * clients, "asking every client what it has")
         most = self._safeguards.hello_bytes if self._hello_varies else self._limits.reply_bytes("hello")
         return min(most, self._budget_bytes // clients - request_bytes) if self._budget_bytes else most

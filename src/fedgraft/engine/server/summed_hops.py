@@ -9,8 +9,10 @@ from fedgraft import wire
 from fedgraft.contracts.smoothing import STEPS
 from fedgraft.contracts.values import Indices
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.privacy.halo_sums import COUNTS, DEGREES, MOST, PLACED, PLACES, ROWS, bits_of, placed, segment_of
+from fedgraft.engine.privacy.halo_sums import COUNTS, DEGREES, MOST, PLACED, PLACES, ROWS, bits_of, placed
 from fedgraft.engine.privacy.secure_sum import BOXES, CODES, MOST_BITS, PRESENT, SCORE_BITS, numbers_of
+from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.sums import segment_of
 from fedgraft.engine.server.exchange import Exchange, Replies, together
 from fedgraft.engine.server.hops import Hops, Means
 from fedgraft.engine.server.joined import Joined
@@ -70,7 +72,7 @@ class SummedHops(Hops):
         wide, empty = kind == "tally", kind != "tally" and not self._codes
         masked = None
         if self._masks and not empty:
-            masked = self._masks.agreed([*orders], self._round, segment_of(kind, self._plan.smoothing_hops, self._done))
+            masked = self._masks.agreed([*orders], self._round, segment_of(kind, self._done))
             orders = {client: orders[client] for client in masked.peers}
         requests = {}
         for client, arrays in orders.items():
@@ -96,9 +98,9 @@ class SummedHops(Hops):
             arrays |= placed(self._joined.whole, self._joined.of_client(client))
             report = {ROWS: float(len(self._rows) if self._codes else 0), MOST: float(self._most_counts)}
         segment = self._done if kind == "hop" else 0
-        names = plan.request_names.get(kind, ())
+        names = Protocol.of(plan).request_names.get(kind, ())
         return wire.encode(
-            Message(kind, self._round, report, arrays, segment=segment), plan.request_layouts[kind], names
+            Message(kind, self._round, report, arrays, segment=segment), Protocol.of(plan).request_layouts[kind], names
         )
 
     def _nothing_sealed(self) -> Arrays:

@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.summing import SumCoding
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.privacy.secure_sum import CODES, MOST_BITS, TOTAL, UPDATES
+from fedgraft.engine.privacy.secure_sum import CODES, MOST_BITS, TOTAL
+from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.sums import STATISTICS
 from fedgraft.engine.server.exchange import Exchange, Replies, together
 from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.secure_sums import codes_in, masks_of, signed, total_of
@@ -40,7 +42,7 @@ class SummedStatistics:
     def most_bytes(self, units: int) -> int:
         """Return the most bytes that it takes with a client, and its messages for masks."""
         masks = self._masks.most_bytes.total if self._masks else 0  # the order's arrays among them
-        order = message_bytes(None, self._plan.request_names["publish"])
+        order = message_bytes(None, Protocol.of(self._plan).request_names["publish"])
         return order + self._reply_bytes(self._bits(units)) + masks
 
     def asked(self, replies: Replies) -> tuple[Arrays, Replies]:
@@ -50,9 +52,9 @@ class SummedStatistics:
         """
         plan, units, clients = self._plan, units_of(replies), sorted(replies.messages)
         bits = self._bits(units)
-        masked = self._masks.agreed(clients, _ROUND, UPDATES) if self._masks else None
+        masked = self._masks.agreed(clients, _ROUND, STATISTICS) if self._masks else None
         orders = {client: masked.order(client) for client in masked.peers} if masked else dict.fromkeys(clients)
-        layout, names = plan.request_layouts.get("publish"), plan.request_names["publish"]
+        layout, names = Protocol.of(plan).request_layouts.get("publish"), Protocol.of(plan).request_names["publish"]
         requests = {
             client: encode(Message("publish", _ROUND, {TOTAL: float(units)}, arrays), layout, names)
             for client, arrays in orders.items()
@@ -95,7 +97,10 @@ class SummedStatistics:
 
     def _reply_bytes(self, bits: int) -> int:
         bound = Layout((Spec(CODES, "uint8", (packing.packed_bytes(self._coding.codes, bits),)),))
-        return max(message_bytes(self._plan.reply_layouts["publish"], (), bound), self._limits.reply_bytes("error"))
+        return max(
+            message_bytes(Protocol.of(self._plan).reply_layouts["publish"], (), bound),
+            self._limits.reply_bytes("error"),
+        )
 
 
 def units_of(replies: Replies) -> int:

@@ -9,7 +9,7 @@ from fedgraft.contracts.clipping import ClippedGradientTask
 from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.options import CLIENT
-from fedgraft.engine.protocol.disclosures import told_by
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.stopping import Stopping
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.recipes import discovery, secure_sums
@@ -140,7 +140,7 @@ def _of_answers(plan: Plan) -> list[tuple[str, str]]:
 
 def _of_messages(plan: Plan) -> list[tuple[str, str]]:
     """What messages tell of training examples beside sums with noise."""
-    for kind, words in told_by(plan).items():
+    for kind, words in Protocol.of(plan).tells.items():
         if kind not in _NOT_OF_TRAINING and (more := sorted(words & UNHIDDEN)):
             return [(f"messages of kind {kind!r} tell {', '.join(more)} without noise", _REMEDIES.get(kind, _LESS))]
     return []

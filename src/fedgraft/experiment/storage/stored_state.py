@@ -15,6 +15,7 @@ from fedgraft import wire
 from fedgraft.contracts import Selector, ServerOptimizer, View
 from fedgraft.contracts.values import SCORED_SPLITS as SPLITS
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.ahead import kept_model
 from fedgraft.engine.server.halo_store import HaloStore
 from fedgraft.engine.server.joined import Joined
@@ -262,7 +263,10 @@ def _check_in_flight(state: RunState, plan: Plan) -> None:
         _check_record(entry, _IN_FLIGHT, where)
         _demand(entry["client"] < len(state.profiles), f"{where} is of client {entry['client']}")
         _demand(1 <= entry["round"] <= state.round, f"{where} is of round {entry['round']} of {state.round}")
-        _demand({*entry["report"]} >= {*plan.names("train")}, f"{where}.report has only {', '.join(entry['report'])}")
+        _demand(
+            {*entry["report"]} >= {*Protocol.of(plan).report("train")},
+            f"{where}.report has only {', '.join(entry['report'])}",
+        )
         with _within(where):
             wire.check(entry["arrays"], plan.upload_layout)
 

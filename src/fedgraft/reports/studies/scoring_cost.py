@@ -5,6 +5,7 @@ from statistics import mean
 from typing import Any, Final
 
 from fedgraft import wire
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.reports.studies.markdown import figures
 
@@ -28,12 +29,14 @@ def scoring_bytes(experiment: Experiment, summary: Mapping[str, Any]) -> int:
     plan = experiment.plan
     if experiment.evaluation.at == "clients":
         return 0
-    names = plan.request_names.get("evaluate", ())
-    layout, bounds = plan.request_layouts.get("evaluate"), plan.request_bounds.get("evaluate")
+    names = Protocol.of(plan).request_names.get("evaluate", ())
+    layout, bounds = Protocol.of(plan).request_layouts.get("evaluate"), Protocol.of(plan).request_bounds.get("evaluate")
     down = wire.message_bytes(None, names) if plan.silent else wire.message_bytes(layout, names, bounds)
-    up = wire.message_bytes(plan.reply_layouts.get("evaluate"), plan.names("evaluate"))
+    up = wire.message_bytes(Protocol.of(plan).reply_layouts.get("evaluate"), Protocol.of(plan).report("evaluate"))
     rounds = len({point[0] for point in summary["curve"]} - {0})
-    once = wire.message_bytes() + wire.message_bytes(plan.reply_layouts.get("smoothed"), plan.names("smoothed"))
+    once = wire.message_bytes() + wire.message_bytes(
+        Protocol.of(plan).reply_layouts.get("smoothed"), Protocol.of(plan).report("smoothed")
+    )
     clients: int = summary["scored"] or summary["clients"]
     return clients * (rounds * (down + up) + (once if summary.get("smoothing") else 0))
 

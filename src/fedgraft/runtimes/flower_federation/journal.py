@@ -11,7 +11,7 @@ from fedgraft import wire
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.spending import ANSWERED, NOISE, Spending
 from fedgraft.engine.protocol.noise import told_by_kind
-from fedgraft.engine.purposes import PURPOSES
+from fedgraft.engine.protocol.table import TABLE
 from fedgraft.errors import WireError
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.audit import AuditLog
@@ -24,7 +24,7 @@ MOST_HEAD_BYTES: Final = 1 << 10
 """Most bytes of a log's head, packed."""
 OF_CLIENT: Final = ("serve", "measure")
 """Kinds of orders that bring a request to the client."""
-OF_ORDERS: Final = {**PURPOSES, "join": "joining", "model": "handing over"}
+OF_ORDERS: Final = {kind: row.purpose for kind, row in TABLE.items() if row.purpose}
 """{kind: purpose} of messages, and of what is no message: who a node is, and a run's end."""
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _WHY: Final = {

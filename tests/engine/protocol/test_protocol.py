@@ -6,7 +6,7 @@ import pytest
 
 from fedgraft.contracts import ExtendedSharing
 from fedgraft.contracts.capabilities import CAPABILITIES
-from fedgraft.engine.protocol.disclosures import asked_kinds, told_by
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.recipes.recipe import read_recipe
 from fedgraft.experiment.recipes.recipe_files import recipes
@@ -15,9 +15,9 @@ from fedgraft.wire.layouts import Layout, Spec
 
 def all_told(recipe: str, **changes: object) -> set[str]:
     """What the recipe has a client tell, whoever scores."""
-    plan = without_data(recipe, {key.replace("__", "."): value for key, value in changes.items()}).plan
-    told = told_by(plan)
-    return {word for kind in asked_kinds(plan, False, at_clients=True) for word in told[kind]}
+    options = {"evaluation.at": "clients", **{key.replace("__", "."): value for key, value in changes.items()}}
+    told = Protocol.of(without_data(recipe, options).plan).tells
+    return {word for words in told.values() for word in words}
 
 
 @pytest.mark.parametrize("recipe", sorted(recipes()))
@@ -53,7 +53,7 @@ def test_golden_recipes() -> None:
 def test_an_option_that_shares_less_or_more_is_seen(recipe, option, value, word) -> None:
     before, after = all_told(recipe), all_told(recipe, **{option.replace(".", "__"): value})
     if word == "class_counts":  # scores of classes tell them anyway
-        assert word in told_by(without_data(recipe, {option: value}).plan)["train"]
+        assert word in Protocol.of(without_data(recipe, {option: value}).plan).tells["train"]
     else:
         assert (word in before) != (word in after)
 
@@ -69,4 +69,4 @@ def test_an_array_that_says_nothing_is_an_error_of_its_method() -> None:
             return Layout((*model, Spec("secret", "float32", (1,))))
 
     with pytest.raises(TypeError, match="'secret' must say what it tells"):
-        told_by(replace(plan, sharing=Quiet()))
+        _ = Protocol.of(replace(plan, sharing=Quiet())).tells

@@ -1,0 +1,126 @@
+"""A row of the protocol's table: all that both ends, a policy, an audit log and a page say of one kind of message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from fedgraft.engine.plan import Plan
+from fedgraft.wire.layouts import Layout
+
+Names: TypeAlias = Callable[[Plan], tuple[str, ...]]
+Arrays: TypeAlias = Callable[[Plan], Layout]
+Words: TypeAlias = Callable[[Plan], set[str]]
+
+
+def nothing(plan: Plan) -> Layout:
+    """Return a layout without arrays."""
+    return Layout(())
+
+
+def no_names(plan: Plan) -> tuple[str, ...]:
+    """Return no names of scalars."""
+    return ()
+
+
+def no_words(plan: Plan) -> set[str]:
+    """Return no capability."""
+    return set()
+
+
+def always(plan: Plan) -> bool:
+    """Return True, under every plan."""
+    return True
+
+
+class Rounds(Enum):
+    """In which rounds a kind is asked for; (first, last), None = the plan's last."""
+
+    BEFORE = (0, 0)
+    TRAINING = (1, None)
+    ANY = (0, None)
+
+    @property
+    def words(self) -> str:
+        """str, for pages."""
+        return {"BEFORE": "0, before training", "TRAINING": "each round", "ANY": "any"}[self.name]
+
+
+@dataclass(frozen=True)
+class Addition:
+    """How replies of a kind are added up over clients, where updates are.
+
+    Args:
+        segment: number of the sum in its round, and so of its pad, which no other kind has. Kinds of several sums of a
+            round count on from it.
+        names: of the scalars that the order has beside its own.
+        request: layout of the arrays that the order has beside its own.
+        reply: layout of the reply in place of that of single answers.
+        tells: what a masked sum tells of a client all the same.
+    """
+
+    segment: int
+    reply: Arrays
+    names: Names = no_names
+    request: Arrays = nothing
+    tells: Words = no_words
+
+
+@dataclass(frozen=True)
+class MessageKind:
+    """One kind of message.
+
+    Args:
+        name: its word.
+        number: on the wire, never used again; None where it travels outside messages of the wire.
+        purpose: that the ledger charges its bytes to, and a policy allows.
+        says: what a reply holds, in words for pages.
+        asked: whether clients are asked for it under a plan.
+        rounds: in which rounds.
+        several: how many different requests of a round are answered, whatever a policy allows.
+        detail: what the sixteen bits beside the kind say: "progress", "segment", "layer", or nothing.
+        names: of the scalars of a request.
+        request: layout of the arrays of a request; None where it never holds any.
+        bounds: that layout with the largest number in place of each `VARIABLE`; None where there are none.
+        report: names of the scalars of a reply.
+        reply: layout of the arrays of a reply; None where it never holds any.
+        tells: what a reply tells of a client, in words of `contracts.capabilities`.
+        held_out: whether it tells of held-out examples alone.
+        added: how replies are added up; None where each leaves by itself.
+        spends: how many replies of one run spend privacy; 0 = none.
+        error: what an error in place of a reply is.
+        replied: whether clients reply; "scored" and "rows" are of requests alone.
+        requested: whether a request of this kind exists; "wait" and "error" are replies alone.
+        outside: whether the experimenter asks, outside the protocol: remembered states play no part, and the work is
+            not counted.
+    """
+
+    name: str
+    number: int | None
+    purpose: str
+    says: str
+    asked: Callable[[Plan], bool] = always
+    rounds: Rounds = Rounds.TRAINING
+    several: Callable[[Plan], int] = field(default=lambda plan: 1)
+    detail: str = ""
+    names: Names = no_names
+    request: Arrays | None = None
+    bounds: Arrays | None = None
+    report: Names = no_names
+    reply: Arrays | None = None
+    tells: Words = no_words
+    held_out: bool = False
+    added: Addition | None = None
+    spends: Callable[[Plan], int] = field(default=lambda plan: 0)
+    error: str = "a code"
+    replied: bool = True
+    requested: bool = True
+    outside: bool = False
+
+    def within(self, round: int, plan: Plan) -> bool:
+        """Return whether a round is one in which it is asked for."""
+        first, last = self.rounds.value
+        most = plan.rounds if last is None else last
+        return first <= round and (round <= most or (last is None and not plan.rounds))

@@ -1,0 +1,128 @@
+"""The kinds of messages of one plan: names and layouts of both directions, and what replies tell."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from fedgraft.contracts.capabilities import CAPABILITIES
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol import masking_kinds
+from fedgraft.engine.protocol.masking_kinds import MaskLayouts
+from fedgraft.engine.protocol.message_kind import MessageKind
+from fedgraft.engine.protocol.table import TABLE
+from fedgraft.errors import BeyondLimitError, UnknownRequestError
+from fedgraft.wire.layouts import Layout, joined
+
+_NOTHING = Layout(())
+
+
+class Protocol:
+    """Read the table for a plan. `Protocol.of(plan)` is made once for each plan.
+
+    Args:
+        plan: what both ends agreed on.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._adds, self._hides = plan.secure_sum.active, plan.secure_sum.masked
+
+    @classmethod
+    def of(cls, plan: Plan) -> "Protocol":
+        """Return that of a plan."""
+        return plan.derived(cls)
+
+    @cached_property
+    def rows(self) -> Mapping[str, MessageKind]:
+        """{kind: its row} of the messages of the wire that there are under the plan."""
+        return {name: row for name, row in TABLE.items() if row.number is not None and row.asked(self._plan)}
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of the replies that clients are asked for."""
+        return tuple(name for name, row in self.rows.items() if row.replied and name != "error")
+
+    def check(self, kind: str, round: int) -> None:
+        """Raise `UnknownRequestError` for a kind that the plan does not have, or has in other rounds alone."""
+        row = self.rows.get(kind)
+        if row is None or not row.requested:
+            raise UnknownRequestError(f"under these options no client answers a message of kind {kind!r}")
+        if not row.within(round, self._plan):
+            raise BeyondLimitError(f"a message of kind {kind!r} of round {round}: it is for rounds: {row.rounds.words}")
+
+    # --- layouts -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _known(self) -> Mapping[str, MessageKind]:
+        """{kind: its row} of all that has a layout: also what is not asked for, whose size is known all the same."""
+        absent = {row.name for row in masking_kinds.KINDS if not row.asked(self._plan)}
+        return {name: row for name, row in TABLE.items() if row.number is not None and name not in absent}
+
+    @cached_property
+    def request_names(self) -> dict[str, tuple[str, ...]]:
+        """{kind: names of the scalars in a request of this kind, in order}."""
+        plan = self._plan
+        return {
+            name: (*row.names(plan), *(row.added.names(plan) if self._adds and row.added else ()))
+            for name, row in self._known.items()
+        }
+
+    @cached_property
+    def request_layouts(self) -> dict[str, Layout]:
+        """{kind: layout of the arrays in a request}; absent where a request never holds any."""
+        plan, found = self._plan, {}
+        for name, row in self._known.items():
+            layout = row.request(plan) if row.request else _NOTHING
+            if self._adds and row.added:
+                layout = joined(layout, row.added.request(plan))
+                layout = joined(layout, MaskLayouts(plan.secure_sum.signed).sealed) if self._hides else layout
+            if row.request or layout.specs:
+                found[name] = layout
+        return found
+
+    @cached_property
+    def request_bounds(self) -> dict[str, Layout]:
+        """{kind: layout of the model in a request, the largest possible number in place of each `VARIABLE`}."""
+        return {name: row.bounds(self._plan) for name, row in self._known.items() if row.bounds}
+
+    @cached_property
+    def reply_names(self) -> dict[str, tuple[str, ...]]:
+        """{kind: names of the scalars in a reply of this kind, in order}: none in a part of a sum."""
+        return {name: () if self._adds and row.added else row.report(self._plan) for name, row in self._known.items()}
+
+    def report(self, kind: str) -> tuple[str, ...]:
+        """Return the names of the scalars in a reply of this kind, in order."""
+        return self.reply_names.get(kind, ())
+
+    @cached_property
+    def reply_layouts(self) -> dict[str, Layout]:
+        """{kind: layout of the arrays in a reply}; absent where a reply never holds any."""
+        found = {}
+        for name, row in self._known.items():
+            reply = row.added.reply if self._adds and row.added else row.reply
+            if reply:
+                found[name] = reply(self._plan)
+        return found
+
+    # --- what replies tell -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def tells(self) -> dict[str, frozenset[str]]:
+        """{kind of reply: words of `CAPABILITIES`} for each reply that clients send under the plan.
+
+        Raises `TypeError` where a method has an array sent of which it does not say what it tells.
+        """
+        found = {}
+        for name in (*self.kinds, "error"):
+            row = TABLE[name]
+            words = row.added.tells(self._plan) if self._hides and row.added else row.tells(self._plan)
+            if strange := words - CAPABILITIES.keys():
+                raise TypeError(f"A message of kind {name!r} tells {sorted(strange)}, of {', '.join(CAPABILITIES)}.")
+            found[name] = frozenset(words)
+        return found
+
+    @cached_property
+    def spends(self) -> dict[str, int]:
+        """{kind: how many replies of a run the claim of privacy counts}; {} where nothing holds noise."""
+        if not self._plan.privacy.active:
+            return {}
+        return {name: count for name, row in self.rows.items() if (count := row.spends(self._plan))}

@@ -1,0 +1,114 @@
+"""Kinds of messages of a round of training."""
+
+from typing import Final
+
+from fedgraft.engine.plan import REPORTED, SCORES, Plan
+from fedgraft.engine.privacy.secure_sum import SCALES, TOTAL, WEIGHT
+from fedgraft.engine.protocol.capabilities_of import of_scalars, of_states, of_upload
+from fedgraft.engine.protocol.message_kind import Addition, MessageKind
+from fedgraft.engine.protocol.sums import UPDATES
+from fedgraft.wire.layouts import Layout, Spec, joined
+
+
+def _model(plan: Plan) -> Layout:
+    return plan.coded_download_layout
+
+
+def _bounds(plan: Plan) -> Layout:
+    return plan.downlink.bounds(plan.download_layout, plan.download_layout)
+
+
+def _losses(plan: Plan) -> tuple[str, ...]:
+    return tuple(name for name in REPORTED if name == "loss" or name in plan.reports)
+
+
+def _observed(plan: Plan) -> tuple[str, ...]:
+    observed = sorted(plan.reports & plan.reporting.reported) if plan.reporting else ()
+    return (*_losses(plan), *(each for each in SCORES if each in plan.reports), *observed)
+
+
+def _scales(plan: Plan) -> Layout:
+    coding = plan.sum_coding
+    return Layout((Spec(SCALES, "float32", (coding.scales,)),)) if coding else Layout(())
+
+
+def _update(plan: Plan) -> Layout:
+    return joined(plan.coded_upload_layout, plan.coded_halo_layout)
+
+
+def _waits(plan: Plan) -> bool:
+    return plan.refreshes > 0
+
+
+PROBE: Final = MessageKind(
+    "probe",
+    3,
+    "probe",
+    "mean and mean square of its losses under the model",
+    asked=lambda plan: plan.probes,
+    request=_model,
+    bounds=_bounds,
+    report=lambda plan: REPORTED,
+    tells=lambda plan: of_scalars(plan, REPORTED),
+)
+TRIAL: Final = MessageKind(
+    "trial",
+    12,
+    "probe",
+    "mean and mean square of the losses of steps that it tries",
+    asked=lambda plan: plan.probes,
+    detail="progress",
+    names=lambda plan: ("epochs",),
+    request=_model,
+    bounds=_bounds,
+    report=lambda plan: REPORTED,
+    tells=lambda plan: of_scalars(plan, REPORTED),
+)
+TRAIN: Final = MessageKind(
+    "train",
+    4,
+    "model",
+    "its update, its losses, and hidden states that others need",
+    detail="progress",
+    names=lambda plan: plan.guidance,
+    request=lambda plan: Layout((*_model(plan), *plan.coded_halo_layout)),
+    bounds=_bounds,
+    report=_observed,
+    reply=_update,
+    tells=lambda plan: of_scalars(plan, _observed(plan)) | of_upload(plan) | of_states(plan),
+    added=Addition(UPDATES, _update, names=lambda plan: (WEIGHT, TOTAL), request=_scales, tells=of_states),
+    spends=lambda plan: 0 if plan.summed else plan.rounds,
+    error="where sums hold noise there is none of its data: noise alone leaves in place of the update",
+)
+ALONE: Final = MessageKind(
+    "alone",
+    7,
+    "model",
+    "its losses in a round of which nothing is sent",
+    detail="progress",
+    request=_model,
+    bounds=_bounds,
+    report=_losses,
+    tells=lambda plan: of_scalars(plan, _losses(plan)),
+)
+WAIT: Final = MessageKind(
+    "wait",
+    8,
+    "halo",
+    "hidden states that others need, and which ones its next step reads",
+    asked=_waits,
+    requested=False,
+    reply=lambda plan: joined(plan.coded_halo_layout, plan.asked_layout),
+    tells=lambda plan: of_states(plan) | ({"rows"} if plan.asked_layout.specs else set()),
+)
+ROWS: Final = MessageKind(
+    "rows",
+    9,
+    "halo",
+    "what follows: an update, or another wait",
+    asked=_waits,
+    detail="segment",
+    request=lambda plan: plan.coded_halo_layout,
+    replied=False,
+)
+KINDS: Final = (PROBE, TRIAL, TRAIN, ALONE, WAIT, ROWS)
