@@ -186,7 +186,9 @@ def test_hidden_states_of_nodes_stay_as_they_were(recipe):
     def scores(tried):
         experiment, shards = small(recipe)
         selector, rows = Scripted(((0, 1, 2), (1, 2, 3), (0, 2, 3)), probed=(0, 1, 2, 3), tried=tried), []
-        with looped(replace(experiment, selector=selector, plan=replace(experiment.plan, probes=True)), shards=shards) as (loop, runtime):
+        with looped(
+            replace(experiment, selector=selector, plan=replace(experiment.plan, probes=True)), shards=shards
+        ) as (loop, runtime):
             state = loop.run(loop.start(), lambda state, row: rows.append(row))
             memories = remembered(runtime)
         kinds = {wire.kind_of(reply) for kind, _, _, reply in runtime.received if kind == "trial"}

@@ -222,6 +222,15 @@ class Plan(Abilities):
         """Clients that a sum must be of: so many hide each other, and their noise is enough."""
         return max(self.secure_sum.least_cohort, self.privacy.shares)
 
+    def sum_threshold(self, clients: int) -> float:
+        """Return the share of its neighbours, in a sum of so many clients, that must stay with each to the end.
+
+        Where sums hold noise, whoever is left has at least `privacy.shares` of it.
+        """
+        if not self.privacy.active or clients < 2:
+            return self.secure_sum.threshold
+        return min(1.0, max(self.secure_sum.threshold, (self.privacy.shares - 1) / (clients - 1)))
+
     @property
     def most_weight(self) -> int:
         """The largest weight of one client in a sum: of examples, how many it has."""

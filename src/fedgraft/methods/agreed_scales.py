@@ -74,7 +74,8 @@ class AgreedScales(SumCoding):
     ) -> Codes:
         """Round to the nearest code, or up or down at random with the value as mean; clamp what is beyond.
 
-        A client of weight w adds w times its codes.
+        A client of weight w adds codes of w times its values by w times the scales, which are rounded once. Multiples
+        of a code would be multiples of w, by which a sum of few clients tells the codes of each.
         """
         flat = np.zeros(self._buckets * self._bucket, np.float32)
         flat[: self._values] = float_codec.flatten([arrays[spec.name] for spec in self._specs], self._values)
@@ -83,19 +84,20 @@ class AgreedScales(SumCoding):
         places = flat.reshape(self._buckets, self._bucket)
         places *= np.float32(self._levels) / np.maximum(scales, np.float32(_SMALLEST))[:, None]
         beyond = (np.abs(places) > self._levels).sum(1) / self._lengths
-        places = np.clip(places, -self._levels, self._levels) + np.float32(self._levels)
-        values = self._rounded(places.reshape(-1)[: self._values], g)
-        shares = self._rounded((beyond * (2 * self._levels)).astype(np.float32), g, always=True)
-        return np.concatenate([values, shares]) * np.uint32(weight)
+        places = (np.clip(places, -self._levels, self._levels) + np.float32(self._levels)) * np.float32(weight)
+        most = 2 * self._levels * weight
+        values = self._rounded(places.reshape(-1)[: self._values], most, g)
+        shares = self._rounded((beyond * most).astype(np.float32), most, g, always=True)
+        return np.concatenate([values, shares])
 
-    def _rounded(self, places: Floats, g: np.random.Generator, always: bool = False) -> NDArray[np.uint32]:
-        """Whole numbers in [0, 2 levels]; `always` at random, as small shares would be lost."""
+    def _rounded(self, places: Floats, most: float, g: np.random.Generator, always: bool = False) -> NDArray[np.uint32]:
+        """Whole numbers in [0, most]; `always` at random, as small shares would be lost."""
         if self._stochastic or always:
             low = np.floor(places)
             low += g.random(low.shape, np.float32) < places - low
         else:
             low = np.rint(places)
-        return low.clip(0, 2 * self._levels).astype(np.uint32)
+        return low.clip(0, most).astype(np.uint32)
 
     def mean(self, total: Array, weight: int, scales: Array) -> Arrays:
         """Values of the mean code, which need not be a whole number."""

@@ -48,6 +48,11 @@ def clipped_gradients(
     for layer, state, each in zip(layers, states, gradients, strict=True):
         squares += (state.square().sum(1) + (layer.bias is not None)) * each.square().sum(1)
     factors = longest / squares.sqrt().clamp(min=longest)
+    if not bool(
+        (sound := squares.isfinite()).all()
+    ):  # a model of huge numbers: such a row has no part, and says nothing
+        states, gradients = ([torch.where(sound[:, None], each, 0.0) for each in some] for some in (states, gradients))
+        factors = torch.where(sound, factors, 0.0)
     found: Arrays = {}
     for layer, state, each in zip(layers, states, gradients, strict=True):
         shortened = factors[:, None] * each

@@ -303,7 +303,11 @@ class Noisy(Line):
 
 
 def test_the_set_up_is_kept_as_it_came_and_is_no_part_of_the_memory():
-    plan = replace(toy(data={"name": "helpers.toy:Lines", "width": 1}, task={"width": 1}).plan, task=Published(width=1), probes=True)
+    plan = replace(
+        toy(data={"name": "helpers.toy:Lines", "width": 1}, task={"width": 1}).plan,
+        task=Published(width=1),
+        probes=True,
+    )
     client = Client(plan, dict(enumerate(SHARDS)))
     set_up = wire.encode(
         Message("statistics", 0, arrays={"mean": np.array([2.0])}), Protocol.of(plan).request_layouts["statistics"]

@@ -1,7 +1,7 @@
 """What a client adds to a round's sum of updates: whole numbers, by scales that all clients have in common."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,14 +33,14 @@ class Adding:
         weight: of the client, >= 1.
         bits: of a code in the sum.
         mask: puts masks on codes; None leaves them as they are.
-        secret: what noise is drawn from; None where there is none.
+        secret: returns what noise on an upload is drawn from; None where there is none.
     """
 
     scales: Array
     weight: int
     bits: int
     mask: Callable[[Codes], Codes] | None = None
-    secret: Words | None = None
+    secret: Callable[[Arrays], Words | None] = field(default=lambda upload: None)
 
 
 def masking_of(plan: Plan, root: bytes, keys: RegisteredKeys | None) -> "Masking | None":
@@ -62,16 +62,17 @@ def masking_of(plan: Plan, root: bytes, keys: RegisteredKeys | None) -> "Masking
 
 
 def adding_of(
-    plan: Plan, client: int, message: Message, memory: Memory, masking: "Masking | None", root: bytes
+    plan: Plan, client: int, message: Message, memory: Memory, masking: "Masking | None", root: bytes, examples: int
 ) -> Adding | None:
     """Return what an order to train says of the sum; None where each update is sent by itself.
 
-    Raises `BeyondLimitError` for weights and scales that are none, and where noise no longer lasts.
+    `examples` are the client's. Raises `BeyondLimitError` for scales that are none, for weights that are none or that
+    its examples do not explain, and where noise no longer lasts.
     """
     if plan.sum_coding is None or message.arrays is None:
         return None
     scales, weight, total = message.arrays[SCALES], message.report[WEIGHT], message.report[TOTAL]
-    most = plan.most_weight
+    most = min(plan.most_weight, max(1, examples))
     if not (1 <= weight <= most and weight.is_integer()):
         raise BeyondLimitError(f"a weight of {weight:g}, where {most} is the most")
     bits = plan.sum_coding.sum_bits(int(total)) if weight <= total < 2**MOST_BITS else MOST_BITS + 1
@@ -83,7 +84,11 @@ def adding_of(
         _count_round(plan, memory)
     mask = masking.taken_up(client, message, memory, bits, UPDATES) if masking else None
     told = [message.arrays[spec.name] for spec in plan.coded_download_layout]
-    return Adding(scales, int(weight), bits, mask, noise_of(plan, root, client, message.round, told))
+
+    def secret(upload: Arrays) -> Words | None:
+        return noise_of(plan, root, client, message.round, [*told, *(upload[name] for name in sorted(upload))])
+
+    return Adding(scales, int(weight), bits, mask, secret)
 
 
 def _count_round(plan: Plan, memory: Memory) -> None:
@@ -109,7 +114,9 @@ def statistics_added(
         raise BeyondLimitError(f"{total:g} units in all: codes of a sum may have {MOST_BITS} bits at most")
     part = task.summed(shard, plan.privacy.unit, plan.privacy.clip)
     g, none = randomness.lazy(plan.seed, "publish", message.round, client), np.zeros(0, np.float32)
-    made = coding.coded(part, none, g, 1, noise_of(plan, root, client, message.round, ()))
+    made = coding.coded(
+        part, none, g, 1, noise_of(plan, root, client, message.round, [part[name] for name in sorted(part)])
+    )
     mask = masking.taken_up(client, message, memory, bits, STATISTICS) if masking else None
     return Message("publish", message.round, {}, packed(wrapped(made, bits, mask), bits))
 
@@ -136,7 +143,7 @@ def coded(plan: Plan, adding: Adding, upload: Arrays, round: int, client: int) -
     """Return a client's update as it is added, [codes] modulo 2**bits, and masked."""
     assert plan.sum_coding is not None, "updates are added up"
     g = randomness.lazy(plan.seed, "uplink", round, client)
-    made = plan.sum_coding.coded(upload, adding.scales, g, adding.weight, adding.secret)
+    made = plan.sum_coding.coded(upload, adding.scales, g, adding.weight, adding.secret(upload))
     return wrapped(made, adding.bits, adding.mask)
 
 

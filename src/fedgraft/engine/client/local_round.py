@@ -1,10 +1,12 @@
 """A client's round of training, from the order to the upload; it stops where it must wait for halo rows."""
 
+import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from fedgraft.contracts import randomness
@@ -20,10 +22,12 @@ from fedgraft.engine.halo_codec import asked_arrays, part_of
 from fedgraft.engine.plan import SAMPLER, SCORE, SCORE_BEFORE, Plan, split_sampler
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.training import Optimizer
-from fedgraft.errors import DivergedError
+from fedgraft.errors import DivergedError, memory_shortage, printable
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays, finite
+
+LOG = logging.getLogger("fedgraft.client")
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,22 @@ class LocalRound:
 
         Returns:
             A message of kind "wait" with the rows that it asks for and those that it pushes; or, at the round's end,
-            one of kind "train" with the upload, or "alone" where nothing is collected.
+            one of kind "train" with the upload, or "alone" where nothing is collected. Where sums hold noise, a client
+            that cannot train adds noise alone.
         """
+        if not (self._plan.privacy.active and self.order.adding):
+            return self._ran(segment)
+        try:
+            return self._ran(segment)
+        except Exception as error:  # an error would tell for nothing what noise hides
+            if memory_shortage(error):
+                raise
+            who, round = self.order.client, self.order.round
+            LOG.info("Client %s, round %s adds noise alone: %s", who, round, printable(str(error)))
+            nothing = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in self._plan.upload_layout}
+            return Message("train", self.order.round, arrays=self._sent(nothing))
+
+    def _ran(self, segment: int) -> Message:
         plan, order, memory, trainer = self._plan, self.order, self.memory, self._trainer()
         self._scores |= self._scored(SCORE_BEFORE) if segment == 0 else {}
         if plan.privacy.of_examples and order.collects:

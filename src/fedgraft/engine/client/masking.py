@@ -67,7 +67,7 @@ class Masking:
         peers, present = kept["peers"].tolist(), _marked(arrays[PRESENT], len(kept["peers"]))
         if len(arrays[BOXES]) != len(peers):
             raise ClientError(f"{len(arrays[BOXES])} sealed shares of {len(peers)} neighbours")
-        self._check_enough(sum(present), len(peers), "have sealed shares")
+        self._check_enough(sum(present), kept, "have sealed shares")
         memory["sum"] = {**kept, "present": np.array(present, np.uint8), "boxes": arrays[BOXES]}
         keys = {peer: kept["keys"][at].tobytes() for at, peer in enumerate(peers) if present[at]}
         member = Member(client, message.round, segment, self._root)
@@ -86,16 +86,18 @@ class Masking:
         if len({*peers, member.client}) != len(peers) + 1 or len(keys) != len(peers):
             raise ClientError(f"neighbours that are none: {len(peers)}, with {len(keys)} keys")
         count = self._counted(message)
-        if len(peers) < (needed := expected(count, options.neighbours, options.threshold)):
+        share = self._plan.sum_threshold(count)
+        if len(peers) < (needed := expected(count, options.neighbours, share)):
             raise BeyondLimitError(f"{len(peers)} neighbours among {count} clients, of which {needed} are needed")
         if self._signatures:
             if len(signatures := arrays[SIGNATURES]) != len(peers):
                 raise ClientError(f"{len(signatures)} signatures of {len(peers)} neighbours")
             for peer, key, signature in zip(peers, keys, signatures, strict=True):
                 self._signatures.check(peer, member.round, member.segment, key.tobytes(), signature.tobytes())
-        memory["sum"] = {"round": message.round, "segment": message.segment, "peers": arrays[PEERS], "keys": keys}
+        place = {"round": message.round, "segment": message.segment, "share": share}
+        memory["sum"] = {**place, "peers": arrays[PEERS], "keys": keys}
         known = {peer: keys[at].tobytes() for at, peer in enumerate(peers)}
-        boxes = member.boxes(known, threshold(len(peers), self._plan.secure_sum.threshold))
+        boxes = member.boxes(known, threshold(len(peers), share))
         return {BOXES: _rows([boxes[peer] for peer in peers])}
 
     def _confirmed(self, member: Member, message: Message, memory: Memory) -> Arrays:
@@ -144,7 +146,7 @@ class Masking:
             alive[at] and member.is_confirmed(peer, kept["keys"][at].tobytes(), codes[at].tobytes())
             for at, peer in enumerate(kept["peers"].tolist())
         )
-        self._check_enough(confirmed, len(alive), "confirm that it is in the sum")
+        self._check_enough(confirmed, kept, "confirm that it is in the sum", self._plan.least_cohort - 1)
 
     def _sent(self, message: Message, memory: Memory) -> dict[str, Any]:
         """What is kept of a sum to which the client has sent its part."""
@@ -162,7 +164,7 @@ class Masking:
         alive = _marked((message.arrays or {})[ALIVE], len(kept["peers"]))
         if any(there and not sealed for there, sealed in zip(alive, kept["present"], strict=True)):
             raise ClientError("a neighbour is said to be in the sum that has sealed no shares")
-        self._check_enough(sum(alive), len(alive), "are in the sum")
+        self._check_enough(sum(alive), kept, "are in the sum")
         return alive
 
     def _counted(self, message: Message) -> int:
@@ -178,8 +180,11 @@ class Masking:
             raise ClientError(f"asked for {message.kind!r} of a sum that it has no part in, or no longer")
         return kept
 
-    def _check_enough(self, count: int, peers: int, what: str) -> None:
-        least = threshold(peers, self._plan.secure_sum.threshold)
+    @staticmethod
+    def _check_enough(count: int, kept: Mapping[str, Any], what: str, others: int = 0) -> None:
+        """Raise `BeyondLimitError` for fewer neighbours than the sum's threshold, or than `others`, or all."""
+        peers = len(kept["peers"])
+        least = max(threshold(peers, kept["share"]), min(peers, others))
         if count < least:
             raise BeyondLimitError(f"{count} of {peers} neighbours {what}, of which {least} must")
 

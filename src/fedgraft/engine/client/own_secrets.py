@@ -34,19 +34,22 @@ def root_of(plan: Plan, root: bytes) -> bytes:
 
 
 def noise_of(
-    plan: Plan, root: bytes, client: int, round: int, told: Iterable[Array], purpose: str = "noise"
+    plan: Plan, root: bytes, client: int, round: int, content: Iterable[Array], purpose: str = "noise"
 ) -> Words | None:
     """Return what a client's noise of a round is drawn from, from 1, or of statistics, 0; None where there is none.
 
-    It is a function of the model that the client was sent (`told`), too: equal noise on two models would show what lies
-    between them. So an order that comes again has the same answer, and another one of the same round has other noise.
+    It is a function of what it hides, too (`content`): the model that the client was sent, and the numbers that noise
+    is added to. Equal noise on two models, or on two data sets, would show what lies between them. So an order that
+    comes again has the same answer, and anything else has other noise.
+
+    Source: Rogaway, Shrimpton, "A Provable-Security Treatment of the Key-Wrap Problem" (SIV), EUROCRYPT 2006.
     """
     if not plan.privacy.active:
         return None
     from fedgraft.secrets.agreement import derived  # cryptography takes its time to import
     from fedgraft.secrets.keystream import Keystream
 
-    content = hashlib.sha256()
-    for array in told:
-        content.update(array.tobytes())
-    return Keystream(derived(root_of(plan, root), f"{purpose} {content.hexdigest()}", round, 0, client))
+    digest = hashlib.sha256()
+    for array in content:
+        digest.update(array.tobytes())
+    return Keystream(derived(root_of(plan, root), f"{purpose} {digest.hexdigest()}", round, 0, client))

@@ -52,6 +52,11 @@ class Mechanism:
         return self.reach or self.dimension
 
     @property
+    def hidden(self) -> int:
+        """Int, shares of noise that count: a client that is curious knows its own."""
+        return max(1, self.privacy.shares - 1)
+
+    @property
     def failure(self) -> float:
         """Float, probability that rounding lengthens a unit's part beyond `length`."""
         return _failure(self.privacy, self.rounds)
@@ -64,12 +69,12 @@ class Mechanism:
     @cached_property
     def variance(self) -> Fraction:
         """Of one client's share of noise, in squared steps."""
-        return share_variance(self.target, self.privacy.shares, self.length)
+        return share_variance(self.target, self.hidden, self.length)
 
     @cached_property
     def released(self) -> Released:
         """All rounds, as the accountant counts them."""
-        shares, variance = self.privacy.shares, self.variance
+        shares, variance = self.hidden, self.variance
         failure = self.failure if self.privacy.of_examples else 0.0  # a client's own part is rounded until it fits
         return Released(
             noise=noise_multiplier(variance, shares, self.length),

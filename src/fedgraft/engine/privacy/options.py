@@ -32,9 +32,10 @@ class Privacy:
         epsilon: of all rounds together, > 0.
         delta: in (0, 1), below 1 / units.
         clip: most length of one unit's part, > 0: of a gradient, or of a client's update.
-        shares: clients, >= 0, whose noise a sum has at least, and whose together is enough; a round with fewer has no
-            sum. The others may be missing, or tell the server their noise. 1: each client's own noise is enough, so
-            that even the server may see what it sends. 0 = nine of ten of those that train in a round.
+        shares: clients, >= 0, whose noise a sum has at least; a round with fewer has no sum. The noise of one less is
+            enough, since a client knows its own. The others may be missing, or work together. 1: each client's own
+            noise is enough, so that even the server may see what it sends. 0 = nine of ten of those that train in a
+            round, at most all but one.
         answers: how much of `epsilon`, >= 0 and below it, is spent on answers that are smoothed after training: each
             node tells its class by randomised response, once. 0 = such answers are told as they are.
     """

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.summing import SumCoding, Words
 from fedgraft.engine.privacy.mechanism import Mechanism, mechanism_of
 from fedgraft.engine.privacy.options import Privacy
-from fedgraft.errors import ClientError, InputError
+from fedgraft.errors import InputError
 from fedgraft.secrets.discrete_gaussian import discrete_gaussian
 from fedgraft.secrets.rounding import at_random, rounded
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout
@@ -64,8 +64,9 @@ class PrivateSums(SumCoding):
         assert secret is not None, "whoever adds noise has a secret"
         mechanism, privacy = self._mechanism, self._mechanism.privacy
         numbers = flat(arrays, self._layout)
-        if not (np.abs(numbers) < MOST_STEPS * mechanism.step).all():
-            raise ClientError("what noise is to be added to holds NaN, infinity, or numbers that are too large")
+        if not (np.abs(numbers) < MOST_STEPS * mechanism.step).all():  # an error would say that they are, for nothing
+            most = math.nextafter(MOST_STEPS * mechanism.step, 0)
+            numbers = np.nan_to_num(numbers, nan=0.0).clip(-most, most)
         if privacy.of_examples:
             whole = at_random(numbers / mechanism.step, secret)
         else:

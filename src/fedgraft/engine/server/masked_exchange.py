@@ -93,9 +93,10 @@ class MaskedExchange:
         keys = {client: _bytes(message, KEYS) for client, message in sorted(first.messages.items())}
         if len(keys) < self._plan.least_cohort:
             return Masked(round, segment, 0, keys, {}, {}, first)
-        k = neighbours.expected(len(keys), self._options.neighbours, self._options.threshold)
+        stays = self._plan.sum_threshold(len(keys))
+        k = neighbours.expected(len(keys), self._options.neighbours, stays)
         peers = neighbours.graph(list(keys), k, ((self._plan.seed << 32 | round) << 16) | segment)
-        share = neighbours.threshold(k, self._options.threshold)
+        share = neighbours.threshold(k, stays)
         told: dict[int, Arrays] = {
             client: {PEERS: np.array(mine, np.uint32), KEYS: _rows([keys[peer] for peer in mine], PUBLIC_BYTES)}
             for client, mine in peers.items()
@@ -152,7 +153,7 @@ class MaskedExchange:
     @property
     def _most_degree(self) -> int:
         """How many of so many clients or fewer: by formula it falls by two at most."""
-        return neighbours.degree(max(3, self._clients), self._options.threshold) + 2
+        return neighbours.degree(max(3, self._clients), self._plan.sum_threshold(max(3, self._clients))) + 2
 
     def _sent(self, kind: str, round: int, messages: Mapping[int, Message], peers: int) -> Replies:
         layout, names = (

@@ -168,6 +168,8 @@ class SecureSums:
             return {client: max(1, round(weight)) for client, weight in weights.items()}
         largest = max(weights.values(), default=0.0)
         unit = self._plan.secure_sum.most_weight / largest if largest > 0 else 0.0
+        if all(float(weight).is_integer() for weight in weights.values()):
+            unit = min(unit, 1.0)  # numbers of examples: no client takes a weight of more than it has
         return {client: max(1, round(weight * unit)) for client, weight in weights.items()}
 
 

@@ -78,7 +78,7 @@ def with_shares(plan: Plan, cohort: int, clients: int) -> Plan:
         )
     if plan.privacy.shares:
         return plan
-    return replace(plan, privacy=replace(plan.privacy, shares=max(1, math.ceil(PRESENT * cohort))))
+    return replace(plan, privacy=replace(plan.privacy, shares=max(1, min(math.ceil(PRESENT * cohort), cohort - 1))))
 
 
 def _units(plan: Plan) -> list[str]:
