@@ -77,7 +77,7 @@ def _signed(members, known, keys):
         for client, each in members.items():
             for peer, public in known[client].items():
                 signatures.check(peer, 1, 0, public, made[peer])
-                assert each.is_confirmed(peer, public, members[peer].confirmation(client, keys[client]))
+                assert each.is_confirmed(peer, public, b"", members[peer].confirmation(client, keys[client]))
 
     return spent + _timed(confirmed)[1]
 

@@ -81,20 +81,22 @@ class Member:
             found[peer] = pair[:SHARE_BYTES] if peer in alive else pair[SHARE_BYTES:]
         return found
 
-    def confirmation(self, peer: int, keys: bytes) -> bytes:
+    def confirmation(self, peer: int, keys: bytes, order: bytes = b"") -> bytes:
         """Return the code by which this client confirms to a neighbour that it counts that one among the living.
+
+        `order` is a digest of what this client was told to do, which the neighbour must have been told, too.
 
         Nobody but the two can make it: it follows from the key that they have in common, of the sum and direction.
         """
-        return self._code(keys, self.client, peer)
+        return self._code(keys, self.client, peer, order)
 
-    def is_confirmed(self, peer: int, keys: bytes, code: bytes) -> bool:
+    def is_confirmed(self, peer: int, keys: bytes, order: bytes, code: bytes) -> bool:
         """Return whether a code is a neighbour's confirmation that this client is among the living."""
-        return hmac.compare_digest(self._code(keys, peer, self.client), code)
+        return hmac.compare_digest(self._code(keys, peer, self.client, order), code)
 
-    def _code(self, keys: bytes, sender: int, receiver: int) -> bytes:
+    def _code(self, keys: bytes, sender: int, receiver: int, order: bytes) -> bytes:
         place = self.round, self.segment, sender, receiver
-        return agreed(self._secret("share key"), keys[KEY_BYTES:], "alive", *place)[:CONFIRM_BYTES]
+        return agreed(self._secret("share key"), keys[KEY_BYTES:], f"alive {order.hex()}", *place)[:CONFIRM_BYTES]
 
     def _secret(self, purpose: str) -> bytes:
         return derived(self.root, purpose, self.round, self.segment, self.client)

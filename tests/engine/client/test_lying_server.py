@@ -18,8 +18,10 @@ from fedgraft.engine.privacy.secure_sum import (
     PRESENT,
     SHARES,
     SIGNATURES,
+    TOTAL,
 )
 from fedgraft.engine.protocol.sums import UPDATES
+from fedgraft.engine.protocol.table import TABLE
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.secrets.masked_sum import Collector
 from fedgraft.secrets.masks import lane_type
@@ -31,12 +33,17 @@ BITS, CODES = 12, np.arange(40, dtype=np.uint32)
 
 
 class Cohort:
-    """Clients that have sent masked codes of a round, each with `k` neighbours, and a server that asks as it likes."""
+    """Clients that have sent masked codes of a round, each with `k` neighbours, and a server that asks as it likes.
 
-    def __init__(self, count, k, signed):
+    `other` clients were sent another order.
+    """
+
+    def __init__(self, count, k, signed, other=()):
         codec = {"name": "quantized", "scale": "agreed", "bits": 5, "rounding": "stochastic"}
         sums = {"name": "secagg", "neighbours": k if k < count - 1 else 0, "signed": signed}
         plan = toy(secure_sum=sums, codec=codec, evaluation={"at": "clients"}).plan
+        alike = TABLE["train"].added.common(plan)
+        self.model = {spec.name: np.zeros([max(size, 0) for size in spec.shape], spec.dtype) for spec in alike}
         self.masking, self.signed, self.threshold = masking_of(plan, b"", None), signed, threshold(k, 0.55)
         self.peers = graph(range(count), k, seed=0)
         self.memories = {client: {} for client in self.peers}
@@ -46,7 +53,7 @@ class Cohort:
         self.masked = {}
         for client, peers in self.peers.items():
             arrays = {PRESENT: np.packbits([1] * k), BOXES: np.stack([sealed[peer][client] for peer in peers])}
-            order = Message("train", 1, {}, arrays)
+            order = Message("train", 1, {TOTAL: float(count) + (client in other)}, {**arrays, **self.model})
             self.masked[client] = self.masking.taken_up(client, order, self.memories[client], BITS, UPDATES)(CODES)
 
     def ask(self, client, kind, arrays, count=None):
@@ -188,3 +195,48 @@ def test_shares_are_for_the_list_that_was_confirmed_alone(five):
         cohort.ask(0, "unmask", {**marks, **codes})
     with pytest.raises(ClientError, match="3 confirmations of 4 neighbours"):
         cohort.ask(0, "unmask", {**marks, CONFIRMED: codes[CONFIRMED][:3]})
+
+
+def test_who_was_sent_another_order_is_in_no_sum_with_others():
+    """A model for one client alone would have its update told by the sum of all."""
+    cohort = Cohort(5, 4, signed=True, other={0})
+    everybody = {client: set(peers) for client, peers in cohort.peers.items()}
+    assert cohort.revealed(everybody).keys() == {1, 2, 3, 4}, "three of four confirm each of them"
+    with pytest.raises(ClientError, match="too few"):
+        cohort.taken_apart(0, everybody)
+    alone = Cohort(5, 4, signed=True, other={0, 1})
+    assert alone.revealed(everybody) == {}
+
+
+def test_who_has_revealed_shares_at_a_model_does_not_train_at_it_again(five):
+    """Two sums at one model, of cohorts that differ by one client, would tell that one's codes."""
+    cohort = copy.deepcopy(five)
+    assert 0 in cohort.revealed({client: set(peers) for client, peers in cohort.peers.items()})
+    memory = cohort.memories[0]
+    again = {**five.memories[0], **memory}
+    sealed = {PRESENT: np.packbits([1] * 4), BOXES: five.memories[0]["sum"]["boxes"]}
+    order = Message("train", 1, {TOTAL: 5.0}, {**sealed, **five.model})
+    with pytest.raises(BeyondLimitError, match="has revealed shares"):
+        cohort.masking.taken_up(0, order, again, BITS, UPDATES)
+    moved = {name: array + 1 for name, array in five.model.items()}
+    cohort.masking.taken_up(0, Message("train", 1, {TOTAL: 5.0}, {**sealed, **moved}), again, BITS, UPDATES)
+
+
+@pytest.mark.parametrize("shares", [9, 7])
+def test_masks_come_off_no_sum_with_less_noise_than_is_claimed(shares):
+    """Ten clients; noise is shared out over some of them: whoever unmasks has so many in the sum, at either end."""
+    noise = {"unit": "client", "epsilon": 4.0, "delta": 0.01, "shares": shares}
+    plan = toy(secure_sum={"name": "secagg"}, privacy=noise, evaluation={"at": "clients"}).plan
+    assert threshold(9, plan.secure_sum.threshold) == 5
+    assert threshold(9, plan.sum_threshold(10)) + 1 == shares
+    masking, k = masking_of(plan, b"", None), 9
+    keys = np.stack([masking.served(client, Message("keys", 1), {}).arrays[KEYS] for client in range(10)])
+    memory = {}
+    told = {PEERS: np.arange(1, 10, dtype=np.uint32), KEYS: keys[1:]}
+    masking.served(0, Message("shares", 1, {COUNT: 10.0}, told), memory)
+    memory["sum"] |= {"present": np.ones(k, np.uint8), "boxes": np.zeros((k, 1), np.uint8)}
+    alive = {ALIVE: np.packbits([1] * (shares - 2) + [0] * (k - shares + 2))}
+    with pytest.raises(
+        BeyondLimitError, match=f"{shares - 2} of 9 neighbours are in the sum, of which {shares - 1} must"
+    ):
+        masking.served(0, Message("unmask", 1, {COUNT: 10.0}, alive), memory)

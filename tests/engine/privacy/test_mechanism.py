@@ -11,7 +11,7 @@ from fedgraft.contracts import randomness
 from fedgraft.engine.privacy.mechanism import Mechanism, mechanism_of
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.private_sums import PrivateSums, private_sums
-from fedgraft.errors import ClientError, InputError
+from fedgraft.errors import InputError
 from fedgraft.secrets.keystream import Keystream
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 
@@ -56,7 +56,8 @@ def test_a_claim_holds_and_is_tight(unit, epsilon, delta, rounds, numbers, share
 def test_rounding_costs_about_a_hundredth():
     made = mechanism_of(NODE, 30, NUMBERS)
     assert 1.0 < made.length * made.step / NODE.clip < 1.06
-    assert made.noise_norm / (made.released.noise * NODE.clip * NUMBERS**0.5) == pytest.approx(1.03, abs=0.03)
+    known = (NODE.shares / made.hidden) ** 0.5  # a client knows its own share, which is of no use against it
+    assert made.noise_norm / (made.released.noise * NODE.clip * NUMBERS**0.5) == pytest.approx(1.03 * known, abs=0.03)
     assert made.least_units == int(np.ceil(made.noise_norm / NODE.clip))
 
 
@@ -100,13 +101,15 @@ def test_the_same_secret_draws_the_same_noise_and_another_one_other():
     assert (one != other).mean() > 0.9
 
 
-def test_what_holds_no_numbers_is_refused():
-    sums = private_sums(NODE, 3, LAYOUT)
-    for wrong in (np.nan, np.inf, 1e30):
-        arrays = of_length(1.0)
-        arrays["b"][3] = wrong
-        with pytest.raises(ClientError, match="NaN, infinity, or numbers that are too large"):
-            coded(sums, arrays, 1)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e30])
+def test_what_holds_no_numbers_is_hidden_as_any_other(wrong):
+    """An error would tell for nothing that the data have led to one."""
+    arrays = of_length(1.0)
+    arrays["b"][3] = wrong
+    assert len(coded(private_sums(NODE, 3, LAYOUT), arrays, 1)) == NUMBERS
+
+
+def test_what_cannot_be_added_up_is_refused():
     with pytest.raises(InputError, match="length of a vector to be rounded"):
         coded(private_sums(CLIENT, 3, LAYOUT), of_length(2.1), 1)
     for spec in (Spec("n", "int32", (2,)), Spec("n", "float32", (VARIABLE,))):

@@ -255,7 +255,7 @@ def test_what_a_client_remembers_of_a_masked_round_is_no_secret():
     played = play(adding("secagg"), tamper=masked(clients=(2,), kinds=("evaluate",)), stop_after=1)
     kept = {client: wire.unpack(memory)["sum"] for client, memory in played.remembered.items() if memory}
     assert {client: set(each) for client, each in kept.items()} == {
-        2: {"round", "segment", "peers", "keys", "present", "boxes"}
+        2: {"round", "segment", "share", "peers", "keys", "present", "boxes"}
     }
 
 

@@ -17,6 +17,7 @@ Memory = dict[str, Any]
     smoothing   what is smoothed, see `client.smoothing`                 and their choice and sums
     moments     those of its optimiser, a table for each run of a round
     sum         what it knows of its neighbours in a sum that is under way
+    revealed    the last order at which it has revealed shares of a sum of updates, where keys are signed
     kept        coded arrays of a model that it was sent last, which are not sent again as long as they stay
 
 What the server sent it before training is not among them: it may be most of what a client has, and never changes, so

@@ -1,7 +1,8 @@
 """A client's part in masked sums: keys, sealed shares, masks on its codes, and shares that it reveals."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from fedgraft.engine.privacy.secure_sum import (
     PRESENT,
     SHARES,
     SIGNATURES,
+    TOTAL,
 )
+from fedgraft.engine.protocol.table import TABLE
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.secrets.masked_sum import Member
 from fedgraft.secrets.neighbours import expected, threshold
@@ -30,8 +33,17 @@ if TYPE_CHECKING:
     from fedgraft.secrets.signing import Signatures
 
 
+REVEALED: Final = "revealed"
+"""Name of what a client remembers of the last order at which it has revealed shares of a sum of updates."""
+
+
 class Masking:
     """Serve the requests around a masked sum.
+
+    Where keys are signed, clients confirm each other in a sum with a digest of the order: the model, its scales, the
+    total of weights. Two rounds at one model whose cohorts differ by one client would tell that one's codes, so who has
+    revealed shares at an order does not train at it again. A model that differs by a hair is another one: what
+    differences of sums tell is bounded by noise alone.
 
     Secrets are made anew from the root whenever they are needed. What a client remembers of a round, until it has
     revealed shares, is who its neighbours are, their public keys, and what they have sealed for it.
@@ -69,6 +81,10 @@ class Masking:
             raise ClientError(f"{len(arrays[BOXES])} sealed shares of {len(peers)} neighbours")
         self._check_enough(sum(present), kept, "have sealed shares")
         memory["sum"] = {**kept, "present": np.array(present, np.uint8), "boxes": arrays[BOXES]}
+        if self._signatures:
+            memory["sum"] |= {"order": _digest(message, self._common(message)), "kind": message.kind}
+            if message.kind == "train" and memory.get(REVEALED) == memory["sum"]["order"]:
+                raise BeyondLimitError("a sum at a model and scales at which it has revealed shares: another cohort's")
         keys = {peer: kept["keys"][at].tobytes() for at, peer in enumerate(peers) if present[at]}
         member = Member(client, message.round, segment, self._root)
         return lambda codes: member.masked(codes, bits, keys)
@@ -107,7 +123,7 @@ class Masking:
         memory["sum"] = {**kept, "alive": np.array(alive, np.uint8)}
         nothing, peers = bytes(CONFIRM_BYTES), kept["peers"].tolist()
         codes = [
-            member.confirmation(peer, kept["keys"][at].tobytes()) if alive[at] else nothing
+            member.confirmation(peer, kept["keys"][at].tobytes(), kept["order"]) if alive[at] else nothing
             for at, peer in enumerate(peers)
         ]
         return {CONFIRMED: _rows(codes)}
@@ -125,6 +141,8 @@ class Masking:
             {peer for at, peer in enumerate(peers) if alive[at]},
         )
         memory.pop("sum")
+        if kept.get("kind") == "train":
+            memory[REVEALED] = kept["order"]
         return {SHARES: _rows([found[peers[at]] for at in there])}
 
     def _check_confirmed(
@@ -143,10 +161,15 @@ class Masking:
         if len(codes) != len(alive):
             raise ClientError(f"{len(codes)} confirmations of {len(alive)} neighbours")
         confirmed = sum(
-            alive[at] and member.is_confirmed(peer, kept["keys"][at].tobytes(), codes[at].tobytes())
+            alive[at] and member.is_confirmed(peer, kept["keys"][at].tobytes(), kept["order"], codes[at].tobytes())
             for at, peer in enumerate(kept["peers"].tolist())
         )
         self._check_enough(confirmed, kept, "confirm that it is in the sum", self._plan.least_cohort - 1)
+
+    def _common(self, message: Message) -> list[Array]:
+        """What of an order all have alike who add something to its sum."""
+        added = TABLE[message.kind].added
+        return [(message.arrays or {})[spec.name] for spec in added.common(self._plan)] if added else []
 
     def _sent(self, message: Message, memory: Memory) -> dict[str, Any]:
         """What is kept of a sum to which the client has sent its part."""
@@ -187,6 +210,14 @@ class Masking:
         least = max(threshold(peers, kept["share"]), min(peers, others))
         if count < least:
             raise BeyondLimitError(f"{count} of {peers} neighbours {what}, of which {least} must")
+
+
+def _digest(message: Message, common: Sequence[Array]) -> bytes:
+    """Return a digest of what all have alike of an order: who was sent another one confirms nobody else."""
+    digest = hashlib.sha256(f"{message.kind} {message.report.get(TOTAL, 0.0)}".encode())
+    for array in common:
+        digest.update(array.tobytes())
+    return digest.digest()
 
 
 def _marked(bits: Array, count: int) -> list[bool]:

@@ -58,6 +58,7 @@ class Addition:
         names: of the scalars that the order has beside its own.
         request: layout of the arrays that the order has beside its own.
         reply: layout of the reply in place of that of single answers.
+        common: layout of the arrays of an order that all have alike who add something to the sum, such as the model.
         tells: what a masked sum tells of a client all the same.
     """
 
@@ -65,6 +66,7 @@ class Addition:
     reply: Arrays
     names: Names = no_names
     request: Arrays = nothing
+    common: Arrays = nothing
     tells: Words = no_words
 
 

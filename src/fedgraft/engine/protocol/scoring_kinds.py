@@ -15,6 +15,10 @@ def scored_sums(plan: Plan) -> Layout:
     return Layout(tuple(Spec(split, "float64", (len(plan.task.sums),)) for split in SCORED_SPLITS))
 
 
+def _model(plan: Plan) -> Layout:
+    return plan.downlink.encoded(plan.scored_layout)
+
+
 def _after(plan: Plan) -> Layout:
     """The same sums after local steps, where these are scored."""
     sums = scored_sums(plan)
@@ -45,12 +49,12 @@ EVALUATE: Final = MessageKind(
     rounds=Rounds.ANY,
     detail="progress",
     names=_names,
-    request=lambda plan: plan.downlink.encoded(plan.scored_layout),
+    request=_model,
     bounds=lambda plan: plan.downlink.bounds(plan.scored_layout, plan.scored_layout),
     reply=_after,
     tells=_sums,
     held_out=True,
-    added=Addition(SCORES, coded_arrays),
+    added=Addition(SCORES, coded_arrays, common=_model),
 )
 MEASURE: Final = MessageKind(
     "measure",

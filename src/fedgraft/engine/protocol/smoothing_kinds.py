@@ -71,7 +71,12 @@ SMOOTH: Final = MessageKind(
     reply=_rows,
     tells=_answers,
     added=Addition(
-        SMOOTHED_ROWS, coded_arrays, names=lambda plan: (ROWS, MOST), request=lambda plan: PLACED, tells=_answers
+        SMOOTHED_ROWS,
+        coded_arrays,
+        names=lambda plan: (ROWS, MOST),
+        request=lambda plan: PLACED,
+        common=_model,
+        tells=_answers,
     ),
     spends=_spent_once,
 )

@@ -22,6 +22,11 @@ def _losses(plan: Plan) -> tuple[str, ...]:
     return tuple(name for name in REPORTED if name == "loss" or name in plan.reports)
 
 
+def _silent(plan: Plan) -> tuple[str, ...]:
+    """Nothing of single clients is told where answers are added up."""
+    return () if plan.secure_sum.active else _losses(plan)
+
+
 def _observed(plan: Plan) -> tuple[str, ...]:
     observed = sorted(plan.reports & plan.reporting.reported) if plan.reporting else ()
     return (*_losses(plan), *(each for each in SCORES if each in plan.reports), *observed)
@@ -30,6 +35,11 @@ def _observed(plan: Plan) -> tuple[str, ...]:
 def _scales(plan: Plan) -> Layout:
     coding = plan.sum_coding
     return Layout((Spec(SCALES, "float32", (coding.scales,)),)) if coding else Layout(())
+
+
+def _alike(plan: Plan) -> Layout:
+    """The model, but for what a client may keep from before, and the scales of the sum."""
+    return Layout((*(spec for spec in _model(plan) if not plan.sharing.settles(spec.name)), *_scales(plan)))
 
 
 def _update(plan: Plan) -> Layout:
@@ -76,7 +86,9 @@ TRAIN: Final = MessageKind(
     report=_observed,
     reply=_update,
     tells=lambda plan: of_scalars(plan, _observed(plan)) | of_upload(plan) | of_states(plan),
-    added=Addition(UPDATES, _update, names=lambda plan: (WEIGHT, TOTAL), request=_scales, tells=of_states),
+    added=Addition(
+        UPDATES, _update, names=lambda plan: (WEIGHT, TOTAL), request=_scales, common=_alike, tells=of_states
+    ),
     spends=lambda plan: 0 if plan.summed else plan.rounds,
     error="where sums hold noise there is none of its data: noise alone leaves in place of the update",
 )
@@ -88,8 +100,8 @@ ALONE: Final = MessageKind(
     detail="progress",
     request=_model,
     bounds=_bounds,
-    report=_losses,
-    tells=lambda plan: of_scalars(plan, _losses(plan)),
+    report=_silent,
+    tells=lambda plan: of_scalars(plan, _silent(plan)),
 )
 WAIT: Final = MessageKind(
     "wait",
