@@ -56,9 +56,7 @@ def clipped_gradients(
     return found
 
 
-def each_gradient(
-    model: nn.Module, layers: Sequence[RowLayer], inputs: Array, losses_of: LossesOf
-) -> Arrays:
+def each_gradient(model: nn.Module, layers: Sequence[RowLayer], inputs: Array, losses_of: LossesOf) -> Arrays:
     """Return each row's gradient of its loss as it is, {name of a parameter: float64 [rows, *its shape]}.
 
     Arguments are as of `clipped_gradients`. It takes rows times parameters doubles.

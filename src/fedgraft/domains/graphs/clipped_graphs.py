@@ -43,7 +43,9 @@ class ClippedGraphs(ClippedGradientTask[GraphShard, GraphData]):
         """Return those of all examples at once."""
         return each_gradient(model, *self._taken_apart(model, data, examples))
 
-    def _taken_apart(self, model: nn.Module, data: GraphData, examples: Indices) -> tuple[Sequence[RowLayer], Array, LossesOf]:
+    def _taken_apart(
+        self, model: nn.Module, data: GraphData, examples: Indices
+    ) -> tuple[Sequence[RowLayer], Array, LossesOf]:
         """The one layer, what it reads, and losses of what it gives."""
         assert isinstance(model, CountsModel), "it was checked"
         graphs = data.train[examples]

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgraft.errors import InputError, require
 from fedgraft.experiment.attacking.client_canaries import client_canaries
@@ -41,21 +42,30 @@ def canaries(run: FinishedRun, count: int = 600) -> dict[str, Any]:
     Raises `InputError` for too few canaries, and for a task without classes where there is no noise.
     """
     require(count >= LEAST, "--canaries", f">= {LEAST}", count)
+    from threadpoolctl import threadpool_limits
+
+    odds = bool(run.plan.summed) or run.plan.privacy.active  # losses are none
+    with threadpool_limits(1):  # of many small products: more threads wait for each other
+        scores, inside, read = _guessed(run, count)
+    if len(scores) < LEAST:
+        raise InputError(f"--kind canaries needs {LEAST} canaries; of this run {len(scores)} could be some.")
+    return {"read": read, **verdict(scores, inside, run.plan.privacy.delta, _claim(run), odds)}
+
+
+def _guessed(run: FinishedRun, count: int) -> tuple[Floats, NDArray[np.bool_], str]:
+    """Return scores of canaries, large for who was in, who was, and what was read."""
     privacy = run.plan.privacy
     if run.plan.summed:
-        (inside, scores), read = summed_canaries(run, count), "1 sum of statistics"
-    elif privacy.of_examples:
+        inside, scores = summed_canaries(run, count)
+        return scores, inside, "1 sum of statistics"
+    if privacy.of_examples:
         marked, scores, sums = gradient_canaries(run, count)
-        inside, read = marked.inside, f"{sums} sums of gradients"
-    elif privacy.active:
+        return scores, marked.inside, f"{sums} sums of gradients"
+    if privacy.active:
         inside, scores, sums = client_canaries(run, count)
-        read = f"{sums} sums of updates"
-    else:
-        marked = marked_examples(run, count)
-        inside, scores, read = marked.inside, -_losses(run, marked), "the model"
-    if len(scores) < LEAST:
-        raise InputError(f"--kind canaries needs {LEAST} canaries, and this run has {len(scores)} that could be some.")
-    return {"read": read, **verdict(scores, inside, privacy.delta if privacy.active else 0.0, _claim(run))}
+        return scores, inside, f"{sums} sums of updates"
+    marked = marked_examples(run, count)
+    return -_losses(run, marked), marked.inside, "the model"
 
 
 def _losses(run: FinishedRun, marked: Marked) -> Floats:
@@ -66,7 +76,12 @@ def _losses(run: FinishedRun, marked: Marked) -> Floats:
     model.load(state.best_model)
     found = [
         losses_of(
-            run.plan, model.module, run.shards[client], run.memory(client).get("shared", {}), rows, marked.labels[client]
+            run.plan,
+            model.module,
+            run.shards[client],
+            run.memory(client).get("shared", {}),
+            rows,
+            marked.labels[client],
         )
         for client, rows in marked.rows.items()
     ]

@@ -8,14 +8,15 @@ import numpy as np
 from fedgraft.contracts import Indices
 from fedgraft.contracts.clipping import ClippedGradientTask
 from fedgraft.engine.client.clipped_gradients import PART
-from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.private_sums import flat, numbers_of
 from fedgraft.experiment.attacking.evidence import Evidence, Weighed
 from fedgraft.experiment.attacking.guesses import Floats
 from fedgraft.experiment.attacking.listening import Heard, heard, models
 from fedgraft.experiment.attacking.marked_examples import Marked, marked_examples
 from fedgraft.experiment.storage.finished_run import FinishedRun
+from fedgraft.wire.layouts import Layout
 
+_Task = ClippedGradientTask[Any, Any]
 _WHOLE: Final = 1e12
 """A length to which no gradient is shortened."""
 
@@ -53,28 +54,30 @@ def weighed_gradients(
     found = [Evidence(canaries) for _ in lengths]
     for each, arrays in zip(rounds, models(plan, rounds), strict=True):
         model.load(arrays)
-        parts = np.concatenate([_each(plan, model.module, data[k], at, k in each.clients) for k, at in places.items()])
+        parts = np.concatenate(
+            [_each(task, plan.upload_layout, model.module, data[k], at, k in each.clients) for k, at in places.items()]
+        )
         norms = np.linalg.norm(parts, axis=1)
         for evidence, longest in zip(found, lengths, strict=True):
-            total = sum(_summed(plan, model.module, data[k], longest) for k in each.clients)
+            total = sum(_summed(task, plan.upload_layout, model.module, data[k], longest) for k in each.clients)
             shortened = parts * (longest / np.maximum(norms, longest))[:, None]
             evidence.add(shortened, total - flat(each.total, plan.upload_layout))
     return max((evidence.weighed() for evidence in found), key=lambda weighed: weighed.likelihood)
 
 
-def _each(plan: Plan, module: Any, data: Any, places: Indices, present: bool) -> Floats:
+def _each(task: _Task, layout: Layout, module: Any, data: Any, places: Indices, present: bool) -> Floats:
     """Gradients of some training examples downhill, not shortened, float64 [n, numbers]; zero for who is not there."""
     if not present:
-        return np.zeros((len(places), numbers_of(plan.upload_layout)))
-    found = plan.task.each_gradient(module, data, places)
-    return -np.concatenate([found[spec.name].reshape(len(places), -1) for spec in plan.upload_layout], axis=1)
+        return np.zeros((len(places), numbers_of(layout)))
+    found = task.each_gradient(module, data, places)
+    return -np.concatenate([found[spec.name].reshape(len(places), -1) for spec in layout], axis=1)
 
 
-def _summed(plan: Plan, module: Any, data: Any, longest: float) -> Floats:
+def _summed(task: _Task, layout: Layout, module: Any, data: Any, longest: float) -> Floats:
     """What a client that follows the protocol adds but for noise, float64 [numbers]."""
-    examples = np.arange(plan.task.examples(data))
-    total = np.zeros(numbers_of(plan.upload_layout))
+    examples = np.arange(task.examples(data))
+    total = np.zeros(numbers_of(layout))
     for at in range(0, len(examples), PART):
-        found = plan.task.clipped(module, data, examples[at : at + PART], longest)
-        total -= flat(found, plan.upload_layout)
+        found = task.clipped(module, data, examples[at : at + PART], longest)
+        total -= flat(found, layout)
     return total

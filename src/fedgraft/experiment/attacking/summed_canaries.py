@@ -19,7 +19,7 @@ _TRIES = 4
 
 
 def summed_canaries(run: FinishedRun, count: int) -> tuple[NDArray[np.bool_], Floats]:
-    """Return whether each canary was in the sum, and a score of it, large where the sum speaks for it: bool, float64 [n].
+    """Return whether each canary was in the sum, bool [n], and a score, float64 [n], large for who seems to have been.
 
     A canary is a unit of some client, such as a rating. A coin decides whether it is left out as statistics are added
     up anew. The attacker knows all data: whatever the sum lacks along a unit's part speaks against it.

@@ -5,17 +5,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts import Indices
 from fedgraft.experiment.attacking.guesses import Floats, area
 from fedgraft.secrets.canaries import best_lower_bound, canaries_for, most_refuted, numbers_of_guesses
 
 
-def verdict(scores: Floats, inside: NDArray[np.bool_], delta: float, claim: float | None) -> dict[str, Any]:
-    """Guess that the canaries of the largest scores were in, and as many of the smallest not; count what is right.
+def guesses_of(scores: Floats, count: int, odds: bool) -> tuple[Indices, NDArray[np.bool_]]:
+    """Return of which canaries the coins are guessed, int64 [count], and the guesses, bool [count]: True for in.
+
+    Coins have no part in it. Of odds the surest are taken, and a sign is a guess. Of other scores half of the guesses
+    are the largest, which are in, and half the smallest.
+
+    Args:
+        scores: float64 [canaries], large for who was in.
+        count: guesses, even, at most as many as canaries.
+        odds: whether scores are logs of odds.
+    """
+    if odds:
+        surest = np.argsort(-np.abs(scores), kind="stable")[:count]
+        return surest, scores[surest] > 0
+    order = np.argsort(-scores, kind="stable")
+    ends = np.concatenate([order[: count // 2], order[len(order) - count // 2 :]])
+    return ends, np.arange(count) < count // 2
+
+
+def verdict(
+    scores: Floats, inside: NDArray[np.bool_], delta: float, claim: float | None, odds: bool = True
+) -> dict[str, Any]:
+    """Guess coins of canaries by scores, and count what is right.
 
     Several numbers of guesses are tried and corrected for. They follow from the number of canaries alone.
 
     Args:
-        scores: float64 [canaries], large for who was in.
+        scores: float64 [canaries], large for who was in; `odds` as of `guesses_of`.
         inside: bool [canaries], who was: drawn by fair coins.
         delta: of the claim, or 0.
         claim: epsilon; None for none.
@@ -26,11 +48,10 @@ def verdict(scores: Floats, inside: NDArray[np.bool_], delta: float, claim: floa
         refuted with 95 % confidence; "most": that would be if all guesses were right; "claim"; "enough": canaries of
         which a perfect attack would refute the claim, None where none do or there is no claim}.
     """
-    canaries, order = len(scores), np.argsort(-scores, kind="stable")
-    tried = []
-    for guesses in numbers_of_guesses(canaries):
-        first, last = order[: guesses // 2], order[canaries - guesses // 2 :]
-        tried.append((int(inside[first].sum() + (~inside[last]).sum()), guesses))
+    canaries, tried = len(scores), []
+    for count in numbers_of_guesses(canaries):
+        guessed, coins = guesses_of(scores, count, odds)
+        tried.append((int((inside[guessed] == coins).sum()), count))
     epsilon, place = best_lower_bound(tried, canaries, delta)
     return {
         "canaries": canaries,

@@ -57,7 +57,9 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
         """Return those of all examples at once."""
         return each_gradient(model, *self._taken_apart(model, data, examples))
 
-    def _taken_apart(self, model: nn.Module, data: NodeData, examples: Indices) -> tuple[Sequence[RowLayer], Array, LossesOf]:
+    def _taken_apart(
+        self, model: nn.Module, data: NodeData, examples: Indices
+    ) -> tuple[Sequence[RowLayer], Array, LossesOf]:
         """The layers, what the first one reads, and losses of what the last one gives."""
         assert isinstance(model, NodeModel), "nodes have no other"
         nodes = data.rows["train"][examples]
