@@ -1,13 +1,17 @@
 """The ability of tasks to tell the gradient of each example by itself."""
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Final
 
+import numpy as np
 import torch
 
 from fedgraft.contracts.task import Prepared, Shard, Task
 from fedgraft.contracts.values import Indices
 from fedgraft.wire.layouts import Arrays
+
+_WHOLE: Final = 1e12
+"""A length to which no gradient is shortened."""
 
 
 class ClippedGradientTask(Task[Shard, Prepared]):
@@ -40,3 +44,14 @@ class ClippedGradientTask(Task[Shard, Prepared]):
             examples: int64, their places among the training examples.
             longest: most Euclidean length of one example's gradient, > 0.
         """
+
+    def each_gradient(self, model: torch.nn.Module, data: Prepared, examples: Indices) -> Arrays:
+        """Return gradients of single examples, at least one, not shortened: for an audit, which knows all data.
+
+        The default asks for one after another.
+
+        Returns:
+            {name of a parameter: float64 [examples, *its shape]}.
+        """
+        found = [self.clipped(model, data, examples[at : at + 1], _WHOLE) for at in range(len(examples))]
+        return {name: np.stack([each[name] for each in found]) for name in found[0]}

@@ -20,10 +20,12 @@ from fedgraft.wire.layouts import Array, Arrays
 
 LossesOf = Callable[[Tensor], tuple[Tensor, Callable[[Tensor], Tensor]]]
 """Given logits [rows, outputs]: losses [rows], and what makes the gradient of the logits of that of the losses."""
+RowLayer = Linear | RowLinear
+"""A layer that looks at one row at a time."""
 
 
 def clipped_gradients(
-    model: nn.Module, layers: Sequence[Linear | RowLinear], inputs: Array, losses_of: LossesOf, longest: float
+    model: nn.Module, layers: Sequence[RowLayer], inputs: Array, losses_of: LossesOf, longest: float
 ) -> Arrays:
     """Return the sum over rows of each row's gradient of its loss, shortened to `longest`.
 
@@ -38,13 +40,8 @@ def clipped_gradients(
         {name of a parameter: float64 of its shape}.
     """
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    weights = [_weight(layer) for layer in layers]
-    states, gradient = _passed(layers, weights, inputs, losses_of)
-    gradients = [gradient]
-    for weight, state in zip(reversed(weights[1:]), reversed(states[1:]), strict=True):
-        gradient = (gradient @ weight) * (state > 0)
-        gradients.insert(0, gradient)
-    squares = torch.zeros(len(inputs), dtype=torch.float64, device=gradient.device)
+    states, gradients = _differentiated(layers, inputs, losses_of)
+    squares = torch.zeros(len(inputs), dtype=torch.float64, device=gradients[0].device)
     for layer, state, each in zip(layers, states, gradients, strict=True):
         squares += (state.square().sum(1) + (layer.bias is not None)) * each.square().sum(1)
     factors = longest / squares.sqrt().clamp(min=longest)
@@ -64,8 +61,36 @@ def clipped_gradients(
     return found
 
 
+def each_gradient(model: nn.Module, layers: Sequence[RowLayer], inputs: Array, losses_of: LossesOf) -> Arrays:
+    """Return each row's gradient of its loss as it is, {name of a parameter: float64 [rows, *its shape]}.
+
+    Arguments are as of `clipped_gradients`. It takes rows times parameters doubles.
+    """
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    found: Arrays = {}
+    for layer, state, each in zip(layers, *_differentiated(layers, inputs, losses_of), strict=True):
+        first, second = (state, each) if isinstance(layer, RowLinear) else (each, state)
+        found[names[id(layer.weight)]] = (first[:, :, None] * second[:, None, :]).numpy(force=True)
+        if layer.bias is not None:
+            found[names[id(layer.bias)]] = each.numpy(force=True)
+    return found
+
+
+def _differentiated(
+    layers: Sequence[RowLayer], inputs: Array, losses_of: LossesOf
+) -> tuple[list[Tensor], list[Tensor]]:
+    """What each layer reads, and the gradient of each row's loss by what it gives: float64 [rows, width] each."""
+    weights = [_weight(layer) for layer in layers]
+    states, gradient = _passed(layers, weights, inputs, losses_of)
+    gradients = [gradient]
+    for weight, state in zip(reversed(weights[1:]), reversed(states[1:]), strict=True):
+        gradient = (gradient @ weight) * (state > 0)
+        gradients.insert(0, gradient)
+    return states, gradients
+
+
 def _passed(
-    layers: Sequence[Linear | RowLinear], weights: Sequence[Tensor], inputs: Array, losses_of: LossesOf
+    layers: Sequence[RowLayer], weights: Sequence[Tensor], inputs: Array, losses_of: LossesOf
 ) -> tuple[list[Tensor], Tensor]:
     """What each layer reads, float64 [rows, width] each, and the gradient of each row's loss by its logits."""
     states = [torch.from_numpy(inputs).to(weights[0].device, torch.float64)]
@@ -79,7 +104,7 @@ def _passed(
     return states, back(torch.ones_like(losses))
 
 
-def _weight(layer: Linear | RowLinear) -> Tensor:
+def _weight(layer: RowLayer) -> Tensor:
     """Weights, float64 [outputs, inputs]."""
     weight = layer.used.detach().double()
     return weight.t() if isinstance(layer, RowLinear) else weight

@@ -5,9 +5,12 @@ guesses the coins of as many canaries as they like. Many right guesses refute a 
 
 Source: Steinke, Nasr, Jagielski, "Privacy Auditing with One (1) Training Run", NeurIPS 2023, Theorem 5.2
     and Appendix D.
+Differs: several numbers of guesses are tried and corrected after Bonferroni; there one is fixed beforehand.
 """
 
 import math
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from scipy.stats import binom
@@ -15,6 +18,14 @@ from scipy.stats import binom
 from fedgraft.errors import require
 
 _HALVINGS = 60
+_NUMBERS: Final = 6
+"""Numbers of guesses that are tried, at most; ours. Each further one costs all of them confidence."""
+_FEWEST: Final = 16
+"""Guesses of which one number is worth its share of the error, unless there are no more canaries; ours."""
+_FINER: Final = 1.1
+"""Factor between two numbers of canaries that are looked at to reach an epsilon; ours."""
+_MOST_CANARIES: Final = 100_000
+"""Where that search ends: beyond it a run has no such number of examples."""
 
 
 def chance(correct: int, guesses: int, epsilon: float, delta: float = 0.0, canaries: int | None = None) -> float:
@@ -75,3 +86,55 @@ def epsilon_lower_bound(
         middle = (low + high) / 2
         low, high = (middle, high) if refuted(middle) else (low, middle)
     return low
+
+
+def numbers_of_guesses(canaries: int) -> list[int]:
+    """Return the numbers of guesses that are tried of so many canaries, >= 2, descending, each even.
+
+    All are guessed, half of them, a quarter, and so on: they depend on how many canaries there are, and on nothing that
+    a run tells.
+    """
+    require(canaries >= 2, "The number of canaries", ">= 2", canaries)
+    numbers = [canaries // 2 * 2]
+    while len(numbers) < _NUMBERS and (fewer := numbers[-1] // 4 * 2) >= _FEWEST:
+        numbers.append(fewer)
+    return numbers
+
+
+def best_lower_bound(
+    tried: Sequence[tuple[int, int]], canaries: int, delta: float = 0.0, confidence: float = 0.95
+) -> tuple[float, int]:
+    """Return the largest epsilon that any of several numbers of guesses refutes, and the place of that number.
+
+    Corrected after Bonferroni: each is held to 1 - (1 - confidence) / len(tried). So the largest is wrong with a
+    probability of at most 1 - confidence, though it is chosen by what was right.
+
+    Args:
+        tried: (right guesses, guesses) of each number; the numbers follow from `canaries` alone.
+        canaries: each in training by a fair coin.
+        delta: in [0, 1].
+        confidence: in (0, 1), of all numbers together.
+    """
+    require(len(tried) >= 1, "The numbers of guesses", "at least one", len(tried))
+    each = 1 - (1 - confidence) / len(tried)
+    found = [epsilon_lower_bound(correct, guesses, delta, each, canaries) for correct, guesses in tried]
+    place = int(np.argmax(found))
+    return found[place], place
+
+
+def most_refuted(canaries: int, delta: float = 0.0, confidence: float = 0.95) -> float:
+    """Return the epsilon that would be refuted if every guess were right: no attack on so many refutes more."""
+    return best_lower_bound([(each, each) for each in numbers_of_guesses(canaries)], canaries, delta, confidence)[0]
+
+
+def canaries_for(epsilon: float, delta: float = 0.0, confidence: float = 0.95) -> int | None:
+    """Return a number of canaries of which right guesses refute epsilon, about the least; None where none does.
+
+    With many canaries delta pays for some right guesses, so that more of them need not refute more.
+    """
+    canaries = 2
+    while canaries <= _MOST_CANARIES:
+        if most_refuted(canaries, delta, confidence) > epsilon:
+            return canaries
+        canaries = math.ceil(canaries * _FINER / 2) * 2
+    return None

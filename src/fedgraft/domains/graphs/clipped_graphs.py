@@ -1,5 +1,6 @@
 """The gradient of each training graph by itself, of the linear model of its subtrees."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from torch import nn
@@ -11,8 +12,8 @@ from fedgraft.domains.graphs.counts_model import CountsModel
 from fedgraft.domains.graphs.graph_task import GraphData
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.entropies import entropies_of
-from fedgraft.nn.clipped_gradients import clipped_gradients
-from fedgraft.wire.layouts import Arrays
+from fedgraft.nn.clipped_gradients import LossesOf, RowLayer, clipped_gradients, each_gradient
+from fedgraft.wire.layouts import Array, Arrays
 
 
 class ClippedGraphs(ClippedGradientTask[GraphShard, GraphData]):
@@ -36,9 +37,19 @@ class ClippedGraphs(ClippedGradientTask[GraphShard, GraphData]):
 
     def clipped(self, model: nn.Module, data: GraphData, examples: Indices, longest: float) -> Arrays:
         """Cross-entropies of graphs, by their counts alone."""
+        return clipped_gradients(model, *self._taken_apart(model, data, examples), longest)
+
+    def each_gradient(self, model: nn.Module, data: GraphData, examples: Indices) -> Arrays:
+        """Return those of all examples at once."""
+        return each_gradient(model, *self._taken_apart(model, data, examples))
+
+    def _taken_apart(
+        self, model: nn.Module, data: GraphData, examples: Indices
+    ) -> tuple[Sequence[RowLayer], Array, LossesOf]:
+        """The one layer, what it reads, and losses of what it gives."""
         assert isinstance(model, CountsModel), "it was checked"
         graphs = data.train[examples]
         losses_of = entropies_of(data.label[graphs], data.weights, self.focal)
         # The layer reads counts times the factor, as the model does.
         counts = data.collator.counted(graphs) * model.subtrees.loud
-        return clipped_gradients(model, [model.subtrees.layer], counts, losses_of, longest)
+        return [model.subtrees.layer], counts, losses_of

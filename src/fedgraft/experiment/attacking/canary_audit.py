@@ -1,103 +1,91 @@
-"""Canaries: a run trained again with wrongly labelled examples, and an epsilon that it does not keep."""
+"""Canaries: a run trained again with some units in and some left out, and an epsilon that it does not keep."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Indices, randomness
-from fedgraft.errors import require
-from fedgraft.experiment.attacking.guesses import Floats, area, audited_task, losses_of
-from fedgraft.experiment.attacking.summed_canaries import summed_losses
-from fedgraft.experiment.running.baselines import local_runtime
+from fedgraft.errors import InputError, require
+from fedgraft.experiment.attacking.client_canaries import client_canaries
+from fedgraft.experiment.attacking.gradient_canaries import gradient_canaries
+from fedgraft.experiment.attacking.guesses import Floats, losses_of
+from fedgraft.experiment.attacking.listening import here
+from fedgraft.experiment.attacking.marked_examples import Marked, marked_examples
+from fedgraft.experiment.attacking.summed_canaries import summed_canaries
+from fedgraft.experiment.attacking.verdict import verdict
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.storage.finished_run import FinishedRun
-from fedgraft.secrets.canaries import epsilon_lower_bound
 
-GUESSED: Final = 5
-"""One of so many canaries is guessed, as many on either side; how many does not depend on which are right. Ours."""
+LEAST: Final = 6
+"""Canaries below which nothing is refuted, whatever is guessed."""
 
 
 def canaries(run: FinishedRun, count: int = 600) -> dict[str, Any]:
-    """Train the run's recipe again with canaries, and guess from the model which of them it was trained on.
+    """Train the run's recipe again with canaries, and guess which of them had a part in it.
 
-    A canary is a training example with a wrong label: of all others the class that the stored run takes for the least
-    likely. A coin decides whether it is trained on; else it is in no split. What has the smallest losses is guessed to
-    have been in training. Where statistics are added up, canaries are units of these (`summed_canaries`).
+    A coin decides for each canary whether it is left out. Where sums hold noise, who guesses knows all data, each
+    round's model and each round's sum, as the server does: a canary is a wrongly labelled example, a client, or a unit
+    of statistics that are added up. Without noise the model alone is read: a canary is a wrongly labelled example, of
+    all other classes with the one that the stored run takes for the least likely, and small losses are guessed to be of
+    those that were in training.
 
     Source: Steinke, Nasr, Jagielski, "Privacy Auditing with One (1) Training Run", NeurIPS 2023.
+    Differs: guesses from sums are the best linear ones (`evidence`); there each is by its own canary's part alone.
 
     Args:
         run: with its clients' data here.
-        count: of canaries, >= 6; at most half of the training examples.
+        count: of canaries, >= 6; at most half of the training examples, or all clients.
 
     Returns:
-        {"canaries", "guesses", "correct", "auc", "epsilon": a lower bound with 95 % confidence, at the claim's delta
-        or 0; "claim": the epsilon that is claimed, None for none}.
+        as of `verdict`, and "read": what was, such as "30 sums".
+
+    Raises `InputError` for too few canaries, and for a task without classes where there is no noise.
     """
-    require(count >= 6, "--canaries", ">= 6", count)
+    require(count >= LEAST, "--canaries", f">= {LEAST}", count)
+    from threadpoolctl import threadpool_limits
+
+    odds = bool(run.plan.summed) or run.plan.privacy.active  # losses are none
+    with threadpool_limits(1):  # of many small products: more threads wait for each other
+        scores, inside, read = _guessed(run, count)
+    if len(scores) < LEAST:
+        raise InputError(f"--kind canaries needs {LEAST} canaries; of this run {len(scores)} could be some.")
+    return {"read": read, **verdict(scores, inside, run.plan.privacy.delta, _claim(run), odds)}
+
+
+def _guessed(run: FinishedRun, count: int) -> tuple[Floats, NDArray[np.bool_], str]:
+    """Return scores of canaries, large for who was in, who was, and what was read."""
+    privacy = run.plan.privacy
     if run.plan.summed:
-        return {**_guessed(*summed_losses(run, count), _delta(run)), "claim": _claim(run)}
-    task, experiment, shards = audited_task(run.plan, "canaries"), run.experiment, list(run.shards)
-    g = randomness.generator(experiment.seed, "canaries")
-    told = [task.labelled(shard, "train") for shard in shards]
-    places = [(client, place) for client, each in enumerate(told) for place in range(len(each.rows))]
-    chosen = g.choice(len(places), min(count, len(places) // 2), replace=False)
-    trained = g.random(len(chosen)) < 0.5
-    marks = {}
-    for client in sorted({places[at][0] for at in chosen.tolist()}):
-        own = [
-            (places[at][1], coin) for at, coin in zip(chosen.tolist(), trained, strict=True) if places[at][0] == client
-        ]
-        place, coins = np.array([each for each, _ in own]), np.array([coin for _, coin in own])
-        rows, label = told[client].rows[place], told[client].label[place]
-        marks[client] = rows, _unlikely(run, client, rows, label, told[client].classes), coins
-        shards[client] = task.marked(shards[client], *marks[client])
+        inside, scores = summed_canaries(run, count)
+        return scores, inside, "1 sum of statistics"
+    if privacy.of_examples:
+        marked, scores, sums = gradient_canaries(run, count)
+        return scores, marked.inside, f"{sums} sums of gradients"
+    if privacy.active:
+        inside, scores, sums = client_canaries(run, count)
+        return scores, inside, f"{sums} sums of updates"
+    marked = marked_examples(run, count)
+    return -_losses(run, marked), marked.inside, "the model"
 
-    again = replace(experiment, runtime=local_runtime(experiment.runtime), agreement={}, matching={})
-    with running(again, shards) as (loop, _):
+
+def _losses(run: FinishedRun, marked: Marked) -> Floats:
+    """Train the recipe on some data, and return the losses of the model that it keeps, of each canary."""
+    with running(here(run.experiment), marked.trained) as (loop, _):
         state = loop.run(loop.start(), lambda state, row: None)
-    model = experiment.plan.build_model()
+    model = run.plan.build_model()
     model.load(state.best_model)
-    losses: list[Floats] = []
-    inside: list[NDArray[np.bool_]] = []
-    for client, (rows, labels, coins) in marks.items():
-        shared = run.memory(client).get("shared", {})
-        losses.append(losses_of(run.plan, model.module, run.shards[client], shared, rows, labels))
-        inside.append(coins)
-    return {**_guessed(np.concatenate(losses), np.concatenate(inside), _delta(run)), "claim": _claim(run)}
-
-
-def _unlikely(run: FinishedRun, client: int, rows: Indices, label: Indices, classes: int) -> Indices:
-    """Return for each row the class that the stored run takes for the least likely, but for its own."""
-    module, shared = run.answering_model(client), run.memory(client).get("shared", {})
-    losses = np.stack(
-        [
-            losses_of(run.plan, module, run.shards[client], shared, rows, np.full(len(rows), number))
-            for number in range(classes)
-        ]
-    )
-    losses[label, np.arange(len(rows))] = -np.inf
-    unlikely: Indices = losses.argmax(0)
-    return unlikely
-
-
-def _guessed(losses: Floats, inside: NDArray[np.bool_], delta: float) -> dict[str, Any]:
-    each = len(losses) // (2 * GUESSED)
-    order = np.argsort(losses, kind="stable")
-    correct = int(inside[order[:each]].sum() + (~inside[order[-each:]]).sum())
-    return {
-        "canaries": len(losses),
-        "guesses": 2 * each,
-        "correct": correct,
-        "auc": area(-losses[inside], -losses[~inside]),
-        "epsilon": epsilon_lower_bound(correct, 2 * each, delta, canaries=len(losses)),
-    }
-
-
-def _delta(run: FinishedRun) -> float:
-    return run.plan.privacy.delta if run.plan.privacy.active else 0.0
+    found = [
+        losses_of(
+            run.plan,
+            model.module,
+            run.shards[client],
+            run.memory(client).get("shared", {}),
+            rows,
+            marked.labels[client],
+        )
+        for client, rows in marked.rows.items()
+    ]
+    return np.concatenate([np.zeros(0), *found])
 
 
 def _claim(run: FinishedRun) -> float | None:

@@ -10,6 +10,7 @@ from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.engine.client.own_secrets import noise_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.private_sums import flat
+from fedgraft.experiment.attacking.evidence import Evidence
 from fedgraft.experiment.attacking.guesses import Floats
 from fedgraft.experiment.storage.finished_run import FinishedRun
 
@@ -17,8 +18,8 @@ _TRIES = 4
 """Units that are looked at for each canary: their parts may not touch each other."""
 
 
-def summed_losses(run: FinishedRun, count: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return a loss of each canary, small where the sum speaks for it, and whether it was in: float64 and bool [n].
+def summed_canaries(run: FinishedRun, count: int) -> tuple[NDArray[np.bool_], Floats]:
+    """Return whether each canary was in the sum, bool [n], and a score, float64 [n], large for who seems to have been.
 
     A canary is a unit of some client, such as a rating. A coin decides whether it is left out as statistics are added
     up anew. The attacker knows all data: whatever the sum lacks along a unit's part speaks against it.
@@ -35,9 +36,9 @@ def summed_losses(run: FinishedRun, count: int) -> tuple[Floats, NDArray[np.bool
         gone = [rows for (owner, rows, _), coin in zip(found, inside, strict=True) if owner == client and not coin]
         if gone:
             shards[client] = task.left_out(shard, np.concatenate(gone))
-    lacking = _released(plan, task, shards) - np.sum(whole, axis=0)
-    losses = [-float(lacking @ part) / float(np.linalg.norm(part)) for _, _, part in found]
-    return np.array(losses), inside
+    evidence = Evidence(len(found))
+    evidence.add(np.array([part for _, _, part in found]), np.sum(whole, axis=0) - _released(plan, task, shards))
+    return inside, evidence.weighed().scores
 
 
 def _chosen(

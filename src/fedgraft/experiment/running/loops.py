@@ -1,6 +1,6 @@
 """Build the loop of an experiment, the engine's with its methods and limits, and start the runtime under it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
@@ -13,8 +13,16 @@ from fedgraft.engine.server.server_step import ServerStep
 from fedgraft.experiment.experiment import Experiment
 
 
-def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | None = None) -> Loop:
-    """Return the loop of an experiment over a runtime; it waits for a client for ever where there is no deadline."""
+def loop_of(
+    experiment: Experiment,
+    runtime: Runtime,
+    deadline_seconds: float | None = None,
+    merging: Callable[..., Merging] = Merging,
+) -> Loop:
+    """Return the loop of an experiment over a runtime; it waits for a client for ever where there is no deadline.
+
+    `merging` makes what merges, from the arguments of `Merging`: an audit's listens.
+    """
     plan, optimizer = experiment.plan, experiment.server_optimizer
     step = ServerStep(plan, optimizer) if optimizer else None
     refining = Refining(plan) if isinstance(plan.sharing, RefiningSharing) else None
@@ -27,7 +35,7 @@ def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | 
         clock=experiment.clock,
         stopping=experiment.stopping,
         evaluation=experiment.evaluation,
-        merging=Merging(plan.sharing, experiment.aggregation, experiment.safeguards, step, refining),
+        merging=merging(plan.sharing, experiment.aggregation, experiment.safeguards, step, refining),
         dropout=experiment.dropout,
         deadline_seconds=deadline_seconds,
         before=Beginning(charges, experiment.joined),
@@ -36,10 +44,16 @@ def loop_of(experiment: Experiment, runtime: Runtime, deadline_seconds: float | 
 
 @contextmanager
 def running(
-    experiment: Experiment, shards: Sequence[Any], substitute: Runtime | None = None
+    experiment: Experiment,
+    shards: Sequence[Any],
+    substitute: Runtime | None = None,
+    merging: Callable[..., Merging] = Merging,
 ) -> Iterator[tuple[Loop, Runtime]]:
-    """Enter with an experiment's loop and the runtime under it, which is closed at the end but for a `substitute`."""
+    """Enter with an experiment's loop and the runtime under it, which is closed at the end but for a `substitute`.
+
+    `merging` is as in `loop_of`.
+    """
     with (
         nullcontext(substitute) if substitute else closing(experiment.runtime.start(experiment.plan, shards)) as runtime
     ):
-        yield loop_of(experiment, runtime, experiment.runtime.deadline_seconds or None), runtime
+        yield loop_of(experiment, runtime, experiment.runtime.deadline_seconds or None, merging), runtime

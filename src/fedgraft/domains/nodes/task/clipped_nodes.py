@@ -1,5 +1,6 @@
 """The gradient of each training node by itself, where its loss depends on no other node."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from torch import nn
@@ -11,8 +12,8 @@ from fedgraft.domains.labels.entropies import entropies_of
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.nn.clipped_gradients import clipped_gradients
-from fedgraft.wire.layouts import Arrays
+from fedgraft.nn.clipped_gradients import LossesOf, RowLayer, clipped_gradients, each_gradient
+from fedgraft.wire.layouts import Array, Arrays
 
 
 class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
@@ -50,7 +51,17 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
 
     def clipped(self, model: nn.Module, data: NodeData, examples: Indices, longest: float) -> Arrays:
         """Cross-entropies of nodes, by their features alone."""
+        return clipped_gradients(model, *self._taken_apart(model, data, examples), longest)
+
+    def each_gradient(self, model: nn.Module, data: NodeData, examples: Indices) -> Arrays:
+        """Return those of all examples at once."""
+        return each_gradient(model, *self._taken_apart(model, data, examples))
+
+    def _taken_apart(
+        self, model: nn.Module, data: NodeData, examples: Indices
+    ) -> tuple[Sequence[RowLayer], Array, LossesOf]:
+        """The layers, what the first one reads, and losses of what the last one gives."""
         assert isinstance(model, NodeModel), "nodes have no other"
         nodes = data.rows["train"][examples]
         losses_of = entropies_of(data.label[nodes], data.weights, self.focal)
-        return clipped_gradients(model, model.by_row, data.features.filled(nodes), losses_of, longest)
+        return model.by_row, data.features.filled(nodes), losses_of
