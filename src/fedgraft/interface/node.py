@@ -13,6 +13,7 @@ import torch
 
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.policy import Policy
+from fedgraft.engine.protocol.codes import POLICY, refused_as
 from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.policies import own_policy, read_policy, require_allowed
@@ -81,6 +82,7 @@ def serve_node(
         read_data=site.read,
         seal=site.seal,
         mask_root=site.mask_root,
+        memory_key=site.memory_key,
         keys=partial(registered_keys, folder),
         in_time=folder.limits.in_time,
         journal=Journal(AuditLog(folder.path / FILE, None if folder.insecure else folder.key.read_bytes())),
@@ -129,7 +131,8 @@ def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None, al
     portable.check(experiment.runtime)
     torch.set_num_threads(experiment.runtime.threads)
     policy = allowed or own_policy(experiment if limits.allow else own)
-    require_allowed(experiment, policy, "this node's policy")
+    with refused_as(POLICY):
+        require_allowed(experiment, policy, "this node's policy")
     return replace(experiment.plan, policy=policy)
 
 

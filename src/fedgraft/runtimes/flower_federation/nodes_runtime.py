@@ -108,7 +108,7 @@ class NodesRuntime(Runtime):
             self._refresh(at_once=False)
             self._take_arrived({})
             for client, why in self.members.refusals.items():
-                raise InputError(f"The node of client {client} refuses this run: {why}")
+                raise InputError(f"The node of client {client} refuses this run: {why}. The log of its site says more.")
             if not (lacking := self._lacking()):
                 return
             if (here := len(self.members.here)) != last_count:
