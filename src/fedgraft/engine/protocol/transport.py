@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from fedgraft import wire
-from fedgraft.contracts.runtime import FINGERPRINT_BYTES
+from fedgraft.contracts.runtime import FINGERPRINT_BYTES, fingerprint
 from fedgraft.engine.protocol.codes import is_code
 from fedgraft.wire.layouts import Tree
 
@@ -53,7 +53,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Field]]] = {
         "fedgraft": Field(str, WORD, "version of this package"),
         "torch": Field(str, WORD, "version of torch"),
         "numpy": Field(str, WORD, "version of NumPy"),
-        "tables": Field(dict, KEYED, "whether tables that all sites have are the same"),
+        "tables": Field(dict, KEYED, "whether tables that all sites have are the same; open where they have no secret"),
         "mark": Field(bytes, KEYED, "whether sites have the same secret"),
         "published": Field(bytes, GATED, "statistics of columns: 'columns' of a policy"),
         "claimed": Field(bytes, KEYED, "hashes or points of ids: 'ids' of a policy"),
@@ -94,3 +94,11 @@ def keyed(secret: bytes, purpose: str, content: bytes) -> bytes:
         raise ValueError(f"{purpose} would leave without a key, and whoever knows most of the data could try the rest")
     framed = purpose.encode()
     return hmac.digest(secret, len(framed).to_bytes(8, "big") + framed + content, "sha256")[:FINGERPRINT_BYTES]
+
+
+def known_alike(secret: bytes, purpose: str, content: bytes) -> bytes:
+    """Return 16 bytes that all sites have alike of equal content, as `keyed` under the secret that they have in common.
+
+    Where they have none it is open: whoever knows most of the content can try the rest.
+    """
+    return keyed(secret, purpose, content) if secret else fingerprint(content)
