@@ -204,7 +204,7 @@ def test_a_run_is_not_joined_where_its_lines_are_not_as_they_were_written(server
     path = server.root / "1" / FILE
     path.write_bytes(path.read_bytes().replace(b'"round":1', b'"round":3'))
     with pytest.raises(
-        InputError, match=r"of client 1 refuses this run: log refused\. The log of its site says more\.$"
+        InputError, match=r"of client 1 refuses this run: log refused\. The log of its site says why\.$"
     ):
         server.start()
     assert "the node's audit.jsonl, line 3: it is not what" in caplog.text

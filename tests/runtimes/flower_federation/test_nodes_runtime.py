@@ -279,7 +279,7 @@ def test_a_node_that_refuses_the_recipe_ends_the_run_with_a_code_and_has_the_rea
     nodes = nodes_of(experiment.plan, shards_of(experiment), tmp_path)
     nodes[3].plan_of = refuse
     with pytest.raises(
-        InputError, match=r"node of client 3 refuses this run: recipe refused\. The log of its site says"
+        InputError, match=r"node of client 3 refuses this run: recipe refused\. The log of its site says why\."
     ):
         NodesRuntime(LocalLink(nodes), RUN, 5, b"").wait_for_all()
     assert "Order 'join' could not be served: rounds must be >= 1; got 0." in caplog.text
