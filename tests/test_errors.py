@@ -20,7 +20,7 @@ from fedgraft.errors import (
 
 def test_every_error_is_one_of_ours():
     own = [cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, Exception)]
-    assert len(own) == 11
+    assert len(own) == 12
     assert all(issubclass(cls, FedgraftError) for cls in own)
 
 

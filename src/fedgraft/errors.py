@@ -2,6 +2,7 @@
 
 FedgraftError
 ├── InputError            what the user gave is wrong: parameter, file, value           (exit code 2)
+│   └── RefusedError          a site refuses what a server asks for; the server is told a code, and no words
 ├── BudgetError           the budget does not pay for a single round                    (exit code 3)
 ├── WireError             bytes that are not a message of ours, or break their own limits
 ├── ClientError           a client cannot serve a request, or its reply cannot be used; costs that client its round
@@ -34,6 +35,19 @@ class FedgraftError(Exception):
 
 class InputError(FedgraftError):
     """Wrong input of the user; the message names it, the value, what is allowed, the nearest right name."""
+
+
+class RefusedError(InputError):
+    """A site refuses what a server asks for.
+
+    Args:
+        text: why, in words that stay at the site.
+        code: of `engine.protocol.codes`; the server is told it, and nothing else.
+    """
+
+    def __init__(self, text: str, code: str) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class BudgetError(FedgraftError):

@@ -1,24 +1,14 @@
 """The attack on sums: what a broken mechanism tells is found, and one that is whole stays below its claim."""
 
-import json
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from fedgraft.domains.ratings import telling_users
 from fedgraft.engine.client import local_round
 from fedgraft.engine.privacy import private_sums
-from fedgraft.errors import InputError
-from fedgraft.experiment.attacking.attacks import attacked
 from fedgraft.experiment.attacking.canary_audit import canaries
-from fedgraft.experiment.attacking.client_canaries import weighed_updates
-from fedgraft.experiment.attacking.evidence import Evidence
-from fedgraft.experiment.attacking.gradient_canaries import weighed_gradients
-from fedgraft.experiment.attacking.listening import heard, models
-from fedgraft.experiment.attacking.marked_examples import marked_examples
-from fedgraft.experiment.attacking.verdict import guesses_of, verdict
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage.finished_run import FinishedRun

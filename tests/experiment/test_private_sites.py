@@ -1,5 +1,7 @@
 """Noise at sites: drawn from a site's own secret, counted over all runs of its data, and refused once it is spent."""
 
+import contextlib
+
 import pytest
 
 from fedgraft.engine.privacy.policy import Policy
@@ -58,6 +60,51 @@ def test_a_site_counts_what_it_has_told_over_all_runs_and_stops(sites, tmp_path,
         runner.execute(experiment, tmp_path / "three", sites=there)
     assert "privacy is spent: with this reply epsilon would be" in caplog.text
     assert logged(there)[-1]["epsilon"] <= 7.0
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes"),
+    [
+        ("graft_node_private", {**CHANGES, "task.smoothing": 1, "privacy.answers": 1.0}),
+        (
+            "graft_rating_private",
+            {
+                **{"data.users": 30, "data.items": 30, "data.count": 200, "data.clients": 4, "training.epochs": 1},
+                **{"rounds": 1, "yardsticks": [], "privacy.delta": 1e-4},
+            },
+        ),
+    ],
+)
+def test_a_site_without_a_policy_tells_what_its_own_recipe_claims_and_no_more(tmp_path, caplog, recipe, changes):
+    names = []
+    paths = shard(experiments.load(recipe, changes), tmp_path / "shards", lambda name, *_: names.append(name))
+    experiment = experiments.load(
+        str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "flower", "yardsticks": []}
+    )
+    there = LocalSites(experiment, [[str(path)] for path in paths], names, tmp_path / "nodes")
+    first = runner.execute(experiment, tmp_path / "one", sites=there)
+    assert not any(first["failures"].values())
+    (allowed,) = {node._runs[next(iter(node._runs))].client._plan.policy.epsilon for node in there.link.by_id.values()}
+    assert allowed == experiment.plan.privacy.epsilon
+    spent = [line for line in read(there.root / names[0] / FILE) if "epsilon" in line][-1]["epsilon"]
+    assert 0.9 * allowed < spent <= allowed
+    with contextlib.suppress(AllClientsFailedError):
+        runner.execute(experiment, tmp_path / "two", sites=there)
+    assert "privacy is spent: with this reply epsilon would be" in caplog.text
+    assert (
+        "More may be told where the site says so: a larger policy.epsilon in the file of 'fedgraft node" in caplog.text
+    )
+    lines = [line for line in read(there.root / names[0] / FILE) if "epsilon" in line]
+    assert lines[-1]["epsilon"] == spent, "nothing more has left"
+
+
+def test_an_epsilon_that_a_policy_does_not_say_is_that_of_the_recipe():
+    private, plain = without_data("graft_node_private"), without_data("graft_node")
+    claimed = private.plan.privacy
+    found = own_policy(private, Policy(least_examples=7))
+    assert (found.epsilon, found.delta, found.least_examples) == (claimed.epsilon, claimed.delta, 7)
+    assert own_policy(private, Policy(epsilon=9.0, delta=1e-3)).epsilon == 9.0
+    assert own_policy(plain).epsilon == 0.0
 
 
 def test_without_a_limit_it_is_counted_alone():

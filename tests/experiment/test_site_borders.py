@@ -11,6 +11,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.domains.nodes.reading.borders import DOMAIN
 from fedgraft.domains.nodes.task.node_task import NodeTask
+from fedgraft.engine.protocol.transport import keyed
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.storage.matching import CLAIMED, matched_at_sites, neighbours_of, read_told, write_told
@@ -34,6 +35,8 @@ from helpers.site_borders import (
     tables,
 )
 from helpers.site_tables import CLIENTS
+
+SECRETS = {"clients": CLIENTS, "secret": bytes(32), "own_secret": bytes(32)}
 
 
 @pytest.mark.parametrize(
@@ -235,10 +238,10 @@ def test_a_site_without_the_secret_and_answers_that_are_none_are_one_line(tmp_pa
 
 
 def test_points_that_are_none_are_one_line(tmp_path: Path) -> None:
-    every, secrets = tables(), {"clients": CLIENTS, "secret": bytes(32), "own_secret": bytes(32)}
+    every = tables()
     data = own(every, "north", tmp_path)
     experiment = experiments.load("fedais", at_server({**AUTO, **PSI}))
-    site, recipe = Site(experiment, data, 0, "north", **secrets), experiment.to_toml().encode()
+    site, recipe = Site(experiment, data, 0, "north", **SECRETS), experiment.to_toml().encode()
     order = {"point": np.zeros((1, 32), np.uint8), "count": np.array([0, 1, 0], np.uint32)}
     with pytest.raises(InputError, match=r"what are no points of others' edges: point 0 of 1 is none of Curve25519"):
         site.read(recipe, wire.pack({**order}))
@@ -260,8 +263,7 @@ def test_who_was_not_there_is_told_that_nothing_was_joined(tmp_path: Path) -> No
     experiment = experiments.load("fedais", {**changes, "data.features": ["f0", "f1", "f2", "f3"]})
     experiment = experiment.with_data(experiment.data.agreeing({}))
     one, two = (
-        Site(experiment, own(every, name, tmp_path / name), k, name, clients=CLIENTS, secret=bytes(32))
-        for k, name in enumerate(CLIENTS)
+        Site(experiment, own(every, name, tmp_path / name), k, name, **SECRETS) for k, name in enumerate(CLIENTS)
     )
     recipe = experiment.to_toml().encode()
     claimed = one.read(recipe)[1]["claimed"]
@@ -271,7 +273,7 @@ def test_who_was_not_there_is_told_that_nothing_was_joined(tmp_path: Path) -> No
     for site in (one, two):
         shard, about = site.read(recipe, told[site.number])
         assert shard.halo == 0
-        assert about["data"] == site.digest
+        assert about["data"] == keyed(site.own_secret, "data", site.digest.encode()).hex() != site.digest
     write_told(tmp_path / "kept" / "run.bin", told)
     assert read_told(tmp_path / "kept" / "run.bin") == told
     assert read_told(tmp_path / "kept" / "none.bin") == {}

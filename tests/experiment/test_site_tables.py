@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedgraft.contracts.runtime import fingerprint
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.running.runner import execute
@@ -346,15 +347,18 @@ def test_a_site_that_tells_of_users_numbers_them_as_all_sites_do(tmp_path: Path,
         site("rating", tables, tmp_path / "none", **{"task.share": share})
 
 
-def test_tables_that_all_sites_have_alike_are_told_apart_by_their_fingerprints(tmp_path: Path) -> None:
+@pytest.mark.parametrize("secret", [b"", bytes(32)])
+def test_tables_that_all_sites_have_alike_are_told_apart_by_their_fingerprints(tmp_path: Path, secret: bytes) -> None:
     recipe = experiments.load(*recipe_of("rating", {"ratings": "nowhere.csv"}))
     for name, ids in {"one": "user\na\nb\n", "two": "user\na\nb\n", "other": "user\nb\na\n"}.items():
         (tmp_path / f"{name}.csv").write_text(ids)
     one, two, other = (
-        common_tables(recipe, ["own.csv", f"users={tmp_path / name}.csv"]) for name in ("one", "two", "other")
+        common_tables(recipe, ["own.csv", f"users={tmp_path / name}.csv"], secret, "run")
+        for name in ("one", "two", "other")
     )
     assert list(one) == ["users"]
     assert one == two != other
+    assert (one["users"] == fingerprint((tmp_path / "one.csv").read_bytes())) == (not secret), "who guesses knows it"
 
 
 def test_tables_of_users_and_items_are_numbered_by_lists_that_all_sites_have(tmp_path: Path) -> None:

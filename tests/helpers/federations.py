@@ -86,11 +86,23 @@ class Federation:
     def __init__(self, root, recipe, *changes, host="localhost", spaces=(), allow=()):
         self.root, self.recipe, self.processes = Path(root), self._shard(root, recipe, changes), {}
         self.port, self.host = free_port(), host
-        call_here("federation", "init", self.root, "--host", host, "--port", self.port)
-        self.names = [file_name(name) for name in tomllib.loads((self.root / "clients.toml").read_text())["names"]]
+        signed = "secure_sum.signed=true" in changes
+        keys = ["--no-keys"] if signed else []
+        call_here("federation", "init", self.root, "--host", host, "--port", self.port, *keys)
+        names = tomllib.loads((self.root / "clients.toml").read_text())["names"]
+        self.names = [file_name(name) for name in names]
+        for name in names if signed else ():
+            self._add(name)
         for path in (self.root / "nodes").glob("*/node.toml"):
             path.write_text(path.read_text().replace("allow = []", f"allow = {json.dumps(allow)}"))
         self._spaces = dict(zip(["server", *self.names], spaces, strict=True)) if spaces else {}
+
+    def _add(self, name):
+        """Add a site with a key that it has made itself."""
+        made = self.root / "sites" / file_name(name)
+        call_here("federation", "keygen", made)
+        call_here("federation", "add", self.root, name, "--key", made / "node.pub")
+        (made / "node.key").rename(self.root / "nodes" / file_name(name) / "node.key")
 
     def _shard(self, root, recipe, changes):
         call_here("shard", recipe, "-o", root, *changes)

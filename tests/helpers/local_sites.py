@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fedgraft.contracts.runtime import fingerprint
 from fedgraft.engine.client.own_secrets import RegisteredKeys
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.experiment import experiment as experiments
@@ -86,6 +87,7 @@ class LocalSites:
                 read_data=site.read,
                 seal=site.seal,
                 mask_root=site.mask_root,
+                memory_key=site.memory_key,
                 keys=partial(self._registered, pairs[client].private, [pair.public for pair in pairs]),
                 journal=Journal(AuditLog(root / name / FILE)),
             )
@@ -113,6 +115,15 @@ class LocalSites:
             client: pack_site_run(experiment, state, summary, client, self.names[client]) for client in state.joined
         }
         assert self.runtime.hand_over(left, 10) == []
+
+    def fingerprints(self, memories):
+        """What the sites alone can tell; it is compared with what clients remember on one machine."""
+        stores = {client: self._store(client) for client in memories if client >= 0}
+        return {client: fingerprint(store.load(memories[client])) for client, store in stores.items()}
+
+    def _store(self, client):
+        (joined,) = self.link.by_id[100 + client]._runs.values()
+        return joined.store
 
     def run_folder(self, name: str) -> Path:
         """Where a site keeps what the only run has left it."""

@@ -1,10 +1,12 @@
 """`fedgraft audit`: totals and lines for a person, and the first bad line by name."""
 
 import csv
+import json
 
 import pytest
 
 from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
+from fedgraft.runtimes.flower_federation.audit_head import Head, write_head
 from fedgraft.runtimes.flower_federation.certificates import node_key
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 
@@ -45,9 +47,20 @@ def test_a_log_that_is_whole_is_said_to_be_and_the_servers_head_is_looked_for(fe
     assert "4 lines, each as it was written and behind the one before it; 1 signatures." in done.out + done.err
 
 
-def test_a_tail_that_is_cut_off_shows_by_the_servers_head(fedgraft, log, tmp_path):
+def test_a_tail_that_is_cut_off_shows_by_the_head_that_is_kept(fedgraft, log, tmp_path):
     path = tmp_path / "north" / FILE
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+    done = fedgraft("audit", tmp_path / "north", "--verify")
+    assert done.code == 1
+    assert "audit.jsonl has 2 lines, and not all that were written" in done.err
+    assert "knows of 4. Lines at the end are missing" in done.err
+
+
+def test_a_tail_that_is_cut_off_with_its_head_shows_by_the_servers_head(fedgraft, log, tmp_path):
+    path = tmp_path / "north" / FILE
+    lines = path.read_bytes().splitlines(keepends=True)[:2]
+    path.write_bytes(b"".join(lines))
+    write_head(path, Head(2, json.loads(lines[-1])["hash"]))
     assert fedgraft("audit", tmp_path / "north", "--verify").code == 0
     done = fedgraft("audit", tmp_path / "north", "--head", log.head)
     assert done.code == 1

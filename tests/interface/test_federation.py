@@ -14,6 +14,7 @@ def test_init_says_what_comes_next(fedgraft, tmp_path):
         "3. Look who is there",
         "A site may name the server in its policy",
         "This machine has seen these keys, and the secret of all sites; with --no-keys sites make their own.",
+        "So these keys prove nothing against this server",
     ]
     assert (tmp_path / "here/nodes/south/node.key").is_file()
     assert "fedgraft federation start here" in done.err

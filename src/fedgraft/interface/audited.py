@@ -13,12 +13,13 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.storage.disk import read_bytes, written
 from fedgraft.runtimes.flower_federation import audit
+from fedgraft.runtimes.flower_federation.audit_head import head_file, read_head
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 
 COLUMNS: Final = (
-    *("time", "run", "round", "kind", "number", "purpose", "bytes", "decision", "why", "reply"),
-    *("noise", "divergence", "failure", "epsilon"),
-    *("sha256", "request", "set_up", "prev", "hash", "key", "signature"),
+    *("time", "run", "round", "kind", "number", "purpose", "bytes", "decision", "code", "why", "reply", "counts"),
+    *("noise", "divergence", "failure", "answered", "epsilon"),
+    *("sha256", "request", "set_up", "nonce", "salt", "prev", "hash", "key", "signature"),
 )
 """Columns of a CSV file."""
 Lines = list[dict[str, Any]]
@@ -51,13 +52,19 @@ class Audited:
         `earlier` are files of public keys that the node had before. Raises `FedgraftError` with the first bad line.
         """
         keys = [*self.keys, *map(_public_key, earlier)]
-        hashes, signatures = set(), 0
+        kept = read_head(self.path)  # first: the log may grow meanwhile
+        hashes, signatures = dict[str, int](), 0
         try:
-            for line in audit.read(self.path, keys):
-                hashes.add(line["hash"])
+            for number, line in enumerate(audit.read(self.path, keys), 1):
+                hashes[line["hash"]] = number
                 signatures += line["kind"] == audit.SIGNATURE
         except ValueError as error:
             raise FedgraftError(f"{self.path}, {error}.") from error
+        if hashes.get(kept.head, 0) != kept.lines:
+            raise FedgraftError(
+                f"{self.path} has {len(hashes)} lines, and not all that were written: {head_file(self.path)} knows of "
+                f"{kept.lines}. Lines at the end are missing, or all are others. Put back the log as it was."
+            )
         if head and head not in hashes:
             raise FedgraftError(
                 f"{self.path}: no line has the hash {head}: lines at the end are missing, or all are others."
@@ -86,7 +93,7 @@ def totals(lines: Lines) -> Lines:
     """Return how many messages and bytes were sent, and refused, by run and purpose, in their order."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for line in lines:
-        if line.get("kind") == audit.SIGNATURE:
+        if "decision" not in line:  # a signature, or a run that begins: nothing has left
             continue
         run, purpose = str(line.get("run")), str(line.get("purpose"))
         total = found.setdefault((run, purpose), {"run": run, "purpose": purpose, "sent": 0, "bytes": 0, "refused": 0})

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedgraft.contracts import Runtime
+from fedgraft.engine.protocol.codes import POLICY, RECIPE
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
-from fedgraft.errors import FedgraftError, InputError, memory_shortage
+from fedgraft.errors import FedgraftError, InputError, RefusedError, memory_shortage
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.predicting.site_run import pack_site_run
 from fedgraft.experiment.recipes.units import human_bytes
@@ -28,6 +29,7 @@ from fedgraft.experiment.storage.matching import CLAIMED, joined_nodes, matched_
 from fedgraft.experiment.storage.provenance import RemoteClient
 from fedgraft.experiment.storage.sites import PUBLISHED
 from fedgraft.interface import federated
+from fedgraft.interface.node import plan_of
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
 from fedgraft.runtimes.flower_federation.link import Link
 from fedgraft.runtimes.flower_federation.members import Members
@@ -144,7 +146,10 @@ class _Nodes:
         kept = folder.server / MATCHES / f"{run}.bin"
         try:
             runtime.members.told = read_told(kept)
-            experiment = joined_alike(experiment, runtime)
+            try:
+                experiment = joined_alike(experiment, runtime)
+            except RefusedError as error:
+                raise InputError(f"{error}{_beside_own(experiment, folder, error.code)}") from error
             write_told(kept, runtime.members.told)
             about = runtime.members.about
             clients = [RemoteClient(name, str(about.get(k, {}).get("data"))) for k, name in enumerate(names)]
@@ -168,6 +173,24 @@ class _Nodes:
                 f"{human_bytes(outside)} of scoring went outside the protocol and are not in the ledger; "
                 "evaluation.at=clients has them charged.",
             )
+
+    def fingerprints(self, memories: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Return nothing: a memory's name is under a key of its site, and differs from run to run."""
+        return {}
+
+
+def _beside_own(experiment: Experiment, folder: FederationFolder, code: str) -> str:
+    """Return what a node with the federation's own recipe says of another one; "" where it takes it.
+
+    A node tells no words. Most sites have the recipe that lies here, so that the operator need not ask them.
+    """
+    if code not in (RECIPE, POLICY):
+        return ""
+    try:
+        plan_of(experiment.to_toml().encode(), load(str(folder.recipe)))
+    except FedgraftError as error:
+        return f" A node with {folder.recipe} says: {error}"
+    return ""
 
 
 def _keep_heads(path: Path, heads: Mapping[str, Mapping[str, Any]]) -> None:

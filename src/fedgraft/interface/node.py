@@ -13,6 +13,7 @@ import torch
 
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.policy import Policy
+from fedgraft.engine.protocol.codes import POLICY, refused_as
 from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.policies import own_policy, read_policy, require_allowed
@@ -24,11 +25,13 @@ from fedgraft.experiment.running import portable
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.sites import AGREED, Site, reading_as
 from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
+from fedgraft.runtimes.flower_federation.audit_head import AGAIN
 from fedgraft.runtimes.flower_federation.certificates import key_of
 from fedgraft.runtimes.flower_federation.child import ANEW, UNKNOWN_KEY, last_line
 from fedgraft.runtimes.flower_federation.folders import NodeFolder
 from fedgraft.runtimes.flower_federation.journal import Journal
 from fedgraft.runtimes.flower_federation.node import Node
+from fedgraft.runtimes.flower_federation.node_lock import alone_in
 from fedgraft.runtimes.flower_federation.signers import registered_keys
 from fedgraft.runtimes.flower_federation.site_limits import SiteLimits
 from fedgraft.runtimes.flower_federation.supernode import SuperNode
@@ -47,14 +50,24 @@ MEMORIES, RUNS, HOME, LOGFILE = "memories", "runs", "flwr", "supernode.log"
 
 
 def serve_node(
-    path: Path, data: Sequence[str], say: Callable[[str], None], stop: Callable[[], bool], policy: Path | None = None
+    path: Path,
+    data: Sequence[str],
+    say: Callable[[str], None],
+    stop: Callable[[], bool],
+    policy: Path | None = None,
+    head: str = "",
 ) -> None:
     """Check the data against the recipe, join the federation, and answer until told to stop.
 
-    `path` is the node's folder, as 'fedgraft federation init' made it; `data` a file of 'fedgraft shard', a table, or
-    NAME=FILE for each of several tables; `policy` a file that says what may leave, None for what the folder's recipe
-    asks for. Raises `InputError` for what is wrong with folder, data or policy, and `MachineError` where Flower's
-    SuperNode ends.
+    Args:
+        path: of the node's folder, as 'fedgraft federation init' made it.
+        data: a file of 'fedgraft shard', a table, or NAME=FILE for each of several tables.
+        say: tells the user something.
+        stop: whether to end.
+        policy: a file that says what may leave, None for what the folder's recipe asks for.
+        head: a hash that the server was told of this node's audit log, which must have it; "" for none.
+
+    Raises `InputError` for what is wrong with folder, data or policy, and `MachineError` where Flower's SuperNode ends.
     """
     folder = NodeFolder.read(path)
     server_choices.check_allowed(folder.limits.allow)
@@ -66,13 +79,34 @@ def serve_node(
         check_server(folder, allowed)
     if own.plan.secure_sum.signed:
         registered_keys(folder, "")
+    with alone_in(folder.path):
+        log = AuditLog(folder.path / FILE, None if folder.insecure else folder.key.read_bytes())
+        if head and not any(line["hash"] == head for line in log.holding(head)):
+            raise InputError(
+                f"{folder.path / FILE} has no line with the hash {head}, which the server was told: it was cut, or put "
+                f"back from a copy. Put back the newest one. {AGAIN}"
+            )
+        node = _node(folder, own, data, say, allowed, log)
+        say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
+        _answer(node, folder, stop)
+
+
+def _node(
+    folder: NodeFolder,
+    own: Experiment,
+    data: Sequence[str],
+    say: Callable[[str], None],
+    allowed: Policy | None,
+    log: AuditLog,
+) -> Node:
+    """Return the node of a folder, once its data are checked."""
     if not folder.own.exists():
         content = secrets.token_hex(SECRET_BYTES).encode()
         disk.replace(folder.path, {folder.own.name: content}, disk.PRIVATE)
     known = folder.clients, folder.secret(), folder.own_secret()
     site = Site(own, list(data), folder.client, folder.name, "", *known)
     site.check()
-    node = Node(
+    return Node(
         folder.client,
         None,
         folder.path / MEMORIES,
@@ -81,12 +115,11 @@ def serve_node(
         read_data=site.read,
         seal=site.seal,
         mask_root=site.mask_root,
+        memory_key=site.memory_key,
         keys=partial(registered_keys, folder),
         in_time=folder.limits.in_time,
-        journal=Journal(AuditLog(folder.path / FILE, None if folder.insecure else folder.key.read_bytes())),
+        journal=Journal(log, folder.limits.points),
     )
-    say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
-    _answer(node, folder, stop)
 
 
 def check_server(folder: NodeFolder, policy: Policy) -> None:
@@ -129,7 +162,8 @@ def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None, al
     portable.check(experiment.runtime)
     torch.set_num_threads(experiment.runtime.threads)
     policy = allowed or own_policy(experiment if limits.allow else own)
-    require_allowed(experiment, policy, "this node's policy")
+    with refused_as(POLICY):
+        require_allowed(experiment, policy, "this node's policy")
     return replace(experiment.plan, policy=policy)
 
 

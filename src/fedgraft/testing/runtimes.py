@@ -9,8 +9,8 @@ from typing import Any
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime, randomness
 from fedgraft.contracts.runtime import fingerprint
-from fedgraft.engine.client.failure_codes import CODES
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.codes import CODES
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.experiment.experiment import Experiment

@@ -152,6 +152,16 @@ class Masks:
         return np.frombuffer(joined, np.uint8).reshape(-1, POINT_BYTES)
 
 
+def points_in(told: bytes) -> int | None:
+    """Return how many points a client is to mask, of what it is told, packed; None where it is told something else."""
+    try:
+        tree: Any = wire.unpack(told) if told else None
+    except WireError:
+        return None
+    point = tree.get("point") if isinstance(tree, dict) and tree.keys() == {*ORDER.names} else None
+    return len(point) if isinstance(point, np.ndarray) and point.ndim else None
+
+
 # --- the server -------------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from fedgraft import wire
 from fedgraft.engine.client.client import Client
 from fedgraft.engine.client.client_memory import packed, settled, unpacked
 from fedgraft.engine.client.client_rows import shared_in
-from fedgraft.engine.client.failure_codes import CODES
+from fedgraft.engine.protocol.codes import CODES
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.methods.sharing.fedavg import FedAvg
 from fedgraft.wire import Message

@@ -21,6 +21,7 @@ from fedgraft.runtimes.flower_federation.audit import (
     public_key_of,
     read,
 )
+from fedgraft.runtimes.flower_federation.audit_head import Head, write_head
 from fedgraft.runtimes.flower_federation.certificates import node_key
 from fedgraft.runtimes.flower_federation.envelope import Answer, opened
 from fedgraft.testing.runs import toy
@@ -44,7 +45,9 @@ def test_a_line_by_hand(tmp_path):
     log = log_of(tmp_path / FILE, 2)
     one, two = ((tmp_path / FILE).read_text()).splitlines()
     first = json.loads(one)
-    assert {**first, "time": "", "hash": ""} == {**ENTRY, "round": 0, "prev": BEGINNING, "time": "", "hash": ""}
+    assert len(bytes.fromhex(first["salt"])) == 16
+    own = dict.fromkeys(("time", "hash", "salt"), "")
+    assert {**first, **own} == {**ENTRY, "round": 0, "prev": BEGINNING, **own}
     assert json.loads(two)["prev"] == first["hash"]
     assert (log.lines, log.head) == (2, json.loads(two)["hash"])
     assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
@@ -131,6 +134,7 @@ def test_a_line_that_a_kill_cut_short_anywhere_is_taken_away(tmp_path):
     first = whole.index(b"\n") + 1
     for size in range(first, len(whole)):
         path.write_bytes(whole[:size])
+        write_head(path, Head(1, json.loads(whole[:first])["hash"]))  # the kill came before the second line's
         again = AuditLog(path, KEY)
         assert (again.lines, path.read_bytes()) == (1, whole[:first])
         again.add(ENTRY)
@@ -212,7 +216,7 @@ def test_a_kill_at_any_operation_loses_no_line_of_what_has_left(tmp_path):
         sent = served(tmp_path / str(at), at)
         path = tmp_path / str(at) / "1" / FILE
         AuditLog(path)  # which cuts what is half there
-        logged = [line["sha256"] for line in read(path)]
+        logged = [line["sha256"] for line in read(path) if "sha256" in line]
         assert logged[1 : 1 + len(sent)] == sent, "the first is of joining"
         assert len(logged) <= 2 + len(sent)
         assert served(tmp_path / str(at)) == whole
@@ -223,6 +227,8 @@ def test_what_a_log_holds_is_nothing_of_the_data(tmp_path):
     experiment = toy()
     runtime = local_runtime(experiment.plan, experiment.data.load(experiment.seed), tmp_path)
     runtime.exchange({1: wire.encode(Message("hello", 0))}, {1: 1 << 20}, 5.0)
-    known = {"time", "run", "kind", "round", "number", "purpose", "bytes", "sha256", "decision", "prev", "hash"}
-    for line in audit.read(tmp_path / "1" / FILE):
+    known = {"time", "run", "kind", "round", "number", "purpose", "bytes", "sha256", "decision", "salt", "prev", "hash"}
+    begun, *lines = audit.read(tmp_path / "1" / FILE)
+    assert begun.keys() == {"time", "run", "kind", "nonce", "salt", "prev", "hash"}
+    for line in lines:
         assert known <= line.keys() <= known | {"request", "reply", "set_up", "tells", "why"}

@@ -39,8 +39,8 @@ def test_a_node_says_the_head_of_its_log_at_the_end(handed, tmp_path) -> None:
     nodes[3].journal = None
     assert runtime.hand_over({1: b"one", 3: b"three"}, 5) == []
     lines = list(read(tmp_path / "1" / FILE))
-    assert [line["kind"] for line in lines] == ["join", "model"]
-    assert runtime.heads == {1: {"lines": 1, "head": lines[0]["hash"]}}
+    assert [line["kind"] for line in lines] == ["begun", "join", "model"]
+    assert runtime.heads == {1: {"lines": 2, "head": lines[1]["hash"]}}
 
 
 @pytest.mark.parametrize(

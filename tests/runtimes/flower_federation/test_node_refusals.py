@@ -34,7 +34,7 @@ def test_an_error_that_nobody_expected_refuses_the_run_with_its_cause_at_both_en
         return recipe.items
 
     nodes[3].plan_of = plan_of
-    with pytest.raises(InputError, match=r"^The node of client 3 refuses this run: internal error: AttributeError$"):
+    with pytest.raises(InputError, match=r"^The node of client 3 refuses this run: internal error: AttributeError\. "):
         NodesRuntime(LocalLink(nodes), RUN, 5, b"").wait_for_all()
     said = "Order 'join' could not be served: AttributeError: 'bytes' object has no attribute 'items'"
     assert caplog.messages.count(said) == 1

@@ -250,9 +250,9 @@ def test_nodes_are_told_what_their_client_is_to_know_also_when_they_begin_anew(t
     heard = {client: [] for client in nodes}
     for client, node in nodes.items():
 
-        def read(recipe, told, run, client=client):
+        def read(recipe, told, run, nonce, client=client):
             heard[client].append(told)
-            return shards[client] if told else None, {"name": client}
+            return shards[client] if told else None, {"name": f"site {client}"}
 
         node.read_data = read
     with closing(NodesRuntime(LocalLink(nodes), RUN, 5, b"", known)) as runtime:
@@ -271,15 +271,18 @@ def test_nodes_are_told_what_their_client_is_to_know_also_when_they_begin_anew(t
         assert heard[3] == [b"", b"for 3"]
 
 
-def test_a_node_that_refuses_the_recipe_ends_the_run_with_its_reason(tmp_path):
+def test_a_node_that_refuses_the_recipe_ends_the_run_with_a_code_and_has_the_reason_in_its_log(tmp_path, caplog):
     def refuse(recipe):
         raise InputError("rounds must be >= 1; got 0.")
 
     experiment = toy()
     nodes = nodes_of(experiment.plan, shards_of(experiment), tmp_path)
     nodes[3].plan_of = refuse
-    with pytest.raises(InputError, match=r"node of client 3 refuses this run: rounds must be >= 1; got 0\."):
+    with pytest.raises(
+        InputError, match=r"node of client 3 refuses this run: recipe refused\. The log of its site says why\."
+    ):
         NodesRuntime(LocalLink(nodes), RUN, 5, b"").wait_for_all()
+    assert "Order 'join' could not be served: rounds must be >= 1; got 0." in caplog.text
 
 
 def test_a_node_whose_list_of_users_is_another_ends_the_run_by_name(tmp_path):

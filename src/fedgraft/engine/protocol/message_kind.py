@@ -81,6 +81,7 @@ class MessageKind:
         says: what a reply holds, in words for pages.
         asked: whether clients are asked for it under a plan.
         rounds: in which rounds.
+        once: whether it is answered once in a run, whatever round it names.
         several: how many different requests of a round are answered, whatever a policy allows.
         detail: what the sixteen bits beside the kind say: "progress", "segment", "layer", or nothing.
         names: of the scalars of a request.
@@ -105,6 +106,7 @@ class MessageKind:
     says: str
     asked: Callable[[Plan], bool] = always
     rounds: Rounds = Rounds.TRAINING
+    once: Callable[[Plan], bool] = field(default=lambda plan: False)
     several: Callable[[Plan], int] = field(default=lambda plan: 1)
     detail: str = ""
     names: Names = no_names

@@ -5,7 +5,7 @@ from typing import Final
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.secure_sum import TOTAL
 from fedgraft.engine.protocol.capabilities_of import of_arrays, of_scalars
-from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Rounds
+from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Rounds, always
 from fedgraft.engine.protocol.sums import STATISTICS, coded_arrays
 from fedgraft.wire.layouts import Layout
 
@@ -28,6 +28,7 @@ HELLO: Final = MessageKind(
     "statistics",
     "how many training examples it has, and what its task publishes before training",
     rounds=Rounds.BEFORE,
+    once=always,
     report=_profile,
     reply=lambda plan: plan.rows.encoded(plan.statistics_layout),
     tells=_published,
@@ -59,6 +60,7 @@ PUBLISH: Final = MessageKind(
     "its part in a sum of statistics",
     asked=lambda plan: plan.summed is not None,
     rounds=Rounds.BEFORE,
+    once=always,
     names=lambda plan: (TOTAL,),
     reply=coded_arrays,
     tells=lambda plan: of_arrays(plan.summed.summed_layout) if plan.summed else set(),

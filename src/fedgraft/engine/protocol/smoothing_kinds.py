@@ -17,6 +17,11 @@ def _smooths(plan: Plan) -> bool:
     return plan.smoothing is not None
 
 
+def _hidden(plan: Plan) -> bool:
+    """Whether anything of it is hidden; else a run that was given more rounds asks for it anew."""
+    return plan.secure_sum.masked or plan.privacy.active
+
+
 def _fits(plan: Plan) -> bool:
     return bool(plan.sums_layout.specs)
 
@@ -56,6 +61,7 @@ BORDER: Final = MessageKind(
     "which of its nodes are joined to which nodes of others",
     asked=_smooths,
     rounds=Rounds.BEFORE,
+    once=_hidden,
     reply=lambda plan: border_codec.LAYOUT,
     tells=lambda plan: {"rows"} if plan.row_width else set(),
 )
@@ -66,6 +72,7 @@ SMOOTH: Final = MessageKind(
     "answers of its nodes that others are joined to, under the model to smooth",
     asked=_smooths,
     rounds=Rounds.ANY,
+    once=_hidden,
     request=_model,
     bounds=lambda plan: plan.downlink.bounds(plan.model_layout, plan.model_layout),
     reply=_rows,

@@ -75,6 +75,13 @@ class Sites(Protocol):
         """Hand every client what the run leaves it."""
         ...
 
+    def fingerprints(self, memories: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Return {client: fingerprint of what it remembers}, of what the runtime's `memories` yielded.
+
+        {} where nobody but the sites knows it: a fingerprint would let the server try data until it fits.
+        """
+        ...
+
 
 def execute(
     experiment: Experiment,
@@ -262,18 +269,20 @@ def _train(
 ) -> dict[str, Any]:
     """Train to the end, from the beginning or from what was stored, and store the result; the summary."""
     failed: AllClientsFailedError | None = None
+    told_of = experiment.runtime.fingerprints if sites is None else sites.fingerprints
     if stored is not None and stored[0].finished and not _unsmoothed(experiment.plan, stored[0]):
-        state, fingerprints = stored[0], experiment.runtime.fingerprints(stored[1])
+        state, fingerprints = stored[0], told_of(stored[1])
     else:
         plan = experiment.plan
         built = {"selector": experiment.selector, "sampler": plan.sampler, "sharing": plan.sharing, "task": plan.task}
         try:
             with named_as_in_recipes({section: type(each) for section, each in built.items()}):
-                state, fingerprints = _finish(experiment, shards, run_folder, stored, watcher, runtime)
+                state, memories = _finish(experiment, shards, run_folder, stored, watcher, runtime)
+                fingerprints = told_of(memories)
         except AllClientsFailedError as error:
             if (kept := _last_merged(run_folder)) is None:
                 raise
-            state, fingerprints, failed = kept[0], experiment.runtime.fingerprints(kept[1]), error
+            state, fingerprints, failed = kept[0], told_of(kept[1]), error
         except Exception as error:
             if shortage := _machine_error(error, run_folder):
                 raise shortage from error
@@ -296,7 +305,7 @@ def _finish(
     watcher: Watcher,
     site_runtime: Runtime | None = None,
 ) -> Stored:
-    """The state and the memories' fingerprints at the end of a run, from its beginning or from what was stored."""
+    """The state and what clients remember at the end of a run, from its beginning or from what was stored."""
     # First, or a signal could end the start of a worker half-way.
     with deferred() as interrupted, running(experiment, shards, site_runtime) as (loop, runtime):
         raw_data = (lambda: None) if site_runtime is not None else cache(lambda: baselines.raw_data(shards))
@@ -323,7 +332,7 @@ def _finish(
             recorder.checkpoint(state)
             loop.smooth(state)
         recorder.checkpoint(state)
-        return state, _fingerprints(experiment.runtime, runtime)
+        return state, dict(runtime.memories(changed=False))
 
 
 def _unsmoothed(plan: Plan, state: RunState) -> bool:

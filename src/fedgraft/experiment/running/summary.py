@@ -38,9 +38,9 @@ def summarise(
     size of the sample of clients that scores are of, 0 where they are of all; "test_per_client" then holds the clients
     of the sample, and yardsticks see their data alone. It, "test_plain_mean" and "measures" are of the models that the
     run keeps, as "test_at_best_validation" is; "validation" and "test" are of the last round. Where clients keep models
-    of their own, the digest covers the fingerprints of what they remember as well. A score that lacks clients, and the
-    test score of a client that could not be scored, are None. Raises `AllClientsFailedError` where no client ever
-    trained, or no sum of updates was ever had: there is no result.
+    of their own, the digest covers the fingerprints of what they remember as well, but at sites, which keep these to
+    themselves. A score that lacks clients, and the test score of a client that could not be scored, are None. Raises
+    `AllClientsFailedError` where no client ever trained, or no sum of updates was ever had: there is no result.
     """
     _check_answered(experiment.plan, state)
     last, kept = state.curve[-1], _kept_scores(experiment.plan, state)

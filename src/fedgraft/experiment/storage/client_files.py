@@ -23,10 +23,11 @@ from fedgraft import wire
 from fedgraft.contracts.data import Data, FittedData, Neighbours, Purpose, SiteData
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.matching import KNOWN_ELSEWHERE, MatchedData
-from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.table_files import ALLOWED, is_address, is_table
 from fedgraft.contracts.task_abilities import FittedTask, derived_shard
-from fedgraft.errors import InputError, WireError, require_one_of
+from fedgraft.engine.protocol.codes import SECRET
+from fedgraft.engine.protocol.transport import known_alike
+from fedgraft.errors import InputError, RefusedError, WireError, require_one_of
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.data_notes import without_notes
@@ -196,7 +197,7 @@ def claimed_at(
     if not isinstance(site, MatchedData) or not matches_at(experiment, data):
         return None
     if not secret:
-        raise InputError(f"Sites that match ids need the secret that all sites have in common: {LACKS_SECRET}")
+        raise RefusedError(f"Sites that match ids need the secret that all have in common: {LACKS_SECRET}", SECRET)
     purpose = Purpose(name, number, experiment.seed, trains=True, neighbours=neighbours)
     with without_notes():  # they are told where data are read for training
         claims = site.claims_at(experiment.plan.task, _site_tables(site, data, name), purpose, secret)
@@ -218,12 +219,13 @@ def elsewhere_at(
         return site.elsewhere_at(experiment.plan.task, _site_tables(site, data, name), purpose)
 
 
-def common_tables(experiment: Experiment, data: Sequence[str]) -> dict[str, bytes]:
-    """Return {table that all sites have alike: fingerprint of its file}; arguments as `client_at`."""
+def common_tables(experiment: Experiment, data: Sequence[str], secret: bytes, run: str) -> dict[str, bytes]:
+    """Return {table that all have alike: fingerprint of its file, under the secret of all}; others as `client_at`."""
     if len(data) == 1 and Path(data[0]).suffix == SUFFIX:
         return {}
     names, tables = _site_data(experiment.data).common_tables, _tables(experiment.data, data)
-    return {name: fingerprint(Path(tables[name]).read_bytes()) for name in names if name in tables}
+    read = {name: Path(tables[name]).read_bytes() for name in names if name in tables}
+    return {name: known_alike(secret, f"table in run {run}", content) for name, content in read.items()}
 
 
 def client_of_tables(

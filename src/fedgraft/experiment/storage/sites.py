@@ -8,7 +8,9 @@ from typing import Any, Final
 from fedgraft import wire
 from fedgraft.contracts.data import Neighbours
 from fedgraft.contracts.matching import MatchedData
-from fedgraft.errors import InputError, WireError
+from fedgraft.engine.protocol.codes import SECRET
+from fedgraft.engine.protocol.transport import keyed
+from fedgraft.errors import InputError, RefusedError, WireError, require
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.agreeing import is_unsaid
 from fedgraft.experiment.storage.client_files import (
@@ -25,6 +27,7 @@ from fedgraft.experiment.storage.provenance import versions
 from fedgraft.wire.layouts import Arrays, Tree
 from fedgraft.wire.masking import Masks
 from fedgraft.wire.sealed_rows import RowSeal
+from fedgraft.wire.tokens import SECRET_BYTES
 
 PUBLISHED: Final = "published"
 """What a site calls, of what it says of itself, that by which all agree on how data are read."""
@@ -87,42 +90,59 @@ class Site:
         with without_notes():  # they are of what all agree on
             self.own.agreed_from({self.number: published}, at_sites=True)
 
-    def read(self, recipe: bytes, told: bytes = b"", run: str = "") -> tuple[Any, Mapping[str, Tree]]:
-        """Return the data for what a server runs, and what to say of oneself.
+    def read(
+        self, recipe: bytes, told: bytes = b"", run: str = "", nonce: bytes = b""
+    ) -> tuple[Any, Mapping[str, Tree]]:
+        """Return the data for what a server runs, and what to say of oneself: fields of `transport.JOINING`.
 
         There are no data until clients have agreed on how they are read, and edges between them are joined: what this
         one publishes and claims is said then, and hashes of others' points that it has masked. `told` is what the
-        server has made of claims, or such points; b"" for nothing yet. `run` is the run's name. Raises `InputError` for
-        data that do not fit.
+        server has made of claims, or such points; b"" for nothing yet. `run` is the run's name, and `nonce` that of the
+        site's log. What is said of data is keyed: who lacks a secret of the sites can try no data until it fits. Raises
+        `InputError` for data that do not fit.
         """
         theirs, own = Experiment.from_toml(recipe.decode(errors="replace"), "The server's recipe"), self.own
         own = reading_as(own, theirs)
-        about: dict[str, Tree] = {"name": self.name, "tables": dict(common_tables(own, self.data)), **versions()}
-        about |= {MARK: self.seal(run).mark} if self._seals(own) or self._hashes(own) else {}
+        tables: dict[str, Tree] = {**common_tables(own, self.data, self.secret, run)}
+        about: dict[str, Tree] = {"name": self.name, "tables": tables, **versions()}
+        told_alike = self._seals(own) or self._hashes(own) or bool(tables and self.secret)
+        about |= {MARK: self.seal(run).mark} if told_alike else {}
         order = order_in(told)
         self.neighbours = neighbours_of(self.clients, told if order is None else b"")
-        masks = Masks(self.own_secret, run) if _is_private(own) else None
+        masks = Masks(self._derived(f"masks of ids in run {run}", nonce), run) if _is_private(own) else None
         claims = self._claimed(own, masks) if not told else None
         said = {PUBLISHED: self._published(own), CLAIMED: self._answered(masks, order) if order else claims}
         if open_ones := {name: each for name, each in said.items() if each is not None}:
             return None, {**about, **open_ones}
         shard, self.digest = client_at(own, self.data, self.number, self.name, self.neighbours)
-        return shard, {**about, "data": self.digest}
+        known = self.own_secret  # without it nothing is said, in place of what others could try
+        return shard, {**about, "data": keyed(known, "data", self.digest.encode()).hex()} if known else about
 
     def seal(self, run: str) -> RowSeal:
         """Return what rows are sealed with in a run, by its name."""
         return RowSeal(self.secret, run)
 
-    def mask_root(self, run: str) -> bytes:
-        """Return the root of the secrets of this site's masks in a run, by its name."""
-        return hmac.digest(self.own_secret, f"masks of sums in run {run}".encode(), "sha256")
+    def mask_root(self, run: str, nonce: bytes) -> bytes:
+        """Return the root of the secrets of this site's masks and noise in a run, by its name and its log's nonce."""
+        return self._derived(f"masks of sums in run {run}", nonce)
+
+    def memory_key(self, run: str) -> bytes:
+        """Return the key by which what this site remembers of a run is named."""
+        return self._derived(f"names of memories in run {run}")
+
+    def _derived(self, purpose: str, nonce: bytes = b"") -> bytes:
+        """32 bytes that nobody has who lacks the site's own secret. Raises `InputError` where there is none."""
+        length = len(self.own_secret)
+        require(length == SECRET_BYTES, "The length of a secret", f"{SECRET_BYTES} bytes (masks.secret)", length)
+        return hmac.digest(self.own_secret, purpose.encode() + nonce, "sha256")
 
     def _seals(self, own: Experiment) -> bool:
         """Whether rows are sealed. Raises `InputError` where the secret for it is missing."""
         if own.plan.sealed is None:
             return False
         if not self.secret:
-            raise InputError(f"task.sealed = true needs the secret that all sites have in common: {LACKS_SECRET}")
+            said = f"task.sealed = true needs the secret that all sites have in common: {LACKS_SECRET}"
+            raise RefusedError(said, SECRET)
         return True
 
     def _hashes(self, own: Experiment) -> bool:

@@ -82,6 +82,7 @@ def init(
         say(f'A site may name the server in its policy: server = "{key_of(made.authority.read_bytes())}"')
     if not (no_keys or insecure):
         say("This machine has seen these keys, and the secret of all sites; with --no-keys sites make their own.")
+        say("So these keys prove nothing against this server: secure_sum.signed = true is refused with them.")
     if insecure:
         say(f"Whoever reaches {made.address} can take part and read along: --insecure is for trials.")
 

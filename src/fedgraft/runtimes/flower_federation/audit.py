@@ -1,13 +1,18 @@
 """The audit log of a node: a line for each answer that it gives, chained by hashes, signed with the node's key.
 
 Each line is a JSON object as `canonical` writes it. Its "hash" is the SHA-256 of "prev", the hexadecimal hash of the
-line before it, and of the line without "hash". A signature is a line of the chain, too, over its own "prev".
+line before it, and of the line without "hash". A signature is a line of the chain, too, over its own "prev". Each line
+has random bits, "salt", so that who is told a hash can try nothing until it fits.
+
+The hash of the last line and how many there are, the head, are kept in a file of their own (`audit_head`): a log that
+was cut is known by it.
 """
 
 import base64
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedgraft.errors import InputError, MachineError
+from fedgraft.runtimes.flower_federation.audit_head import AGAIN, Head, head_file, read_head, write_head
 
 FILE: Final = "audit.jsonl"
 SIGNATURE: Final = "signature"
@@ -35,13 +41,16 @@ SIGNED_LINES: Final = 100
 Line = Mapping[str, Any]
 _PRIVATE: Final = 0o600
 _HOW: Final = ECDSA(hashes.SHA384())
+_SALT_BYTES: Final = 16
 
 
 class AuditLog:
     """Adds lines to a node's audit log; each is on disk before `add` returns.
 
     A last line that a kill cut short, of an answer that did not leave, is taken away. Nobody else may write to the
-    file. Raises `InputError` where it cannot be read, or its last line is none of the chain.
+    file. The head is written after the line, and before `add` returns: a line that the head does not know yet is of an
+    answer that has not left. Raises `InputError` where the file cannot be read, its last line is none of the chain, or
+    it lacks lines that were written.
 
     Args:
         path: of the file; made with the first line.
@@ -52,6 +61,7 @@ class AuditLog:
         self._path = path
         self._key = None if key is None else _loaded(key)
         self._size, self._lines, self._head = 0, 0, BEGINNING
+        self._begin()
         self._take_up()
 
     @property
@@ -89,8 +99,15 @@ class AuditLog:
                 except ValueError as error:
                     raise InputError(f"the node's {self._path.name}, line {number}: {error}") from error
 
+    def _begin(self) -> None:
+        """Make the head of a log that is to be, before it has a line: a log without one is not of this version."""
+        if not self._path.exists() and not head_file(self._path).exists():
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_head(self._path, Head(0, BEGINNING))
+
     def _append(self, entry: Line) -> None:
-        line = chained({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **entry}, self._head)
+        made = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "salt": secrets.token_hex(_SALT_BYTES)}
+        line = chained({**made, **entry}, self._head)
         content = canonical(line)
         try:
             if self._size != (self._path.stat().st_size if self._path.exists() else 0):
@@ -106,26 +123,34 @@ class AuditLog:
         except OSError as error:
             raise MachineError(f"{self._path} cannot be written: {error.strerror or error}.") from error
         self._size, self._lines, self._head = self._size + len(content), self._lines + 1, line["hash"]
+        write_head(self._path, Head(self._lines, self._head))
 
     def _take_up(self) -> None:
-        """Find the end of what is there, and cut what follows the last whole line."""
-        size, lines, last = 0, 0, b""
+        """Find the end of what is there, and cut what follows the last whole line; hold it against the head."""
+        kept = read_head(self._path)
+        size, lines, last, known = 0, 0, b"", b""
         try:
             if self._path.exists():
                 with self._path.open("rb") as file:
                     for line in file:
                         if line.endswith(b"\n"):
                             size, lines, last = size + len(line), lines + 1, line
+                            known = line if lines == kept.lines else known
                 if self._path.stat().st_size > size:
                     os.truncate(self._path, size)
+            hash_there = parsed(known)["hash"] if known else BEGINNING
             self._size, self._lines, self._head = size, lines, parsed(last)["hash"] if last else BEGINNING
         except OSError as error:
             raise InputError(f"{self._path} cannot be read: {error.strerror or error}.") from error
         except ValueError as error:
             raise InputError(
-                f"{self._path}, line {lines}: {error}. See 'fedgraft audit {self._path.parent} --verify'; move "
-                "the file away to begin another log."
+                f"{self._path}, line {lines}: {error}. See 'fedgraft audit {self._path.parent} --verify'. {AGAIN}"
             ) from error
+        if lines < kept.lines or hash_there != kept.head:
+            raise InputError(
+                f"{self._path} has {lines} lines, and not all that were written: {head_file(self._path)} knows of "
+                f"{kept.lines}. Put back the log as it was. {AGAIN}"
+            )
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------

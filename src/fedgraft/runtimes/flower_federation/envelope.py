@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar, get_type_hints
 
 from fedgraft import wire
 from fedgraft.errors import WireError
+from fedgraft.wire.layouts import Tree
 
 VERSION: Final = 2
 """Of the envelopes; both ends must have the same."""
@@ -31,10 +32,10 @@ class Order:
         run: name of the run, 32 hexadecimal digits.
         id: 16 random bytes; the answer repeats them.
         client: whom it is for; -1 with "join".
-        memory: fingerprint of what the client goes on from; b"" as new.
+        memory: name of what the client goes on from; b"" as new.
         set_up: fingerprint of the set-up message that the client keeps; b"" for none.
         set_up_message: that message, for a node that has not got it.
-        keep: fingerprints of memories of the run's checkpoints, which the node keeps beside the newest.
+        keep: names of memories of the run's checkpoints, which the node keeps beside the newest.
         request: a message of the protocol, or what "join" and "model" bring.
         scored: with "measure" a message with the model to score.
         told: with "join" what the server has made of what the client has claimed; b"" for nothing yet.
@@ -62,8 +63,8 @@ class Answer:
         run: the order's.
         client: who answers.
         status: one of `SERVED`, `STRANGE`, `LOST`, `UNSET`, `REFUSED`.
-        reply: a message of the protocol; with `REFUSED` why, as UTF-8.
-        memory: fingerprint of what the client remembers now.
+        reply: a message of the protocol; with `REFUSED` a code of `engine.protocol.codes`.
+        memory: name of what the client remembers now, under a key of its site and the run.
         set_up: fingerprint of the set-up message that it keeps.
         flops: operations that the request took.
     """
@@ -79,8 +80,13 @@ class Answer:
 
 
 def packed(envelope: Order | Answer) -> bytes:
-    """Return an envelope as bytes."""
-    return wire.pack({"version": VERSION, **asdict(envelope)})
+    """Return an envelope as bytes. What a node answers goes through `transport.leaving` in place of this."""
+    return wire.pack(tree(envelope))
+
+
+def tree(envelope: Order | Answer) -> dict[str, Tree]:
+    """Return the fields of an envelope."""
+    return {"version": VERSION, **asdict(envelope)}
 
 
 def opened(kind: type[Kind], data: bytes) -> Kind:

@@ -74,6 +74,8 @@ class FederationFolder:
     """File of the public keys of all nodes, which sites have too: a line each."""
     refused = _Below("server/refused.keys")
     """File of public keys that were removed, or replaced by others: a line each."""
+    site_keys = _Below("server/site.keys")
+    """File of public keys that sites have made themselves: a line each."""
     state = _Below("server/state.db")
     """File of what Flower remembers: nodes and runs."""
     log = _Below("server/superlink.log")

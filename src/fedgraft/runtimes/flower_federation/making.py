@@ -25,6 +25,7 @@ from fedgraft.runtimes.flower_federation.folders import (
     file_name,
     write_private,
 )
+from fedgraft.runtimes.flower_federation.key_origins import check_origin
 from fedgraft.runtimes.flower_federation.signers import write_signers
 from fedgraft.wire.tokens import SECRET_BYTES
 
@@ -99,6 +100,8 @@ def make(
         raise InputError(
             f"{path} has no {RECIPE}: make it with 'fedgraft shard RECIPE -o {path}', or name one with --recipe."
         )
+    if keys:
+        check_origin(folder.recipe.read_text(encoding="utf-8") if recipe is None else recipe, "this command")
     with missing_extra("flower", by="fedgraft federation"):
         from fedgraft.runtimes.flower_federation.certificates import authority, node_key
     folder.server.mkdir(parents=True, exist_ok=True)

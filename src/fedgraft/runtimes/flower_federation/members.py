@@ -14,6 +14,9 @@ PROBE_SECONDS: Final = 30.0
 LOST_SECONDS: Final = 300.0
 """Seconds after which that question counts as lost, as where a node ends that was just asked; a node may be at work."""
 
+SAYS_MORE: Final = "The log of its site says why"
+"""What is said of a node's refusal: the words stay at the site."""
+
 
 class Roster(Protocol):
     """Who may take part in a run; asked again and again, since sites are added, removed and given new keys."""
@@ -52,6 +55,9 @@ class Members:
         self._look_up()
         self.about: dict[int, Mapping[str, Any]] = {}
         self.refusals: dict[int, str] = {}
+        """{client: why its node may not take part}."""
+        self.codes: dict[int, str] = {}
+        """{client: code with which its node refuses}; what the code stands for is in the log of its site."""
         self.told: Mapping[int, bytes] = {}
         """{client: what its node is told when it joins}; {} where there is nothing to tell."""
         self._telling: set[str] = set()  # ids of messages that tell it
@@ -144,8 +150,9 @@ class Members:
         if not self._may(node, client) or not 0 <= client < self._count:
             return {}, f"it says that it is client {client}, which it is not"
         if answer.status == REFUSED:
-            self.refusals[client] = printable(answer.reply.decode(errors="replace"))
-            return {}, f"client {client} refuses: {self.refusals[client]}"
+            self.codes[client] = printable(answer.reply.decode(errors="replace"))
+            self.refusals[client] = f"{self.codes[client]}. {SAYS_MORE}"
+            return {}, f"client {client} refuses: {self.codes[client]}"
         try:
             about: Any = wire.unpack(answer.reply)
         except WireError as error:

@@ -21,6 +21,7 @@ from fedgraft.runtimes.flower_federation.folders import (
     read_secret,
     write_whole,
 )
+from fedgraft.runtimes.flower_federation.key_origins import check_origin, note_site_key
 from fedgraft.runtimes.flower_federation.making import check_names, give_key, make_node
 from fedgraft.runtimes.flower_federation.signers import write_signers
 
@@ -51,6 +52,8 @@ def add(folder: FederationFolder, name: str, key: Path | None = None) -> Federat
     else:
         check_names([*folder.clients, name])
         larger = replace(folder, clients=(*folder.clients, name))
+    if key is None:
+        check_origin(folder.recipe.read_text(), "'fedgraft federation add' without --key")
     pair = None if folder.insecure else _new_key(folder, name, key)
     make_node(larger, name, pair, _secret_here(folder) if key is None else b"")
     for other in folder.clients:
@@ -72,6 +75,8 @@ def rotate(folder: FederationFolder, name: str, key: Path | None = None) -> None
     """Have the server know a site by a new key, and refuse its old one; arguments and errors as of `add`."""
     name = named(folder, name)
     _check_keyed(folder, name, "rotate")
+    if key is None:
+        check_origin(folder.recipe.read_text(), "'fedgraft federation rotate' without --key")
     pair = _new_key(folder, name, key)
     _refuse(folder, name, "rotate")
     give_key(folder, name, pair)
@@ -112,6 +117,7 @@ def _new_key(folder: FederationFolder, name: str, key: Path | None) -> Pair:
     refused = folder.refused.read_bytes().splitlines() if folder.refused.is_file() else []
     if any(_same(each, public) for each in refused):
         raise InputError(f"{key} was removed before, and stays refused; 'fedgraft federation keygen' makes another.")
+    note_site_key(folder, public)
     return Pair(b"", public)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.contracts.runtime import fingerprint
-from fedgraft.errors import InputError, WireError, printable
+from fedgraft.errors import RefusedError, WireError, printable
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.journal import MOST_HEAD_BYTES, head_in
 from fedgraft.runtimes.flower_federation.link import Arrived, Link
@@ -99,7 +99,7 @@ class NodesRuntime(Runtime):
     def wait_for_all(self, seconds: float = 0.0) -> None:
         """Wait until every client's node has joined that can, or so many seconds; 0 = for ever.
 
-        Raises `InputError` where a node refuses to take part.
+        Raises `RefusedError` where a node refuses to take part.
         """
         began, last_count = time.monotonic(), -1
         while self._lacking():
@@ -108,7 +108,8 @@ class NodesRuntime(Runtime):
             self._refresh(at_once=False)
             self._take_arrived({})
             for client, why in self.members.refusals.items():
-                raise InputError(f"The node of client {client} refuses this run: {why}")
+                said = f"The node of client {client} refuses this run: {why}."
+                raise RefusedError(said, self.members.codes.get(client, ""))
             if not (lacking := self._lacking()):
                 return
             if (here := len(self.members.here)) != last_count:

@@ -13,6 +13,7 @@ from fedgraft.runtimes.flower_federation.folders import (
     file_name,
     write_whole,
 )
+from fedgraft.runtimes.flower_federation.key_origins import AT_SITE, REMEDY, origin_of
 
 HINT = f"The operator has it: server/{SIGNERS} of the federation. It must not come by way of the running server."
 
@@ -21,8 +22,11 @@ def write_signers(federation: FederationFolder) -> None:
     """Write the keys of all nodes that have one, at the server and into each site's folder that is still here."""
     if federation.insecure:
         return
-    known = {name: federation.public_key(name) for name in federation.clients}
-    text = "".join(f"{file_name(name)} {file.read_text()}" for name, file in known.items() if file.is_file())
+    files = {name: federation.public_key(name) for name in federation.clients}
+    known = {name: file.read_bytes() for name, file in files.items() if file.is_file()}
+    text = "".join(
+        f"{file_name(name)} {key.decode().strip()} {origin_of(federation, key)}\n" for name, key in known.items()
+    )
     write_whole(federation.signers, text)
     for folder in map(federation.node, federation.clients):
         if (folder / NODE).is_file():
@@ -34,7 +38,8 @@ def registered_keys(folder: NodeFolder, run: str) -> RegisteredKeys:
 
     The file of keys is read again for each sum: a site may be given a new key while a run goes on.
 
-    Raises `InputError` where the node has no key, or no file of others' keys, or one that does not have its own.
+    Raises `InputError` where the node has no key, or no file of others' keys, or one that does not have its own, or
+    where the server has made any of these.
     """
     if folder.insecure:
         raise InputError("secure_sum.signed = true needs keys of nodes; this federation was made with --insecure.")
@@ -43,11 +48,30 @@ def registered_keys(folder: NodeFolder, run: str) -> RegisteredKeys:
     private = folder.key.read_bytes()
     try:
         own = _key_of(folder, folder.client).split()[:2]
+        foreign = _not_of_sites(folder)
     except (ClientError, ValueError, OSError) as error:
         raise InputError(f"{folder.signers} does not have the key of {folder.name}: {error}") from error
+    if foreign:
+        raise InputError(
+            f"secure_sum.signed = true needs keys that sites have made themselves, and {folder.signers} does not say "
+            f"so of {', '.join(foreign)}: the server could sign for them. {REMEDY}; then hand all the new {SIGNERS}."
+        )
     if own != public_key_of(private).encode().split()[:2]:
         raise InputError(f"{folder.signers} has another key of {folder.name} than {folder.key}: it is old. {HINT}")
-    return RegisteredKeys(run, private, lambda client: _key_of(folder, client))
+    return RegisteredKeys(run, private, lambda client: _site_key_of(folder, client))
+
+
+def _not_of_sites(folder: NodeFolder) -> list[str]:
+    """Names of sites whose keys are not marked as made by themselves: they are the server's, or nobody has said."""
+    lines = [line.split() for line in folder.signers.read_text().splitlines()]
+    return [words[0] for words in lines if words and words[-1] != AT_SITE]
+
+
+def _site_key_of(folder: NodeFolder, client: int) -> bytes:
+    """Return a client's public key. Raises `ClientError` where it has none, or none that its site has made."""
+    if (key := _key_of(folder, client)).split()[-1] != AT_SITE.encode():
+        raise ClientError(f"the key of client {client} in {SIGNERS} was not made at its site. {REMEDY}.")
+    return key
 
 
 def _key_of(folder: NodeFolder, client: int) -> bytes:

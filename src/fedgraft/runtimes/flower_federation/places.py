@@ -1,0 +1,67 @@
+"""Where a request belongs in a run, by the protocol's table: what a node answers once, and in which rounds."""
+
+from typing import Final, TypeAlias
+
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.table import TABLE
+
+Place: TypeAlias = tuple[str, int, int]
+"""Kind of a request, its round, and which segment, layer or stage it is about; or a sum (`SUM`), its round and pad."""
+SUM: Final = "sum"
+
+
+class Places:
+    """Places of the requests of a plan.
+
+    Of two requests of one sum, whose keys and noise are functions of the round, the second could undo the first. So a
+    request that adds something to a masked sum takes the place of that sum, too.
+
+    Args:
+        plan: of the run at hand; None = no run has begun.
+    """
+
+    def __init__(self, plan: Plan | None = None) -> None:
+        self._plan = plan
+        self._protocol = Protocol.of(plan) if plan else None
+        self._masked = plan is not None and plan.secure_sum.masked
+        self._added = self._masked or (plan is not None and plan.privacy.active)
+
+    def taken(self, kind: str, round: int, number: int) -> list[Place]:
+        """Return the places that a request takes, at least one: its own, and that of the sum that it adds to."""
+        own = (kind, 0, 0) if self._is_once(kind) else (kind, round, number)
+        pad = self._pad(kind, number)
+        return [own] if pad is None else [own, (SUM, round, pad)]
+
+    def _is_once(self, kind: str) -> bool:
+        return self._plan is not None and kind in TABLE and TABLE[kind].once(self._plan)
+
+    def _pad(self, kind: str, number: int) -> int | None:
+        """Which masked sum of its round a request adds to; None for none."""
+        added = TABLE[kind].added if self._masked and kind in TABLE else None
+        if added is None:
+            return None
+        return added.segment + (number if TABLE[kind].detail == "segment" else 0)
+
+    def most(self, place: Place) -> int:
+        """Return how many different requests of a place are answered."""
+        kind = place[0]
+        if kind == SUM or self._plan is None or self._is_once(kind):
+            return 1
+        several = TABLE[kind].several(self._plan) if kind in TABLE else 1
+        return several * (1 if self._added else self._plan.policy.queries_per_round)
+
+    def outside(self, kind: str, round: int) -> str:
+        """Return why a round is none of the run; "" where it is one."""
+        row = TABLE.get(kind)
+        if row is None or self._plan is None or row.within(round, self._plan):
+            return ""
+        return f"round {round} is none of the run: a message of kind {kind!r} is for rounds: {row.rounds.words}"
+
+    def most_noised(self, kind: str) -> int:
+        """Return how many replies of a kind with noise a run has; 0 = not known."""
+        return self._protocol.spends.get(kind, 0) if self._protocol else 0
+
+    def counts(self, kind: str) -> bool:
+        """Return whether an error in place of a reply of this kind counts as the reply."""
+        return self.most_noised(kind) > 0 or self._pad(kind, 0) is not None
