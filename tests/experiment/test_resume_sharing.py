@@ -22,7 +22,7 @@ NODES = {
     "selector": "all",
     "sampler": "all",
     "task.share_states": False,
-    "training.epochs": 2,
+    "training.epochs": 1,
 }
 PAPERS = {"data.papers": 30, "data.clients": 4, "selector.clients": 2, "training.epochs": 1}
 SHOPS = {

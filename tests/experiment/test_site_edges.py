@@ -91,7 +91,14 @@ def test_edges_that_only_their_sources_client_lists_are_scored(
     assert "edges: 4 targets are said to be of 'moon', no client: they are taken for new nodes." in caplog.text
 
 
-@pytest.mark.parametrize("changes", [{}, {"data.match": "psi"}, {"data.time": "", "data.edge_features": ["amount"]}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        pytest.param({"data.match": "psi"}, marks=pytest.mark.slow),
+        {"data.time": "", "data.edge_features": ["amount"]},
+    ],
+)
 def test_accounts_of_two_banks_hear_of_their_copies(tmp_path: Path, changes: dict[str, Any]) -> None:
     """Some of the east's accounts are the north's, too, with transfers of their own; a column says so, or ids do."""
     every = banks.tables()

@@ -14,7 +14,7 @@ CHANGES = {**TINY, "rounds": 3, "yardsticks": [], "selector.name": "all"}
 MOLECULES = {
     "data.name": "molecules",
     "data.clients": 2,
-    "data.graphs": 60,
+    "data.graphs": 30,
     "model.hidden": 8,
     "rounds": 3,
     "runtime.workers": 0,

@@ -157,7 +157,9 @@ def test_codes_that_are_none_are_their_client_s_failure():
     assert failed[1].split(" take ")[0] == str(said.value).split(" take ")[0]
 
 
-@pytest.mark.parametrize(("name", "signed"), [("clear", False), ("secagg", False), ("secagg", True)])
+@pytest.mark.parametrize(
+    ("name", "signed"), [("clear", False), ("secagg", False), pytest.param("secagg", True, marks=pytest.mark.slow)]
+)
 def test_a_budget_holds(name, signed):
     whole = play(adding(name, {"signed": signed}, rounds=20)).state
     budget = sum(whole.bytes[direction] for direction in ("down", "up")) // 2
