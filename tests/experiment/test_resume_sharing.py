@@ -33,6 +33,7 @@ SHOPS = {
     "data.links": 200,
     "data.count": 1200,
     "data.clients": 3,
+    "task.folds": 2,
 }
 CODEC = {
     "codec": [{"name": "low_rank", "rank": 3}, {"name": "quantized", "bits": 5, "rounding": "stochastic"}],

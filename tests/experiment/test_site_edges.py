@@ -42,7 +42,7 @@ def at_sites(every: dict[str, pd.DataFrame], root: Path, changes: dict[str, Any]
         {},
         {"data.match": "psi"},
         {"data.source_client": "auto", "data.target_client": ""},
-        {"data.time": "", "data.edge_features": ["amount"]},
+        pytest.param({"data.time": "", "data.edge_features": ["amount"]}, marks=pytest.mark.slow),
         {"data.labels": "numbers", "data.label": "amount", "data.edge_features": ["channel"]},
     ],
 )

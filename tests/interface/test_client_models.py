@@ -10,7 +10,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.site_run import open_run
 from helpers.tiny import TINY
 
-CHANGES = {**TINY, "rounds": 3, "yardsticks": [], "selector.name": "all"}
+CHANGES = {**TINY, "task.folds": 10, "rounds": 3, "yardsticks": [], "selector.name": "all"}
 MOLECULES = {
     "data.name": "molecules",
     "data.clients": 2,

@@ -36,7 +36,7 @@ EDGES = {
     "evaluation.metric": "accuracy",  # by which the likeliest class is answered
 }
 TASKS = {
-    "rating": ("fedacs", {"data": SHOPS}),
+    "rating": ("fedacs", {"data": SHOPS, "task.folds": 2}),
     "node": ("fedais", {**BLOCKS, "task.share_states": False}),
     "node_regression": ("node_regression", {**BLOCKS, "task.share_states": False}),
     "link": ("links", BLOCKS),
