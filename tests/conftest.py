@@ -1,5 +1,6 @@
 """Fixtures for every test."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -16,6 +17,17 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as under nohup: tests s
 
 # From here on, shapes in signatures are checked at every call; outside tests they cost nothing.
 install_import_hook(["fedgraft.methods.models", "fedgraft.nn.propagate"], "beartype.beartype")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is imported and collected stays to the end: to look for garbage in it, again and again, takes seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -63,7 +63,9 @@ def one_name():
         yield
 
 
-@pytest.fixture(scope="module", params=sorted(RECIPES))
+@pytest.fixture(
+    scope="module", params=[pytest.param("graft_node_private", marks=pytest.mark.slow), "graft_rating_private"]
+)
 def prepared(request, tmp_path_factory):
     """(Recipe of sites with files of their own, the files, names, the digest without masks)."""
     root, names = tmp_path_factory.mktemp("shards"), []

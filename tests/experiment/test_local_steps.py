@@ -18,7 +18,14 @@ BLOCKS = {
     "training.epochs": 1,
 }
 MOLECULES = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8, "yardsticks": []}
-SHOPS = {"data.users": 60, "data.items": 80, "data.categories": 4, "data.links": 200, "data.count": 600}
+SHOPS = {
+    "data.users": 60,
+    "data.items": 80,
+    "data.categories": 4,
+    "data.links": 200,
+    "data.count": 600,
+    "task.folds": 2,
+}
 TASKS = {
     **{
         name: (RUNS[name][0], {**RUNS[name][1], "rounds": 2}) for name in ("rating", "graph", "node", "link", "ranking")

@@ -32,6 +32,7 @@ SHOPS = {
     "data.items": 90,
     "data.links": 400,
     "data.count": 1200,
+    "task.folds": 2,
 }
 QUICK = {**SHOPS, "rounds": 2, "selector.name": "random", "selector.clients": 4, "yardsticks": [], "runtime.workers": 0}
 DATA = {

@@ -10,6 +10,9 @@ from helpers.leaking_runs import LENGTH, found, ran, random_features, stretches
 from helpers.node_runs import OFTEN, small
 from helpers.toy_runs import same
 
+LONG = {"training.epochs": 3, "rounds": 3}
+"""Until what an interval follows has moved it."""
+
 """Bytes that are looked for, two features in a row: few enough to find a piece of a row, too many to be chance."""
 
 
@@ -61,7 +64,7 @@ def test_features_that_are_shared_are_found_so_that_the_search_is_one(is_sparse)
     ],
 )
 def test_no_message_and_no_memory_depends_on_labels_of_test_nodes(recipe, changes):
-    experiment, shards = small(recipe, **changes)
+    experiment, shards = small(recipe, **{**LONG, **changes})
     g = np.random.default_rng(0)
     blind = []
     for shard in shards:
@@ -79,7 +82,7 @@ def test_no_message_and_no_memory_depends_on_labels_of_test_nodes(recipe, change
 
 def test_nor_does_any_depend_on_labels_for_validation_but_the_interval_that_follows_the_loss():
     for changes, expected in ((OFTEN, True), ({"sampler.least": 0.0, "training.learning_rate": 0.1}, False)):
-        experiment, shards = small(**changes, selector__clients=4)
+        experiment, shards = small(**{**LONG, **changes}, selector__clients=4)
         blind = [replace(s, label=np.where(s.split == 1, (s.label + 1) % 3, s.label)) for s in shards]
         (messages, *_), (others, *_) = (ran(experiment, each) for each in (shards, blind))
         assert (messages == others) == expected

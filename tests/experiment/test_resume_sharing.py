@@ -22,7 +22,7 @@ NODES = {
     "selector": "all",
     "sampler": "all",
     "task.share_states": False,
-    "training.epochs": 2,
+    "training.epochs": 1,
 }
 PAPERS = {"data.papers": 30, "data.clients": 4, "selector.clients": 2, "training.epochs": 1}
 SHOPS = {
@@ -33,6 +33,7 @@ SHOPS = {
     "data.links": 200,
     "data.count": 1200,
     "data.clients": 3,
+    "task.folds": 2,
 }
 CODEC = {
     "codec": [{"name": "low_rank", "rank": 3}, {"name": "quantized", "bits": 5, "rounding": "stochastic"}],

@@ -44,7 +44,7 @@ AT_CLIENTS = {"evaluation.at": "clients"}
     ("recipe", "options"),
     [
         ("fedais", {**COLUMNS, **AT_CLIENTS}),
-        ("fedais", {**AUTO, **PSI, "rows.name": "float16"}),
+        pytest.param("fedais", {**AUTO, **PSI, "rows.name": "float16"}, marks=pytest.mark.slow),
         ("fedgraph", {**AUTO, "rows.name": "identity"}),
         ("graft_multigraph", {**COLUMNS, **PSI, **CARRIED, "selector.name": "random"}),
     ],
@@ -137,7 +137,7 @@ def of_server(sent: Sequence[bytes], root: Path) -> list[bytes]:
     ("codec", "width", "options"),
     [
         ("identity", np.float32, AUTO),
-        ("float16", np.float16, {**COLUMNS, **AT_CLIENTS}),
+        pytest.param("float16", np.float16, {**COLUMNS, **AT_CLIENTS}, marks=pytest.mark.slow),
         ("quantized", np.float32, AUTO),
     ],
 )

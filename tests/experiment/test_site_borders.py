@@ -44,7 +44,7 @@ SECRETS = {"clients": CLIENTS, "secret": bytes(32), "own_secret": bytes(32)}
     [
         ("fedais", False, AUTO),
         ("fedais", True, COLUMNS),
-        ("fedais", True, {**COLUMNS, **PSI}),
+        pytest.param("fedais", True, {**COLUMNS, **PSI}, marks=pytest.mark.slow),
         ("fedgcn", False, COLUMNS),
         ("graft_node", False, {**AUTO, **PSI}),
     ],
@@ -64,12 +64,12 @@ def test_sites_end_as_one_machine_with_the_whole_table(
 
 
 ALL_COLUMNS = {"data.edge_features": "all", "data.weight": "times", "data.time": "when", "data.directed": True}
-CARRIED = [
+CARRIED: list[Any] = [
     (True, {**COLUMNS, **ALL_COLUMNS}),
     (False, {**COLUMNS, "data.edge_features": ["amount", "channel"], "data.time": "when", "data.repeats": "last"}),
     (False, {**AUTO, "data.edge_features": "amount", "data.directed": True, "data.repeats": "sum"}),
     (False, {**AUTO, "data.directed": True}),
-    (True, {**COLUMNS, **ALL_COLUMNS, "data.match": "psi", "model.name": "gine"}),
+    pytest.param(True, {**COLUMNS, **ALL_COLUMNS, "data.match": "psi", "model.name": "gine"}, marks=pytest.mark.slow),
 ]
 
 

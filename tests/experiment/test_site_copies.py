@@ -40,11 +40,11 @@ def in_folders(every: dict[str, pd.DataFrame], root: Path, recipe: str, options:
 
 
 CARRIED = {"data.edge_features": ["amount", "channel"], "data.weight": "times", "data.directed": True}
-CASES: list[tuple[str, dict[str, Any]]] = [
+CASES: list[Any] = [
     ("fedais", SAID),
     ("fedgcn", {**SAID, **PSI}),
-    ("fedais", {**SAID, **CARRIED, "model.name": "multigraph"}),
-    ("fedais", {**GUESSED, **PSI}),
+    pytest.param("fedais", {**SAID, **CARRIED, "model.name": "multigraph"}, marks=pytest.mark.slow),
+    pytest.param("fedais", {**GUESSED, **PSI}, marks=pytest.mark.slow),
     ("graft_node", GUESSED),
 ]
 

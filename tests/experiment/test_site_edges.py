@@ -21,7 +21,7 @@ from helpers.banks import BANKS
 from helpers.local_sites import LocalSites, federated, traffic
 
 SAME = ("digest", "bytes", "metric", "test", "validation", "test_per_client")
-CHANGES = {**banks.OPTIONS, "rounds": 3, "runtime.workers": 0, "yardsticks": []}
+CHANGES = {**banks.OPTIONS, "rounds": 2, "training.epochs": 2, "runtime.workers": 0, "yardsticks": []}
 
 
 def here(every: dict[str, pd.DataFrame], root: Path, changes: dict[str, Any]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def at_sites(every: dict[str, pd.DataFrame], root: Path, changes: dict[str, Any]
         {},
         {"data.match": "psi"},
         {"data.source_client": "auto", "data.target_client": ""},
-        {"data.time": "", "data.edge_features": ["amount"]},
+        pytest.param({"data.time": "", "data.edge_features": ["amount"]}, marks=pytest.mark.slow),
         {"data.labels": "numbers", "data.label": "amount", "data.edge_features": ["channel"]},
     ],
 )
@@ -91,7 +91,14 @@ def test_edges_that_only_their_sources_client_lists_are_scored(
     assert "edges: 4 targets are said to be of 'moon', no client: they are taken for new nodes." in caplog.text
 
 
-@pytest.mark.parametrize("changes", [{}, {"data.match": "psi"}, {"data.time": "", "data.edge_features": ["amount"]}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        pytest.param({"data.match": "psi"}, marks=pytest.mark.slow),
+        {"data.time": "", "data.edge_features": ["amount"]},
+    ],
+)
 def test_accounts_of_two_banks_hear_of_their_copies(tmp_path: Path, changes: dict[str, Any]) -> None:
     """Some of the east's accounts are the north's, too, with transfers of their own; a column says so, or ids do."""
     every = banks.tables()

@@ -22,14 +22,14 @@ from helpers.site_tables import CLIENTS
 from helpers.tiny import TINY
 
 METHOD = {key: value for key, value in TINY.items() if not key.startswith("data.")}
-QUICKLY = {**QUICK, "rounds": 4, "selector.clients": 2}
+QUICKLY = {**QUICK, "rounds": 2, "selector.clients": 2, "training.epochs": 1}
 FEATURES = ["f0", "f1", "f2", "f3"]
 RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
     "rating": (
         "fedacs",
         {
             **METHOD,
-            "rounds": 3,
+            "rounds": 2,
             "yardsticks": [],
             "data.name": "table",
             "data.partition": "given",
@@ -40,18 +40,18 @@ RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "node": (
         "fedais",
-        {**QUICKLY, "data.name": "nodes", "model.hidden": [8, 8], "sampler.batches": 3},
+        {**QUICKLY, "data.name": "nodes", "model.hidden": [8, 8], "sampler.batches": 2},
     ),
     "typed": (
         "rafhgl",
         {**QUICKLY, "data.name": "typed_graph", "data.target": "paper", "model.hidden": 8},
     ),
-    "graph": ("cefgl", {**QUICK, "rounds": 3, "data.name": "graphs", "model.hidden": 8}),
+    "graph": ("cefgl", {**QUICK, "rounds": 2, "data.name": "graphs", "model.hidden": 8}),
     "ranking": (
         "reputation_ucb",
         {
             **QUICK,
-            "rounds": 4,
+            "rounds": 2,
             "selector.name": "all",
             "clock.devices": "lognormal",
             "clock.deadline_seconds": 0.0,

@@ -13,6 +13,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.interface.node import plan_of
 from helpers import site_tables
 from helpers.local_sites import LocalSites, federated
@@ -197,7 +198,7 @@ def test_bags_of_words_are_sparse_at_all_sites_where_they_are_on_one_machine(
     here, found = both("node", changed("node", change), tmp_path)
     for key in SAME:
         assert found[key] == here[key], key
-    text = (tmp_path / "sites" / "run" / "experiment.toml").read_text()
+    text = RunFolder.open(tmp_path / "sites" / "run").experiment_toml()
     assert experiments.Experiment.from_toml(text).plan.task.sparse  # type: ignore[attr-defined]
 
 
@@ -241,17 +242,18 @@ def test_a_site_predicts_with_what_the_run_leaves_it(tmp_path: Path, task: str) 
 
 def test_the_recipe_of_the_run_says_what_was_agreed_on(tmp_path: Path) -> None:
     _, sites = at_sites("typed", tables_of("typed"), tmp_path)
-    experiment = experiments.Experiment.from_toml((tmp_path / "run" / "experiment.toml").read_text())
+    text = RunFolder.open(tmp_path / "run").experiment_toml()
+    experiment = experiments.Experiment.from_toml(text)
     task: Any = experiment.plan.task
     assert (task.features, task.classes, task.class_names) == (4, 3, ("cat", "dog", "owl"))
     assert (task.metapaths, task.judged) == (("paper-author-paper",), "accuracy")
     assert experiment.data.features == tuple(FEATURES)
     own = sites.sites[0].own
-    assert plan_of((tmp_path / "run" / "experiment.toml").read_bytes(), own).task == task
+    assert plan_of(text.encode(), own).task == task
     other = experiments.load(*recipe_of("typed", dict.fromkeys(tables_of("typed"), "nowhere.csv")))
     strange = other.with_changes({"task.class_names": ["cat", "dog"]})
     with pytest.raises(InputError, match=r"its \[task\] is not that of this node's recipe"):
-        plan_of((tmp_path / "run" / "experiment.toml").read_bytes(), strange)
+        plan_of(text.encode(), strange)
 
 
 def test_a_server_that_resumes_knows_what_was_agreed_on(tmp_path: Path) -> None:

@@ -105,7 +105,10 @@ def test_equal_weights_change_no_bit(tmp_path: Path) -> None:
     assert run(tmp_path / "other", rounds=3, **{"data.weight": "times"})["digest"] != plain["digest"]
 
 
-@pytest.mark.parametrize("changes", [EVERYTHING, {**CARRYING, "data.repeats": "sum"}, {"data.weight": "times"}])
+@pytest.mark.parametrize(
+    "changes",
+    [EVERYTHING, pytest.param({**CARRYING, "data.repeats": "sum"}, marks=pytest.mark.slow), {"data.weight": "times"}],
+)
 def test_sites_end_as_one_machine(tmp_path: Path, changes: dict[str, Any]) -> None:
     every, changes = receipts(), {"model.name": "metapath_means", "data.target": "person", **changes}
     recipe, said = recipe_of("typed", written(every, tmp_path / "all"))

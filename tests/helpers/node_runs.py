@@ -20,13 +20,13 @@ SMALL = {
     "model.hidden": [6, 5],
     "selector.clients": 3,
     "sampler.batches": 3,
-    "training.epochs": 3,
+    "training.epochs": 1,
     "training.learning_rate": 0.01,
-    "rounds": 3,
+    "rounds": 2,
     "runtime.workers": 0,
     "yardsticks": [],
 }
-"""Four clients of some 22 nodes; three of them train in each of three rounds, in nine steps."""
+"""Four clients of some 22 nodes; three of them train in each of two rounds, in three steps."""
 PLAIN = {
     "codec": "identity",
     "downlink": "identity",
@@ -36,8 +36,8 @@ PLAIN = {
     "evaluation.every": 1,
 }
 """The recipe fedais without what was tuned: nothing is lost on the way, and what is scored is what is trained."""
-OFTEN = {"sampler.interval": 2, "sampler.adaptive": False}
-"""For fedais: rows are asked for every other step, four times in a round beside its first step."""
+OFTEN = {"sampler.interval": 2, "sampler.adaptive": False, "training.epochs": 3}
+"""For fedais: rows are asked for every other of nine steps, four times in a round beside its first step."""
 
 
 def small(recipe="fedais", shards=None, **changes):

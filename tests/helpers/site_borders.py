@@ -16,7 +16,7 @@ from helpers.site_tables import CLIENTS
 SAME = ("digest", "bytes", "metric", "test", "validation", "test_per_client")
 CHANGES = {
     **{key: value for key, value in QUICK.items() if not key.startswith("runtime.")},
-    "rounds": 3,
+    "rounds": 2,
     "selector.clients": 2,
     "training.epochs": 1,
     "data.name": "nodes",

@@ -9,6 +9,7 @@ TINY: dict[str, Any] = {
     "data.links": 200,
     "data.count": 600,
     "data.clients": 3,
+    "task.folds": 2,
     "rounds": 2,
     "runtime.workers": 0,
     "yardsticks": ["global_mean"],

@@ -10,11 +10,11 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.site_run import open_run
 from helpers.tiny import TINY
 
-CHANGES = {**TINY, "rounds": 3, "yardsticks": [], "selector.name": "all"}
+CHANGES = {**TINY, "task.folds": 10, "rounds": 3, "yardsticks": [], "selector.name": "all"}
 MOLECULES = {
     "data.name": "molecules",
     "data.clients": 2,
-    "data.graphs": 60,
+    "data.graphs": 30,
     "model.hidden": 8,
     "rounds": 3,
     "runtime.workers": 0,

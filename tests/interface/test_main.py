@@ -72,14 +72,16 @@ def test_what_cannot_be_imported_is_one_line(raised: str, words: str) -> None:
     assert done.stderr == f"error: fedgraft cannot be loaded: {words}.\n"
 
 
-def begun(folder: Path, *changes: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
-    """A run that has made some rounds, in a process group of its own."""
+def begun(
+    folder: Path, *changes: str, stderr: int = subprocess.PIPE, when: str = "rounds.jsonl"
+) -> subprocess.Popen[str]:
+    """A run whose folder has this file, by default one that has made some rounds, in a process group of its own."""
     command = [sys.executable, "-m", "fedgraft", "run", "fedacs", *LONG, *changes, "--out", str(folder), "--json"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=ENVIRONMENT, start_new_session=True
     )
     until = time.monotonic() + 120
-    while not (folder / "rounds.jsonl").exists() and process.poll() is None and time.monotonic() < until:
+    while not (folder / when).exists() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
     return process
 
@@ -126,7 +128,9 @@ def test_workers_survive_what_ends_the_whole_group(tmp_path: Path) -> None:
 
 
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
-    process = begun(tmp_path / "run", "rounds=2000", "runtime.workers=0", "training.epochs=500")
+    endless = "training.epochs=1000000"  # of the first round, which is not waited for
+    process = begun(tmp_path / "run", "rounds=2", "runtime.workers=0", endless, when="experiment.toml")
+    time.sleep(0.5)
     process.send_signal(signal.SIGTERM)
     time.sleep(0.1)  # or the system makes one of both
     began = time.monotonic()

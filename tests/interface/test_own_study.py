@@ -14,6 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "study.md").read_text(encoding="utf
 EXAMPLE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
 
 
+@pytest.mark.slow
 def test_the_page_s_example_runs_and_goes_on_where_it_stopped(fedgraft) -> None:
     Path("my.toml").write_text(EXAMPLE)
     done = fedgraft("study", "my.toml", "--seeds", 1, "--jobs", 1, "--match", "shops-3-*", "--json")

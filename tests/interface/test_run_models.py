@@ -13,7 +13,10 @@ from fedgraft.experiment.experiment import load
 from fedgraft.experiment.recipes import discovery
 from helpers.asked_tests import ASKED
 
-ROUNDS = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "selector": {"name": "all"}, "sampler": {"name": "all"}}
+ROUNDS = {
+    **{"rounds": 2, "training.epochs": 1, "runtime.workers": 0, "yardsticks": []},
+    **{"selector": {"name": "all"}, "sampler": {"name": "all"}},
+}
 SHOPS = {"name": "shops", "users": 40, "items": 40, "categories": 4, "links": 60, "count": 400, "clients": 2}
 BLOCKS = {"data": {"name": "blocks", "nodes": 60, "clients": 2, "classes": 3, "features": 4}, "model.hidden": 4}
 MOLECULES = {
@@ -33,7 +36,7 @@ EDGES = {
     "evaluation.metric": "accuracy",  # by which the likeliest class is answered
 }
 TASKS = {
-    "rating": ("fedacs", {"data": SHOPS}),
+    "rating": ("fedacs", {"data": SHOPS, "task.folds": 2}),
     "node": ("fedais", {**BLOCKS, "task.share_states": False}),
     "node_regression": ("node_regression", {**BLOCKS, "task.share_states": False}),
     "link": ("links", BLOCKS),

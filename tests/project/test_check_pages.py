@@ -28,7 +28,13 @@ def test_all_pages_with_stored_cells_are_checked(script):
     assert [page.name for page in script.pages()] == PAGES
 
 
-@pytest.mark.parametrize("page", PAGES)
+LONG = ("openfgl.md", "rafhgl.md")
+"""Pages whose tables take seconds."""
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.slow) if page in LONG else page for page in PAGES]
+)
 def test_a_page_prints_what_its_cells_give(script, page):
     assert script.mismatches(ROOT / "docs" / "results" / page) == []
 

@@ -43,6 +43,7 @@ def test_the_page_s_tests_pass_and_print_what_it_says(said):
     assert "PASSED test_my_runtime.py::test_keeps_every_law" in said
 
 
+@pytest.mark.slow
 def test_the_message_is_what_a_checker_says(tmp_path, monkeypatch):
     (tmp_path / "my_selectors.py").write_text(FILES["my_selectors.py"])
     monkeypatch.syspath_prepend(tmp_path)

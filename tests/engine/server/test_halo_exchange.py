@@ -106,7 +106,7 @@ def test_rows_that_are_asked_for_are_sent_whether_they_changed_or_not():
 
 @pytest.mark.parametrize("recipe", ["fedais", "fedall", "fedpns"])
 def test_a_round_that_is_lost_is_served_anew_to_the_same_bits(recipe):
-    changes = OFTEN if recipe == "fedais" else {"task__neighbours": 2}
+    changes = OFTEN if recipe == "fedais" else {"task__neighbours": 2, "training__epochs": 3}
     experiment, shards = small(recipe, rounds=2, training__optimizer="adam", **changes)
     rounds = {}
     with looped(everywhere(experiment), shards=shards) as (loop, runtime):

@@ -1,6 +1,7 @@
 """Safeguards: what one client can do to the model in one round, and who is named for it."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -144,14 +145,20 @@ def test_without_safeguards_it_would():
     assert max(np.abs(array).max() for array in state.sharing["model"].values()) > 1e8
 
 
+@cache
+def flipped(codec):
+    """What the last model of a run without any rule scores where a client turns its updates around."""
+    _, rows = attacked(toy(rounds=5, selector="all", codec={"name": codec}), attack=scaled(-20.0))
+    return rows[-1].validation
+
+
 @pytest.mark.parametrize("rule", ["median", "trimmed_mean", "krum", "geometric_median"])
 @pytest.mark.parametrize("codec", ["identity", "quantized", "low_rank", "sparse"])
 def test_rules_work_with_every_codec_and_hold_against_a_sign_flip(rule, codec):
     experiment = toy(rounds=5, selector="all", aggregation=rule, codec={"name": codec})
     honest = run(experiment)[1][-1].validation
     _, rows = attacked(experiment, attack=scaled(-20.0))
-    _, plain = attacked(toy(rounds=5, selector="all", codec={"name": codec}), attack=scaled(-20.0))
-    assert abs(rows[-1].validation - honest) < abs(plain[-1].validation - honest)
+    assert abs(rows[-1].validation - honest) < abs(flipped(codec) - honest)
 
 
 @pytest.mark.parametrize("rule", ["krum", "trimmed_mean"])

@@ -166,11 +166,13 @@ def test_codes_that_are_none_are_their_client_s_failure():
     assert failed[1].split(" take ")[0] == str(said.value).split(" take ")[0]
 
 
-@pytest.mark.parametrize(("name", "signed"), [("clear", False), ("secagg", False), ("secagg", True)])
+@pytest.mark.parametrize(
+    ("name", "signed"), [("clear", False), ("secagg", False), pytest.param("secagg", True, marks=pytest.mark.slow)]
+)
 def test_a_budget_holds(name, signed):
-    whole = play(adding(name, {"signed": signed}, rounds=40)).state
+    whole = play(adding(name, {"signed": signed}, rounds=20)).state
     budget = sum(whole.bytes[direction] for direction in ("down", "up")) // 2
-    cut = play(adding(name, {"signed": signed}, rounds=40, budget={"bytes": budget})).state
+    cut = play(adding(name, {"signed": signed}, rounds=20, budget={"bytes": budget})).state
     assert cut.finished == "budget"
     assert budget * 0.7 < cut.bytes["down"] + cut.bytes["up"] <= budget
 

@@ -96,7 +96,7 @@ DATA: dict[str, dict[str, Any]] = {
         **{"data.name": "shops", "data.users": 60, "data.items": 80, "data.categories": 4, "data.links": 200},
         **{"data.count": 600, "data.clients": 3},
     },
-    "fedais_paper": {"data.name": "blocks", "data.nodes": 240, "data.clients": 12},
+    "fedais_paper": {"data.name": "blocks", "data.nodes": 72, "data.clients": 12},
     "cefgl_paper": {"data.name": "molecules", "data.graphs": 20, "data.clients": 3},
 }
 """{recipe: the smallest data of its kind}."""

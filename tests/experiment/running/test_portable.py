@@ -40,6 +40,7 @@ def run(folder: Path, *changes: str) -> Any:
     return json.loads(done.stdout)["digest"]
 
 
+@pytest.mark.slow
 def test_server_and_workers_use_the_same_kernels() -> None:
     path = os.pathsep.join(sys.path)
     environment = {**CLEAN, **portable.settings(), "PYTHONPATH": path}

@@ -80,7 +80,7 @@ def test_what_is_lost_on_the_way_changes_no_bit(tmp_path, expected, name, lost):
     assert found.charged == expected[name].charged
 
 
-@pytest.mark.parametrize("name", ["remembering", "nodes"])
+@pytest.mark.parametrize("name", ["remembering", pytest.param("nodes", marks=pytest.mark.slow)])
 def test_nodes_that_start_anew_before_every_order_change_no_bit(tmp_path, expected, name):
     """What a node has in memory alone, a paused round too, is made again from its disk."""
 
@@ -101,7 +101,7 @@ def test_nodes_that_start_anew_before_every_order_change_no_bit(tmp_path, expect
     assert found.charged == expected[name].charged
 
 
-@pytest.mark.parametrize("name", ["remembering", "nodes"])
+@pytest.mark.parametrize("name", ["remembering", pytest.param("nodes", marks=pytest.mark.slow)])
 def test_two_processes_that_take_turns_as_one_node_change_no_bit(tmp_path, expected, name):
     """As in a simulation: each has in memory a round that waits, which the other may have taken further."""
 

@@ -48,7 +48,11 @@ RUNS = {
     "rating": ("fedacs", {**TINY, "rounds": 5}, 5),
     "graph": ("cefgl", GRAPHS, 5),
     "node, what changed": ("fedais", NODES, 13),
-    "node, what is asked for": ("fedall", {**SMALL, "rounds": 1, "training.optimizer": "adam"}, 13),
+    "node, what is asked for": (
+        "fedall",
+        {**SMALL, "rounds": 1, "training.epochs": 3, "training.optimizer": "adam"},
+        13,
+    ),
     "node, scored at clients": ("fedais", {**NODES, "evaluation.at": "clients", "evaluation.every": 1}, 13),
 }
 """Recipe, changes, and every which request is lost."""
