@@ -9,6 +9,7 @@ from safetensors.numpy import load_file
 
 from fedgraft.engine.client.clipped_gradients import descent, shortened
 from fedgraft.errors import InputError
+from fedgraft.experiment.adversaries import HONEST, LYING, SIGNED
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import runner
@@ -66,24 +67,33 @@ def test_noise_is_anothers_with_another_seed_or_epsilon(clear, tmp_path):
     assert run({"privacy.epsilon": 3.0}, tmp_path / "less")["digest"] != clear["digest"]
 
 
+def reached(claim):
+    """{adversary: epsilon that it can reach} of those that a claim covers."""
+    return {row["adversary"]: row["epsilon"] for row in claim["adversaries"] if row["epsilon"] is not None}
+
+
 def test_a_summary_says_what_is_claimed_and_keeps_the_last_model(clear, tmp_path):
     claim = clear["privacy"]
     assert 3.9 < claim["epsilon"] <= 4.0
-    assert (claim["unit"], claim["delta"], claim["against"]) == ("node", 1e-4, "clients")
+    assert (claim["unit"], claim["delta"], reached(claim)) == ("node", 1e-4, {})
     assert claim["parts"][0]["shares"] == 5  # nine of ten of six, rounded up, but not all: each knows its own
     assert any("held-out" in line for line in claim["not_covered"])
     assert clear["test_at_best_validation"] == clear["test"]
     masked = run({"secure_sum.name": "secagg", "rounds": 1}, tmp_path / "masked")
-    assert masked["privacy"]["against"] == "server and clients"
+    assert reached(masked["privacy"]) == {HONEST: masked["privacy"]["epsilon"]}
+    assert any(line.startswith(f"{LYING}: ") for line in masked["privacy"]["not_covered"])
     own = run({"privacy.shares": 1, "rounds": 1}, tmp_path / "own")
-    assert own["privacy"]["against"] == "server and clients"
+    assert reached(own["privacy"]).keys() == {HONEST, LYING, SIGNED}
     assert own["privacy"]["mechanism"] == "discrete Gaussian at each client"
 
 
 def test_the_claim_is_on_the_first_page_of_a_report(tmp_path):
     run({"rounds": 1}, tmp_path / "run")
     page = write_report([tmp_path / "run"], tmp_path / "page.html").read_text()
-    assert "Differential privacy of run: epsilon 4 at delta 0.0001 for each node, against clients" in page
+    assert (
+        "Differential privacy of run: epsilon 4 at delta 0.0001 where one node is in training or its part is zero (10.1 where one is replaced), against other clients"
+        in page
+    )
     assert "It does not cover:" in page
     assert page.index("Differential privacy of run") < page.index("<table")
 

@@ -1,45 +1,51 @@
 """What a recipe claims of differential privacy: before anything runs, and beside its result."""
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.noise import noise_in
 from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.experiment.adversaries import adversaries, replaced
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.policies import joining_tells, kinds_of
 
-NEIGHBOURING = "a {unit} is in training, or its part is zero; how many each client has is no secret"
+NEIGHBOURING = "one {unit} is in training or its part is zero"
+"""What is claimed to be hidden; how many units each client has is no secret."""
 SAMPLING = "none: a {unit} counts as a part of every round"
-BOTH, CLIENTS = "server and clients", "clients"
-"""Whom a claim is against."""
 _COVERED = ("publish", "train", "alone", "evaluate", "tally", "smoothed")
 """Kinds of messages that hold noise, tell no more, or are spoken of by themselves."""
 _ANSWERS = ("smooth", "hop")
 """Kinds that tell answers, which may be randomised."""
 SIMULATED = "who knows the seed: in a simulation noise follows from it"
-UNSIGNED = "a server that hands clients keys of its own, or lists that differ: secure_sum.signed = true covers that"
 
 
-def claim_of(experiment: Experiment, here: bool = True) -> dict[str, Any] | None:
+def claim_of(experiment: Experiment, clients: int, here: bool = True) -> dict[str, Any] | None:
     """Return what is claimed of a recipe whose task knows the data; None where sums hold no noise.
 
-    Where clients are `here`, on one machine, their noise follows from the seed: whoever runs it has all their data.
+    `clients` are how many there are. Where they are `here`, on one machine, noise follows from the seed: whoever runs
+    it has all their data.
 
     Returns:
-        {"unit", "neighbouring", "epsilon", "delta", "against", "mechanism", "sampling", "parts", "not_covered"}; of
-        each part what it is, its rounds, the noise of a sum in units of what one unit can change, and how it is made.
+        {"unit", "neighbouring", "epsilon", "replaced": epsilon where a unit is replaced by another one, "delta",
+        "adversaries": as `adversaries` says, "mechanism", "sampling", "parts", "not_covered"}; of each part what it is,
+        its rounds, the noise of a sum in units of what one unit can change, and how it is made.
     """
     plan = experiment.plan
     if not plan.privacy.active:
         return None
-    noise, privacy = noise_in(plan), plan.privacy
+    noise, privacy, spent = noise_in(plan), plan.privacy, experiment.spent
+    against = adversaries(plan, noise, min(clients, _cohort(experiment) or clients))
+    uncovered = [f"{row['adversary']}: {row['why']}" for row in against if row["why"]]
     return {
         "unit": privacy.unit,
         "neighbouring": NEIGHBOURING.format(unit=privacy.unit),
-        "epsilon": noise.epsilon,
-        "delta": privacy.delta,
-        "against": BOTH if plan.secure_sum.masked or privacy.shares == 1 else CLIENTS,
+        "epsilon": noise.epsilon + spent.get("epsilon", 0.0),
+        "replaced": replaced(noise) + spent.get("replaced", spent.get("epsilon", 0.0)),
+        "delta": privacy.delta + spent.get("delta", 0.0),
+        "adversaries": [_after(row, spent) for row in against],
         "mechanism": "distributed discrete Gaussian" if privacy.shares > 1 else "discrete Gaussian at each client",
         "sampling": "none: statistics are told once" if plan.summed else SAMPLING.format(unit=privacy.unit),
         "parts": [
@@ -54,8 +60,9 @@ def claim_of(experiment: Experiment, here: bool = True) -> dict[str, Any] | None
                 "least_units": noise.least_units,
             },
             *_answers(plan),
+            *_start(spent),
         ],
-        "not_covered": [*_not_covered(experiment), *([SIMULATED] if here else [])],
+        "not_covered": [*uncovered, *_not_covered(experiment), *([SIMULATED] if here else [])],
     }
 
 
@@ -66,6 +73,16 @@ def _answers(plan: Plan) -> list[dict[str, Any]]:
     return [{"what": "answers by randomised response", "rounds": 1, "epsilon": plan.privacy.answers}]
 
 
+def _start(spent: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the run told that this one begins with; the epsilons of both add."""
+    return [{"what": "the run that it begins with", "rounds": 1, "epsilon": spent["epsilon"]}] if spent else []
+
+
+def _after(row: dict[str, Any], spent: Mapping[str, Any]) -> dict[str, Any]:
+    """What an adversary reaches that has seen the run that this one begins with."""
+    return row if row["epsilon"] is None else {**row, "epsilon": row["epsilon"] + spent.get("epsilon", 0.0)}
+
+
 def _what(plan: Plan) -> str:
     if plan.summed:
         return "sums of statistics"
@@ -73,12 +90,23 @@ def _what(plan: Plan) -> str:
 
 
 def sentence(claim: dict[str, Any]) -> str:
-    """Return a claim in one line."""
+    """Return a claim in one line: what is claimed, of which neighbouring data, against whom."""
     parts = ", ".join(f"{_times(part['rounds'])} {part['what']} {_hidden(part)}" for part in claim["parts"])
+    known = [_reached(row, claim["epsilon"]) for row in claim["adversaries"] if row["epsilon"] is not None]
     return (
-        f"epsilon {claim['epsilon']:.4g} at delta {claim['delta']:g} for each {claim['unit']}, against "
-        f"{claim['against']}: {parts}"
+        f"epsilon {_number(claim['epsilon'])} at delta {claim['delta']:g} where {claim['neighbouring']} "
+        f"({_number(claim['replaced'])} where one is replaced), against {', '.join(['other clients', *known])}: {parts}"
     )
+
+
+def _reached(row: dict[str, Any], epsilon: float) -> str:
+    """An adversary, with the epsilon that it reaches where that is another one."""
+    same = math.isclose(row["epsilon"], epsilon)
+    return f"{row['adversary']}" if same else f"{row['adversary']}: {_number(row['epsilon'])}"
+
+
+def _number(epsilon: float) -> str:
+    return f"{epsilon:.4g}"
 
 
 def _hidden(part: dict[str, Any]) -> str:
@@ -100,8 +128,13 @@ def _not_covered(experiment: Experiment) -> list[str]:
     for word in joining_tells(experiment):
         words.setdefault(word, []).append("joining")
     found = [f"{CAPABILITIES[word]} ({', '.join(kinds)})" for word, kinds in words.items()]
-    trusted = [UNSIGNED] if plan.secure_sum.masked and not plan.secure_sum.signed else []
-    return [*found, _scores(plan), *trusted]
+    return [*found, _scores(plan)]
+
+
+def _cohort(experiment: Experiment) -> int:
+    """How many clients a round has; 0 = all."""
+    clients = getattr(experiment.selector, "clients", 0)
+    return clients if isinstance(clients, int) and not experiment.plan.summed else 0
 
 
 def _scores(plan: Plan) -> str:

@@ -82,11 +82,12 @@ _UNSAID = Policy(), SecureSum(), Privacy()
 class Experiment:
     """A checked experiment; every method is built, nothing is loaded yet.
 
-    `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients begin
-    with of their own, {} for nothing. `agreement` is what it took to agree on how data are read, {client: (bytes down,
-    bytes up)}, and `matching` to join edges between them; `joined` are the nodes of others that each client's were
-    joined to, None where nobody knows. `seen` are hashes of rows that its first model was trained on: no score is of
-    them; None = none. `asked` are options that a user set beside the recipe, such as "selector.clients".
+    `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients
+    begin with of their own, {} for nothing; `spent` is the claim of privacy of the run that they begin with, {} for
+    none. `agreement` is what it took to agree on how data are read, {client: (bytes down, bytes up)}, and
+    `matching` to join edges between them; `joined` are the nodes of others that each client's were joined to, None
+    where nobody knows. `seen` are hashes of rows that its first model was trained on: no score is of them; None =
+    none. `asked` are options that a user set beside the recipe, such as "selector.clients".
     """
 
     recipe: str
@@ -105,6 +106,7 @@ class Experiment:
     checkpoint: CheckpointOptions
     server_optimizer: ServerOptimizer[Any] | None = None
     own: Own = field(default_factory=dict)
+    spent: Mapping[str, Any] = field(default_factory=dict)
     agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     matching: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     joined: Mapping[int, Halo] | None = None
@@ -245,15 +247,16 @@ class Experiment:
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""
-        changed = build(self.recipe, override(self.sections, changes)).started(self.plan.start, self.own)
+        changed = build(self.recipe, override(self.sections, changes)).started(self.plan.start, self.own, self.spent)
         return replace(changed, seen=self.seen, asked=self.asked | changes.keys())
 
-    def started(self, start: Arrays, own: Own | None = None) -> "Experiment":
+    def started(self, start: Arrays, own: Own | None = None, spent: Mapping[str, Any] | None = None) -> "Experiment":
         """Return the experiment whose models begin with these shared parameters, and clients with what is their own.
 
-        {} draws the shared ones, and leaves clients with nothing of their own.
+        {} draws the shared ones, and leaves clients with nothing of their own. `spent` is the claim of privacy of the
+        run that trained them, {} for none.
         """
-        begun = replace(self, own=own or {})
+        begun = replace(self, own=own or {}, spent=spent or {})
         return replace(begun, plan=replace(self.plan, start=start)) if start else begun
 
 

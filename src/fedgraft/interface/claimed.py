@@ -29,7 +29,7 @@ def claimed(recipe: str, changes: Sequence[str]) -> dict[str, Any]:
     experiment = experiment.fitted(shards)
     units = _units(experiment, shards)
     experiment.plan.privacy.check_units(units)
-    claim, noise = claim_of(experiment), noise_in(experiment.plan)
+    claim, noise = claim_of(experiment, len(shards)), noise_in(experiment.plan)
     limits, bits = Limits(experiment.plan, len(shards)), noise.bits(units)
     costs = {"units": units, "clients": len(shards), "bits_per_number": bits}
     up, summed = -(-noise.dimension * bits // 8), experiment.plan.summed

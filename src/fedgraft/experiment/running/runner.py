@@ -1,5 +1,6 @@
 """Run an experiment: load, train, store, summarise. The same for a new run and for a resumed one."""
 
+import json
 import logging
 import os
 import platform
@@ -37,7 +38,7 @@ from fedgraft.experiment.seen_rows import content_of, rows_of
 from fedgraft.experiment.storage.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
 from fedgraft.experiment.storage.matching import matched_here
 from fedgraft.experiment.storage.outside_classes import given_network, note_made, stored_experiment
-from fedgraft.experiment.storage.provenance import Origin, check_clients, check_known, check_options, origin_of
+from fedgraft.experiment.storage.provenance import SPENT, Origin, check_clients, check_known, check_options, origin_of
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.experiment.storage.stored_state import check_state
 from fedgraft.runtimes.workers.in_process import InProcess
@@ -148,7 +149,8 @@ def _describe(
     """Make a folder a run's: what is run, on which versions and machine, and what it begins with."""
     first, network = joined(experiment.plan.start, experiment.own), given_network(experiment.sections)
     if start is not None:
-        began = {**began, "start": {"model": digest(first), "run": str(start.folder.resolve())}}
+        spent = {SPENT: json.dumps(dict(experiment.spent))} if experiment.spent else {}
+        began = {**began, "start": {"model": digest(first), "run": str(start.folder.resolve()), **spent}}
     run_folder.describe(experiment.to_toml(), about, began, first, network, seen)
     note_made(experiment.sections)
 

@@ -77,7 +77,7 @@ def summarise(
         "flops": state.flops or None,
         **_smoothing(experiment.plan, state.smoothed),
         **_after_steps(experiment.plan, state, names),
-        **_privacy(experiment, here),
+        **_privacy(experiment, len(shards), here),
         "selections": sum(state.chosen),
         "failures": state.failures,
         "survives": _survives(experiment, state),
@@ -166,9 +166,9 @@ def _after_steps(plan: Plan, state: RunState, names: Sequence[str]) -> dict[str,
     return {"after_local_steps": told}
 
 
-def _privacy(experiment: Experiment, here: bool) -> dict[str, Any]:
+def _privacy(experiment: Experiment, clients: int, here: bool) -> dict[str, Any]:
     """{"privacy": what is claimed}, where sums hold noise."""
-    claim = claim_of(experiment, here)
+    claim = claim_of(experiment, clients, here)
     return {"privacy": claim} if claim else {}
 
 

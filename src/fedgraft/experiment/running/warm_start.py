@@ -26,7 +26,7 @@ class Start:
     """The model that a run begins with: the shared parameters of another run, its options, what it began with.
 
     And `own`, {name of a client: what of its memory it hands on}; and `rows`, which rows of own tables it was trained
-    on, as `seen_rows` says; None where the run does not say it.
+    on, as `seen_rows` says; None where the run does not say it. And its `claim` of privacy; None for none.
     """
 
     folder: Path
@@ -35,6 +35,7 @@ class Start:
     began: Origin
     own: Mapping[str, Mapping[str, Tree]]
     rows: Hashes | None = None
+    claim: Mapping[str, Any] | None = None
 
     def reading(self, experiment: Experiment) -> Experiment:
         """Return the experiment with data read as those of that run were, where it does not say, and so split."""
@@ -78,6 +79,7 @@ class Start:
         Raises `InputError` where the model is not of the same task, encoder, shapes and names.
         """
         self._check_options(experiment)
+        self._check_claim(experiment)
         plan = experiment.plan
         if plan.model_layout.specs and not self.arrays:
             sharing = self.sections["sharing"]["name"]
@@ -88,7 +90,8 @@ class Start:
             raise self._misfit(str(error)) from error
         if not plan.variants:
             self._check_names(began)
-        return experiment.started(self.arrays, self._own(experiment, began, names) if plan.personal else {})
+        spent = {name: self.claim[name] for name in ("unit", "epsilon", "replaced", "delta")} if self.claim else {}
+        return experiment.started(self.arrays, self._own(experiment, began, names) if plan.personal else {}, spent)
 
     def _own(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Own:
         """Return what clients of these names begin with of their own, and say for how many it is known."""
@@ -127,6 +130,16 @@ class Start:
             if had != has:
                 raise self._misfit(f"{key} is {has!r} here and was {had!r} there")
 
+    def _check_claim(self, experiment: Experiment) -> None:
+        """Raise `InputError` where this run claims to hide units that the model to begin with may tell exactly."""
+        unit = experiment.plan.privacy.unit
+        if unit and (self.claim or {}).get("unit") != unit:
+            had = f"hides a {self.claim['unit']}" if self.claim else "holds no noise"
+            raise InputError(
+                f"--from {self.folder}: privacy.unit = {unit!r} hides a {unit}, and that run {had}, so its model may "
+                f"tell of single {unit}s. Begin with a run that hides a {unit}, too, or leave --from out."
+            )
+
     def _check_names(self, began: Origin) -> None:
         """Raise `InputError` where shared parameters are numbered by other names than in the run that trained them."""
         then, now = set(self.began.get("named", {}).values()), set(began.get("named", {}).values())
@@ -153,4 +166,20 @@ def start_from(folder: Path) -> Start:
         )
     if not run.models and not run.own:
         raise InputError(f"--from {folder}: under sharing {sharing!r} no parameters are known to begin with.")
-    return Start(folder, run.models, run.experiment.sections, run_folder.origin(), run.own, run_folder.seen())
+    return Start(
+        folder,
+        run.models,
+        run.experiment.sections,
+        run_folder.origin(),
+        run.own,
+        run_folder.seen(),
+        _claim_in(run_folder),
+    )
+
+
+def _claim_in(run_folder: RunFolder) -> Mapping[str, Any] | None:
+    """Return what a run claims of privacy, the runs that it began with included; None for nothing."""
+    try:
+        return run_folder.summary().get("privacy")
+    except InputError:  # it has not ended: nobody knows what it will claim
+        return None

@@ -7,6 +7,7 @@ goes on in the night finds them there.
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,6 +23,7 @@ from fedgraft.experiment.recipes.sections import Section
 from fedgraft.experiment.seen_rows import seen_before
 from fedgraft.experiment.storage.disk import read_bytes, read_model, written
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, NETWORK, START
+from fedgraft.experiment.storage.provenance import SPENT
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.wire.layouts import Arrays, digest
 
@@ -64,8 +66,10 @@ def stored_experiment(run_folder: RunFolder) -> Experiment:
             f"on this machine had them. If you trust them: fedgraft trust {run_folder.folder}"
         )
     _take_network(run_folder, text)
-    experiment = Experiment.from_toml(text, str(where)).started(*parted(_first_model(run_folder)))
-    rows = run_folder.seen() if run_folder.origin().get("start") else None
+    start = run_folder.origin().get("start", {})
+    spent = json.loads(start.get(SPENT, "{}"))
+    experiment = Experiment.from_toml(text, str(where)).started(*parted(_first_model(run_folder)), spent)
+    rows = run_folder.seen() if start else None
     return experiment if rows is None else replace(experiment, seen=seen_before(rows))
 
 

@@ -44,7 +44,9 @@ MOST_DIGESTS: Final = 16
 Origin = Mapping[str, Mapping[str, Any]]
 """{"options": {"section.key": value}, "clients": {name: digest of its data}}, as JSON holds it. And "made", the options
 of a data set that makes more clients than have digests; "named", {client: digest of `PredictingTask.vocabulary`}; and
-"start", the digest of the first "model" where that was not drawn, and the "run" that it is of."""
+"start", the digest of the first "model" where that was not drawn, and the "run" that it is of, with `SPENT`."""
+SPENT: Final = "spent"
+"""Of a "start": what its run claims of privacy, as JSON; absent where that is nothing."""
 
 
 @dataclass(frozen=True)

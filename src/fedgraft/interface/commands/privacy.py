@@ -26,7 +26,8 @@ def privacy(recipe: Recipe, changes: Changes = None, as_json: AsJson = False) ->
         print_json(claimed)
         return
     console = Console(highlight=False)
-    console.print(_table(claimed["claim"] | {"parts": "", "not_covered": ""}))
+    console.print(_table(claimed["claim"] | {"parts": "", "not_covered": "", "adversaries": ""}))
+    console.print(_against(claimed["claim"]["adversaries"]))
     for part in claimed["claim"]["parts"]:
         console.print(_table(part))
     console.print(_table(claimed["costs"]))
@@ -35,6 +36,16 @@ def privacy(recipe: Recipe, changes: Changes = None, as_json: AsJson = False) ->
         print(f"- {line}")
     for line in claimed["warnings"]:
         print(f"Warning: {line}")
+
+
+def _against(adversaries: list[dict[str, Any]]) -> Table:
+    table = Table(box=box.SIMPLE)
+    for heading in ("against", "epsilon at most", "clients in its smallest sum", "missing, or working together"):
+        table.add_column(heading, overflow="fold")
+    for row in adversaries:
+        reached = "not bounded" if row["epsilon"] is None else f"{row['epsilon']:.4g}"
+        table.add_row(row["adversary"], reached, str(row["clients"]), str(row["together"]))
+    return table
 
 
 def _table(values: dict[str, Any]) -> Table:
