@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from fedgraft.contracts.clipping import ClippedGradientTask
 from fedgraft.domains.ratings import telling_users
 from fedgraft.engine.client import local_round
 from fedgraft.engine.privacy import private_sums
@@ -270,6 +271,14 @@ def test_a_guess_does_not_use_the_coins(nodes, as_it_is):
     assert weighed.scores.mean() > 0  # it does find that most were in
     other = np.random.default_rng(1).permutation(marked.inside)
     assert verdict(weighed.scores, other, 1e-5, 4.0)["epsilon"] < 0.2
+
+
+def test_gradients_of_single_examples_are_those_that_are_asked_for_one_by_one(nodes):
+    task, model = nodes.plan.task, nodes.plan.build_model()
+    data, places = task.prepare(nodes.shards[0], {}), np.array([5, 0, 7])
+    at_once = task.each_gradient(model.module, data, places)
+    for name, array in ClippedGradientTask.each_gradient(task, model.module, data, places).items():
+        np.testing.assert_allclose(at_once[name], array, rtol=1e-9, atol=1e-12)
 
 
 def test_canaries_spare_an_example_of_every_client(nodes):
