@@ -72,9 +72,14 @@ def test_what_a_model_knows_by_heart_is_told(by_heart):
     assert found["membership"]["auc"] > 0.6
     assert 0 < found["membership"]["advantage"] <= 1
     canaries = found["canaries"]
-    assert (canaries["canaries"], canaries["guesses"], canaries["claim"]) == (192, 38, None)
+    assert (canaries["read"], canaries["canaries"], canaries["claim"], canaries["enough"]) == (
+        "the model",
+        192,
+        None,
+        None,
+    )
     assert canaries["auc"] > 0.9
-    assert canaries["epsilon"] > 1.5
+    assert 1.5 < canaries["epsilon"] < canaries["most"]
 
 
 def test_a_short_training_tells_which_class_is_the_largest(tmp_path):

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft.nn.clipped_gradients import clipped_gradients
+from fedgraft.nn.clipped_gradients import clipped_gradients, each_gradient
 from fedgraft.nn.layers import linear, row_linear
 from fedgraft.nn.manual_gradients import cross_entropies
 
@@ -49,6 +49,17 @@ def test_two_examples_by_hand():
     short = found(net, inputs, torch.tensor([0, 1]), 1.0)
     np.testing.assert_allclose(short["layers.0.weight"], [[-1.5 / 5**0.5, 1.5 / 5**0.5], [0.5, -0.5]])
     np.testing.assert_allclose(short["layers.0.bias"], np.array([-0.5, 0.5]) * (1 / 5**0.5 - 1))
+
+
+@pytest.mark.parametrize("widths", [[4, 3], [4, 6, 5, 3]])
+def test_each_by_itself_is_what_the_sum_of_one_is(widths):
+    net, inputs = Net(widths), np.random.default_rng(3).normal(size=(5, 4)).astype(np.float32)
+    each = each_gradient(net, list(net.layers), inputs, lambda logits: cross_entropies(logits, LABEL))
+    assert each.keys() == dict(net.named_parameters()).keys()
+    for place in range(5):
+        one = found(net, inputs[place : place + 1], LABEL[place : place + 1], 1e9)
+        for name, array in one.items():
+            np.testing.assert_allclose(each[name][place], array, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("widths", [[4, 3], [4, 6, 3], [4, 6, 5, 3]])

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from fedgraft.errors import InputError
-from fedgraft.secrets.canaries import chance, epsilon_lower_bound
+from fedgraft.secrets.canaries import (
+    best_lower_bound,
+    canaries_for,
+    chance,
+    epsilon_lower_bound,
+    most_refuted,
+    numbers_of_guesses,
+)
 
 
 def test_all_of_a_hundred_guesses_are_right():
@@ -67,6 +74,55 @@ def test_more_right_guesses_refute_more_and_delta_less():
     assert epsilon_lower_bound(150, 200, delta=1e-4) < found[2]
     assert epsilon_lower_bound(150, 200, delta=1e-4, canaries=600) < epsilon_lower_bound(150, 200, delta=1e-4)
     assert epsilon_lower_bound(150, 200, confidence=0.99) < found[2]
+
+
+def test_numbers_of_guesses_are_even_and_follow_from_the_canaries_alone():
+    assert numbers_of_guesses(600) == [600, 300, 150, 74, 36, 18]
+    assert numbers_of_guesses(60) == [60, 30]
+    assert numbers_of_guesses(7) == [6]
+    assert len(numbers_of_guesses(100_000)) == 6
+
+
+def test_several_numbers_of_guesses_share_the_error():
+    """Two numbers: each is held to 97.5 %."""
+    found, place = best_lower_bound([(60, 100), (48, 50)], 100)
+    assert place == 1
+    assert (
+        found == epsilon_lower_bound(48, 50, confidence=0.975, canaries=100) < epsilon_lower_bound(48, 50, canaries=100)
+    )
+    assert best_lower_bound([(48, 50)], 100)[0] == epsilon_lower_bound(48, 50, canaries=100)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(40, 400), st.floats(0, 3), st.integers(0, 2**32 - 1))
+def test_the_best_of_several_is_above_the_truth_in_a_twentieth_of_draws_at_most(canaries, epsilon, seed):
+    """Each coin is told with probability e^epsilon / (1 + e^epsilon), and guesses of fewer are a part of those of all.
+
+    What is drawn is held against the theorem's tail directly: the bound is above epsilon just where that is small.
+    """
+    g, numbers = np.random.default_rng(seed), numbers_of_guesses(canaries)
+    right = g.random((400, canaries)) < 1 / (1 + math.exp(-epsilon))
+    refuted = np.zeros(400, bool)
+    for count in numbers:
+        tails = np.array([chance(value, count, epsilon) for value in range(count + 1)])
+        refuted |= tails[right[:, :count].sum(1)] < 0.05 / len(numbers)
+    assert refuted.mean() <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / 400)
+
+
+def test_what_could_be_refuted_at_most():
+    """Uncorrected 600 of 600 refute 5.28 at delta 1e-5 and 3,000 of 3,000 refute 6.83."""
+    assert epsilon_lower_bound(600, 600, 1e-5) == pytest.approx(5.28, abs=0.005)
+    assert epsilon_lower_bound(3000, 3000, 1e-5) == pytest.approx(6.83, abs=0.005)
+    assert most_refuted(600, 1e-5) == epsilon_lower_bound(600, 600, 1e-5, 1 - 0.05 / 6)
+    assert most_refuted(600, 1e-5) == pytest.approx(4.79, abs=0.005)
+    assert most_refuted(120, 1e-5) < 3.68  # what 120 of 120 refute if no other number is tried
+
+
+def test_so_many_canaries_are_enough_and_a_tenth_fewer_are_not():
+    found = canaries_for(4.0, 1e-5)
+    assert found == 254
+    assert most_refuted(found, 1e-5) > 4.0 > most_refuted(round(found / 1.2), 1e-5)
+    assert canaries_for(8.0, 1e-3) is None  # delta pays for right guesses, and the more of them the more canaries
 
 
 def test_errors_say_what_is_allowed():

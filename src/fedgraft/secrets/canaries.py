@@ -10,6 +10,7 @@ Differs: several numbers of guesses are tried and corrected after Bonferroni; th
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -122,6 +123,7 @@ def best_lower_bound(
     return found[place], place
 
 
+@lru_cache(maxsize=256)
 def most_refuted(canaries: int, delta: float = 0.0, confidence: float = 0.95) -> float:
     """Return the epsilon that would be refuted if every guess were right: no attack on so many refutes more."""
     return best_lower_bound([(each, each) for each in numbers_of_guesses(canaries)], canaries, delta, confidence)[0]
@@ -134,7 +136,8 @@ def canaries_for(epsilon: float, delta: float = 0.0, confidence: float = 0.95) -
     """
     canaries = 2
     while canaries <= _MOST_CANARIES:
-        if most_refuted(canaries, delta, confidence) > epsilon:
+        numbers = numbers_of_guesses(canaries)
+        if any(chance(each, each, epsilon, delta, canaries) < (1 - confidence) / len(numbers) for each in numbers):
             return canaries
         canaries = math.ceil(canaries * _FINER / 2) * 2
     return None

@@ -14,7 +14,7 @@ from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.private_sums import flat
 from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.experiment.attacking.evidence import Evidence, Weighed
-from fedgraft.experiment.attacking.guesses import Floats
+from fedgraft.experiment.attacking.guesses import Floats, check_enough
 from fedgraft.experiment.attacking.listening import Heard, heard, unscored
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.discovery import find
@@ -29,6 +29,7 @@ def client_canaries(run: FinishedRun, count: int) -> tuple[NDArray[np.bool_], Fl
     Each client is a canary, or as many as `count` says. Who is left out trains, and sends noise alone.
     """
     experiment, clients = run.experiment, len(run.shards)
+    check_enough(min(count, clients))
     g = randomness.generator(experiment.seed, "canaries")
     canaries = np.sort(g.choice(clients, min(count, clients), replace=False))
     inside = g.random(len(canaries)) < 0.5

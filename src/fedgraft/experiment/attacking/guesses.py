@@ -1,6 +1,6 @@
 """How well losses tell who was in training."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError
 
 Floats = NDArray[np.float64]
+
+LEAST: Final = 6
+"""Canaries below which nothing is refuted, whatever is guessed."""
 
 
 def audited_task(plan: Plan, kind: str) -> AuditedTask[Any, Any]:
@@ -36,6 +39,12 @@ def losses_of(plan: Plan, module: torch.nn.Module, shard: Any, shared: Any, rows
     losses = np.empty(len(rows))
     losses[np.argsort(rows, kind="stable")] = example_losses(found).numpy(force=True)
     return losses
+
+
+def check_enough(canaries: int) -> None:
+    """Raise `InputError` for so few canaries that nothing is refuted, whatever is guessed."""
+    if canaries < LEAST:
+        raise InputError(f"--kind canaries needs {LEAST} canaries; of this run {canaries} could be some.")
 
 
 def area(positive: Floats, negative: Floats) -> float:

@@ -11,6 +11,7 @@ from fedgraft.engine.server.broadcast import Broadcast
 from fedgraft.engine.server.merging import Merging
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.trained import TOGETHER
+from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running.baselines import local_runtime
 from fedgraft.experiment.running.loops import running
@@ -64,10 +65,15 @@ def unscored(experiment: Experiment) -> Experiment:
 
 
 def heard(experiment: Experiment, shards: Sequence[Any]) -> list[Heard]:
-    """Run an experiment again on some clients' data; return its rounds that had a sum, in their order."""
+    """Run an experiment again on some clients' data; return its rounds that had a sum, in their order.
+
+    Raises `InputError` where none had.
+    """
     again, rounds = unscored(experiment), list[Heard]()
     with running(again, shards, merging=partial(_Listening, again, rounds)) as (loop, _):
         loop.run(loop.start(), lambda state, row: None)
+    if not rounds:
+        raise InputError("no round of the recipe, run again with canaries, had a sum: there is nothing to guess from.")
     return rounds
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import Indices, randomness
-from fedgraft.experiment.attacking.guesses import audited_task, losses_of
+from fedgraft.experiment.attacking.guesses import audited_task, check_enough, losses_of
 from fedgraft.experiment.storage.finished_run import FinishedRun
 
 
@@ -42,6 +42,7 @@ def marked_examples(run: FinishedRun, count: int) -> Marked:
     spared = [int(g.integers(size)) if size else -1 for size in sizes]
     places = [(client, at) for client, size in enumerate(sizes) for at in range(size) if at != spared[client]]
     chosen = g.choice(len(places), min(count, sum(sizes) // 2, len(places)), replace=False)
+    check_enough(len(chosen))
     coins = g.random(len(chosen)) < 0.5
     rows, labels, inside, whole = {}, {}, [], list(shards)
     for client in sorted({places[at][0] for at in chosen.tolist()}):
@@ -52,7 +53,7 @@ def marked_examples(run: FinishedRun, count: int) -> Marked:
         whole[client] = task.marked(shards[client], rows[client], labels[client], np.ones(len(at), bool))
         shards[client] = task.marked(shards[client], rows[client], labels[client], coins[mine])
         inside.append(coins[mine])
-    return Marked(shards, whole, rows, labels, np.concatenate([np.zeros(0, bool), *inside]))
+    return Marked(shards, whole, rows, labels, np.concatenate(inside))
 
 
 def _unlikely(run: FinishedRun, client: int, rows: Indices, label: Indices, classes: int) -> Indices:

@@ -11,7 +11,7 @@ from fedgraft.engine.client.own_secrets import noise_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.private_sums import flat
 from fedgraft.experiment.attacking.evidence import Evidence
-from fedgraft.experiment.attacking.guesses import Floats
+from fedgraft.experiment.attacking.guesses import Floats, check_enough
 from fedgraft.experiment.storage.finished_run import FinishedRun
 
 _TRIES = 4
@@ -31,6 +31,7 @@ def summed_canaries(run: FinishedRun, count: int) -> tuple[NDArray[np.bool_], Fl
     layout = task.summed_layout
     whole = [flat(task.summed(shard, plan.privacy.unit, plan.privacy.clip), layout) for shard in shards]
     found = _chosen(plan, task, shards, whole, count, g)
+    check_enough(len(found))
     inside = g.random(len(found)) < 0.5
     for client, shard in enumerate(shards):
         gone = [rows for (owner, rows, _), coin in zip(found, inside, strict=True) if owner == client and not coin]

@@ -37,10 +37,11 @@ def verdict(
     Several numbers of guesses are tried and corrected for. They follow from the number of canaries alone.
 
     Args:
-        scores: float64 [canaries], large for who was in; `odds` as of `guesses_of`.
+        scores: float64 [canaries], large for who was in.
         inside: bool [canaries], who was: drawn by fair coins.
         delta: of the claim, or 0.
         claim: epsilon; None for none.
+        odds: as of `guesses_of`.
 
     Returns:
         {"canaries"; "auc": the probability that one that was in has the larger score, 0.5 = nothing is told; "guesses"
