@@ -57,14 +57,16 @@ tells of users, for counts, sums and means over these to leave outside masked su
 | `secure_sum` | whether updates leave in [masked sums](secure_sums.md) alone, or never | the same |
 | `least_cohort` | clients that such a sum must be of | the same |
 | `queries_per_round` | different requests of one kind in a round; 1 | the order is refused ([audit log](audit.md)) |
+| `epsilon`, `delta` | [differential privacy](privacy.md#what-a-site-allows) over all runs of its data; by default \
+what the site's own recipe claims, no limit where it claims nothing | the reply stays |
 | `server` | digest of the key of the authority by which the node knows the server | the node does not start |
 
 A model that is much larger than a client's data can be made to hold them: that is what the last rule is for. An order
 that is beyond a rule, such as a probe where `purposes` has none, fails at the client.
 
 - **Without a file** a node has the purposes and capabilities that its own recipe needs, the one in its folder. What a
-  file does not say is the same. A server whose recipe asks for more is refused as the node joins, in a line that says
-  what is more.
+  file does not say is the same. A server whose recipe asks for more is refused as the node joins. The server is
+  told a code (`policy forbids`); the node's log says what is more.
 - Models may be scored at clients in any case, where that tells no more than scoring at the server.
 - A policy of the server's recipe, `[policy]`, is for simulations: a node has its own. A simulation of a recipe that its
   policy forbids does not begin.

@@ -5,7 +5,10 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.contracts.runtime import FINGERPRINT_BYTES
-from fedgraft.errors import InputError
+from fedgraft.engine.protocol.codes import REFUSALS, is_code
+from fedgraft.errors import ClientError, FedgraftError, InputError, WireError
+from fedgraft.runtimes.flower_federation.audit import FILE, read
+from fedgraft.runtimes.flower_federation.envelope import Answer, Order, opened, packed
 from fedgraft.runtimes.flower_federation.memory_store import MemoryStore
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
 from fedgraft.testing.runs import play, toy
@@ -54,6 +57,65 @@ def test_an_error_that_nobody_expected_fails_one_order_and_tells_nothing_of_the_
     assert "ValueError: /data/patients.csv\\nis broken" in caplog.text
     nodes[1]._serve = serve
     assert isinstance(runtime.exchange({1: HELLO}, {1: 1 << 20}, 5.0)[1], bytes)
+
+
+SAID = "/home/ann/patients.csv: column 'diagnosis', value 'F32.1'"
+"""What no server may hear, whatever goes wrong."""
+NAMED = type(SAID, (KeyError,), {})
+
+
+def wrong(error):
+    def fails(*given):
+        raise error(SAID)
+
+    return fails
+
+
+@pytest.mark.parametrize(
+    "error", [InputError, WireError, ClientError, OSError, ValueError, type(SAID, (KeyError,), {})]
+)
+@pytest.mark.parametrize(
+    ("at", "code"),
+    [
+        ("plan_of", "recipe refused"),
+        ("journal", "log refused"),
+        ("read_data", "data do not fit"),
+        ("keys", "keys refused"),
+    ],
+)
+def test_no_word_of_an_error_at_joining_leaves_the_site(nodes, caplog, tmp_path, at, code, error):
+    """The attack: a recipe that makes reading the data fail, and says where and on what."""
+    node, fails = nodes[0], wrong(error)
+    if at == "journal":
+        node.journal.begin = fails
+    else:
+        setattr(node, at, fails)
+    if at == "keys":
+        signed = toy(
+            secure_sum={"name": "secagg", "signed": True},
+            codec={"name": "quantized", "scale": "agreed"},
+            evaluation={"at": "clients"},
+        )
+        node.plan_of = lambda recipe: signed.plan
+    sent = node.answer(packed(Order("join", RUN, bytes(16), request=b"")))
+    answer = opened(Answer, sent)
+    assert answer.status == "refused"
+    assert is_code(answer.reply.decode())
+    if issubclass(error, FedgraftError | OSError):
+        assert answer.reply.decode() == code
+    assert not any(word.encode() in sent for word in ("ann", "patients", "diagnosis", "F32"))
+    assert SAID in caplog.text
+    if at != "journal":
+        assert SAID in list(read(tmp_path / "0" / FILE))[-1]["why"]
+
+
+def test_another_client_a_round_that_was_served_and_a_spent_budget_are_codes(nodes):
+    runtime = NodesRuntime(LocalLink(nodes), RUN, 5, b"")
+    runtime.wait_for_all()
+    sent = nodes[1].answer(packed(Order("serve", RUN, bytes(16), 3, request=HELLO)))
+    assert opened(Answer, sent).reply == b"another client"
+    assert all(is_code(code) for code in REFUSALS)
+    assert not is_code(SAID)
 
 
 @pytest.mark.parametrize("how", DAMAGED)

@@ -28,6 +28,7 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.superexec.run_superexec import _SUPEREXEC_AUTH_METHODS
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
+from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.errors import FedgraftError, printable
 from fedgraft.runtimes.flower_federation.record import bytes_in, record_of
 
@@ -72,7 +73,8 @@ def _execute(task: RuntimeHttpClient, answer: Callable[[bytes], bytes]) -> None:
         try:
             reply = Message(record_of(answer(bytes_in(message.content))), reply_to=message)
         except FedgraftError as error:
-            push_task_output(task, context, SubStatus.FAILED, str(error))
+            LOG.warning("A message is refused: %s", printable(str(error)))
+            push_task_output(task, context, SubStatus.FAILED, code_of(error))
             return
         push_message(task, reply, context)
         push_task_output(task, context, SubStatus.COMPLETED, "")
