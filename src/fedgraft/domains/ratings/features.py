@@ -113,6 +113,16 @@ class Known:
         """Its transpose: row u, column v where v trusts u."""
         return self.trusts.T.tocsr()
 
+    @cached_property
+    def rated(self) -> scipy.sparse.csr_matrix:
+        """0/1 [items, users]: row i, column u where u has rated i."""
+        return self.at_items(np.ones(len(self.rows)))
+
+    @cached_property
+    def liked(self) -> scipy.sparse.csr_matrix:
+        """float64 [items, users], known ratings less their mean and the user's bias."""
+        return self.at_items(self.centred - self.biases[1][self.user])
+
     def at_items(self, values: Floats) -> scipy.sparse.csr_matrix:
         """One value per known rating, as [items, users]."""
         return scipy.sparse.csr_matrix((values, (self.item, self.user)), shape=(self.items, self.users))
@@ -284,10 +294,7 @@ def _category_features(known: Known, user: Ids, category: Ids) -> tuple[Floats, 
 
 def _friends_rating(known: Known, links: scipy.sparse.csr_matrix, user: Ids, item: Ids) -> tuple[Floats, Floats]:
     """Per pair: what the user's friends gave this very item, less their own biases, shrunk; and how many they are."""
-    _, user_bias, _ = known.biases
-    ratings = known.at_items(known.centred - user_bias[known.user])
-    rated = known.at_items(np.ones(len(known.rows)))
-    friends, raters = links[user], rated[item]
-    count = np.asarray(friends.multiply(raters).sum(axis=1)).ravel()
-    total = np.asarray(friends.multiply(ratings[item]).sum(axis=1)).ravel()
+    friends = links[user]
+    count = np.asarray(friends.multiply(known.rated[item]).sum(axis=1)).ravel()
+    total = np.asarray(friends.multiply(known.liked[item]).sum(axis=1)).ravel()
     return total / (count + 1.0), count

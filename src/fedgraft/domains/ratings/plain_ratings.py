@@ -103,7 +103,7 @@ def client_tables(known: Known, view: GraphView, described: Callable[[Ids, Ids, 
     kinds = np.arange(known.shard.n_categories)
     every = np.repeat(users, len(kinds)), np.zeros(len(users) * len(kinds), np.int64), np.tile(kinds, len(users))
     taste = described(*every).features[:, TASTE].reshape(len(users), len(kinds), -1)
-    rated = known.at_items(np.ones(len(known.rows))).T
+    rated = known.rated.T
     user, item = (known.trusts @ rated + known.trusted_by @ rated).nonzero()
     order = np.lexsort((item, user))
     user, item = user[order].astype(np.int64), item[order].astype(np.int64)
