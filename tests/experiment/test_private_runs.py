@@ -8,8 +8,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from fedgraft.engine.client.clipped_gradients import descent, shortened
+from fedgraft.engine.protocol.adversaries import HONEST, LYING, SIGNED
 from fedgraft.errors import InputError
-from fedgraft.experiment.adversaries import HONEST, LYING, SIGNED
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import runner

@@ -6,9 +6,9 @@ from typing import Any
 
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.adversaries import adversaries, replaced
 from fedgraft.engine.protocol.noise import noise_in
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.experiment.adversaries import adversaries, replaced
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.policies import joining_tells, kinds_of
 

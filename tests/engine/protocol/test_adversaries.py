@@ -6,7 +6,7 @@ import pytest
 
 from fedgraft.engine.privacy.mechanism import mechanism_of
 from fedgraft.engine.privacy.options import Privacy
-from fedgraft.experiment.adversaries import HONEST, LYING, SIGNED, adversaries, replaced, smallest_sum
+from fedgraft.engine.protocol.adversaries import HONEST, LYING, SIGNED, adversaries, replaced, smallest_sum
 from fedgraft.testing.runs import toy
 
 ROUNDS, NUMBERS = 30, 500
