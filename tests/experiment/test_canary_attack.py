@@ -157,6 +157,17 @@ def test_clients_that_do_not_clip_refute_the_claim(nodes, monkeypatch):
     assert found["epsilon"] > found["claim"]
 
 
+def test_of_a_cohort_that_is_drawn_only_its_canaries_are_looked_for(tmp_path, monkeypatch):
+    drawn = ran(
+        "graft_node_private", {**NODES, "data.clients": 5, "selector.name": "random", "selector.clients": 3}, tmp_path
+    )
+    assert canaries(drawn, 600)["epsilon"] < 4.0
+    monkeypatch.setattr(private_sums, "discrete_gaussian", noise_times(0))
+    rounds = heard(drawn.experiment, drawn.shards)
+    assert [len(each.clients) for each in rounds] == [3] * 5
+    assert canaries(drawn, 600)["auc"] > 0.99
+
+
 def test_masked_sums_tell_the_same(nodes, as_it_is, tmp_path):
     masked = ran("graft_node_private", {**NODES, "secure_sum.name": "secagg"}, tmp_path)
     assert canaries(masked, 600) == as_it_is
