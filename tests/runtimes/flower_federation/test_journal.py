@@ -105,6 +105,24 @@ def test_other_rounds_kinds_and_runs_are_others(server):
     assert isinstance(server.ask(model=1.0), bytes)
 
 
+def test_another_run_that_is_refused_does_not_make_a_node_forget_what_it_has_served(server):
+    """The attack: a run whose data do not fit is begun in between, and the first run's round is asked for again."""
+    node = server.nodes[1]
+    first = server.ask()
+
+    def refuse(recipe, told, run, nonce):
+        raise InputError("no such column")
+
+    node.read_data = refuse
+    sent = node.answer(packed(Order("join", "f" * 32, bytes(16), request=b"")))
+    assert opened(Answer, sent).reply == b"data do not fit"
+    node.read_data = None
+    server.runtime.restore({})
+    refused(server.ask(model=1.0), "round was served")
+    server.runtime.restore({})
+    assert server.ask() == first
+
+
 def test_a_policy_may_allow_more_requests_of_a_round(server):
     server.start(queries_per_round=2)
     assert isinstance(server.ask(), bytes)
