@@ -74,20 +74,19 @@ from fedgraft.experiment.seen_rows import untested
 from fedgraft.wire.layouts import Arrays, Tree
 
 LOG = logging.getLogger("fedgraft.data")
-_UNSAID = Policy(), SecureSum(), Privacy()
-"""Settings that a resolved recipe leaves out."""
+_UNSAID = Policy(), SecureSum(), Privacy()  # settings that a resolved recipe leaves out
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A checked experiment; every method is built, nothing is loaded yet.
 
-    `sections` is the recipe fully resolved: every option of every method with its value. `own` is what clients
-    begin with of their own, {} for nothing; `spent` is the claim of privacy of the run that they begin with, {} for
-    none. `agreement` is what it took to agree on how data are read, {client: (bytes down, bytes up)}, and
-    `matching` to join edges between them; `joined` are the nodes of others that each client's were joined to, None
-    where nobody knows. `seen` are hashes of rows that its first model was trained on: no score is of them; None =
-    none. `asked` are options that a user set beside the recipe, such as "selector.clients".
+    `sections` is the recipe fully resolved: every option of every method. `own` is what clients begin with of their
+    own, {} for nothing; `spent` is the claim of privacy of the run that it is of, {} for none. `agreement` is what it
+    took to agree on how data are read, {client: (bytes down, bytes up)}, and `matching` to join edges between them;
+    `joined` are the nodes of others that each client's were joined to, None where nobody knows. `seen` are hashes of
+    rows that its first model was trained on: no score is of them; None = none. `asked` are options that a user set
+    beside the recipe, such as "selector.clients".
     """
 
     recipe: str
@@ -180,10 +179,8 @@ class Experiment:
         try:
             return tomli_w.dumps({"recipe": self.recipe, **self.sections})
         except TypeError as error:
-            raise InputError(
-                f"This experiment cannot be stored ({error}). What is given as an object, such as a table in memory, "
-                "must be given as a file."
-            ) from error
+            why = f"({error}). What is given as an object, such as a table in memory, must be given as a file."
+            raise InputError(f"This experiment cannot be stored {why}") from error
 
     @classmethod
     def from_toml(cls, text: str, where: str = "The stored experiment") -> "Experiment":
@@ -230,8 +227,7 @@ class Experiment:
         return made._with_noise_of(count, count)
 
     def _with_noise_of(self, cohort: int, clients: int) -> "Experiment":
-        plan = private.with_shares(self.plan, cohort, clients)
-        if plan is self.plan:
+        if (plan := private.with_shares(self.plan, cohort, clients)) is self.plan:
             return self
         return replace(self, plan=plan, sections={**self.sections, "privacy": plain(asdict(plan.privacy))})
 
@@ -251,10 +247,9 @@ class Experiment:
         return replace(changed, seen=self.seen, asked=self.asked | changes.keys())
 
     def started(self, start: Arrays, own: Own | None = None, spent: Mapping[str, Any] | None = None) -> "Experiment":
-        """Return the experiment whose models begin with these shared parameters, and clients with what is their own.
+        """Return the experiment that begins with shared parameters, {} = drawn ones, and with clients' own of a run.
 
-        {} draws the shared ones, and leaves clients with nothing of their own. `spent` is the claim of privacy of the
-        run that trained them, {} for none.
+        `spent` is what that run claims of privacy.
         """
         begun = replace(self, own=own or {}, spent=spent or {})
         return replace(begun, plan=replace(self.plan, start=start)) if start else begun

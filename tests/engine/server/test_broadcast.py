@@ -7,6 +7,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import GroupedSharing, SilentSharing, TrackingSharing
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.broadcast import Broadcast
 from fedgraft.errors import InputError
 from fedgraft.methods.sharing.fedavg import FedAvg
@@ -108,7 +109,7 @@ def test_a_model_to_score_leaves_no_trace_in_what_is_trained_from():
     one, two = {}, {}
     plain, scoring = of(tree=one), of(tree=two)
     for round in range(3):
-        wire.check(scoring.scored(0, round, MODEL), PLAN.request_layouts["evaluate"])
+        wire.check(scoring.scored(0, round, MODEL), Protocol.of(PLAN).request_layouts["evaluate"])
         for broadcast in (plain, scoring):
             broadcast.merged()
             broadcast.publish(0, MODEL)

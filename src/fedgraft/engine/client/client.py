@@ -28,6 +28,7 @@ from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.engine.client.latest import Latest
 from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
 from fedgraft.engine.client.own_secrets import RegisteredKeys
+from fedgraft.engine.client.received import sound
 from fedgraft.engine.client.served import Served
 from fedgraft.engine.client.smoothing import Smoothing
 from fedgraft.engine.halo_codec import part_of
@@ -37,10 +38,10 @@ from fedgraft.engine.protocol.gate import Gate
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.training import Optimizer
-from fedgraft.errors import BeyondLimitError, ClientError, UnknownRequestError, WireError, memory_shortage, printable
+from fedgraft.errors import BeyondLimitError, ClientError, UnknownRequestError, memory_shortage, printable
 from fedgraft.nn import flops
 from fedgraft.wire import Message
-from fedgraft.wire.layouts import Arrays, finite
+from fedgraft.wire.layouts import Arrays
 from fedgraft.wire.sealed_rows import RowSeal
 
 Buffer: TypeAlias = bytes | memoryview
@@ -132,10 +133,8 @@ class Client:
             with flops.Meter() as meter, self._seeded(message, client):
                 if outside:
                     reply = self._measure(client, message, scored, remembered)
-                elif kind in self._handlers:
-                    reply = self._handlers[kind](client, message, remembered)
                 else:
-                    raise UnknownRequestError(f"no client answers a message of kind {kind!r}")
+                    reply = self._handlers[kind](client, message, remembered)
             encoded = self._gate.passed(reply, partial(self._fewest, client))
             spent = 0 if outside else meter.flops
             if reply.kind == "wait":
@@ -248,10 +247,8 @@ class Client:
             self._plan.halo.receive(data, self.rows.decode(client, message.arrays or {}))
         rate = self._plan.training.rate(message.progress / PROGRESS_STEPS)
         guidance = {name: message.report[name] for name in plan.guidance} if collects else {}
-        adding = None
-        if collects:
-            examples = plan.task.examples(data)
-            adding = adding_of(plan, client, message, memory, self._masking, self._root, examples)
+        given = plan, client, message, memory, self._masking, self._root
+        adding = adding_of(*given, plan.task.examples(data)) if collects else None
         order = Order(message.round, client, collects, received, guidance, rate, fresh, adding=adding)
         return self._run(LocalRound(self._plan, self.rows, order, data, model, memory), 0)
 
@@ -279,7 +276,7 @@ class Client:
         """Serve the experimenter: relay a layer of halo states, or evaluate, under the model to score."""
         plan, arrays = self._plan, message.arrays or {}
         model = self._scored.of(scored, lambda: wire.decode(scored, self._protocol.request_layouts).arrays or {})
-        received = _sound(part_of(model, plan.model_layout))
+        received = sound(part_of(model, plan.model_layout))
         data, loaded = self._load(client, received, {**memory, "states": None}, scored)
         if plan.halo:
             plan.halo.receive(data, self.rows.read(client, arrays))
@@ -293,7 +290,7 @@ class Client:
         if self._plan.silent:
             received = self._model_received(message, memory)
         else:
-            received = _sound(self._plan.decoded_scored(message.arrays or {}))
+            received = sound(self._plan.decoded_scored(message.arrays or {}))
         data, model = self._load(client, part_of(received, self._plan.model_layout), memory)
         reply = self._evaluated(client, message, received, data, model, memory)
         return scores_added(self._plan, client, message, memory, reply, self._masking)
@@ -327,12 +324,10 @@ class Client:
     def _smooth(self, client: int, message: Message, memory: Memory) -> Message:
         """Take part in smoothing answers, with the model that the client ends up with."""
         plan = self._plan
-        if plan.smoothing is None:
-            raise UnknownRequestError(f"task.smoothing = 0: no client answers a message of kind {message.kind!r}")
         if message.kind != "smooth":
             return self._smoothing.served(client, message, self._data(client), memory)
         coded = part_of(message.arrays or {}, plan.downlink.encoded(plan.model_layout))
-        received = _sound(plan.downlink.decode(coded, plan.model_layout))
+        received = sound(plan.downlink.decode(coded, plan.model_layout))
         data, model = self._load(client, received, memory)
         best = memory.get("best") if plan.personal and plan.keep_best else None
         if best:
@@ -364,7 +359,7 @@ class Client:
         """A model behind the downlink's codec, and the operations that decoding takes at every client."""
         plan = self._plan
         with flops.Meter() as meter:
-            decoded = _sound(plan.downlink.decode(part_of(arrays, plan.coded_download_layout), plan.download_layout))
+            decoded = sound(plan.downlink.decode(part_of(arrays, plan.coded_download_layout), plan.download_layout))
         return decoded, meter.flops
 
     def _load(self, client: int, received: Arrays, memory: Memory, scored: Buffer = b"") -> tuple[Any, ClientModel]:
@@ -402,14 +397,3 @@ class Client:
             private = tuple(name for name in flat.initial if not self._plan.travels(name))
             self._models[variant] = ClientModel(flat, Optimizer(self._plan.training, flat), private)
         return self._models[variant]
-
-
-def _sound(model: Arrays) -> Arrays:
-    """Return a model as it was received. Raises `WireError`, before data are looked at, where it is not finite.
-
-    Whether such a model breaks depends on the data: the answer would tell of them.
-    """
-    for name, array in model.items():
-        if not finite(array):
-            raise WireError(f"{name} of the model is not finite")
-    return model

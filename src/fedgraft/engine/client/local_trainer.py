@@ -268,7 +268,9 @@ class LocalTrainer(ModelViews):
             del walk.draws[0]
             losses = self._differentiate(draw, hooks, shared)
             if encoded is not None and shared is not None and shared.grad is not None and not walk.draws:
-                encoded.backward(shared.grad / count)  # type: ignore[no-untyped-call]
+                # Equal to encoded.backward(...), for which torch would import its symbolic shapes: a second a process.
+                with torch.enable_grad():
+                    (encoded * (shared.grad / count)).sum().backward()  # type: ignore[no-untyped-call]
             if self._pull is not None:
                 self._pull(self._flat.parameters, self._flat.gradients)
             if hooks.correct_gradient is not None:

@@ -259,14 +259,11 @@ def _check_broadcast(state: RunState, plan: Plan) -> None:
 def _check_in_flight(state: RunState, plan: Plan) -> None:
     """Late answers."""
     for number, entry in enumerate(state.in_flight):
-        where = f"state.in_flight[{number}]"
-        _check_record(entry, _IN_FLIGHT, where)
+        _check_record(entry, _IN_FLIGHT, where := f"state.in_flight[{number}]")
         _demand(entry["client"] < len(state.profiles), f"{where} is of client {entry['client']}")
         _demand(1 <= entry["round"] <= state.round, f"{where} is of round {entry['round']} of {state.round}")
-        _demand(
-            {*entry["report"]} >= {*Protocol.of(plan).report("train")},
-            f"{where}.report has only {', '.join(entry['report'])}",
-        )
+        known = {*entry["report"]} >= {*Protocol.of(plan).report("train")}
+        _demand(known, f"{where}.report has only {', '.join(entry['report'])}")
         with _within(where):
             wire.check(entry["arrays"], plan.upload_layout)
 
