@@ -221,7 +221,7 @@ def test_a_site_without_the_secret_and_answers_that_are_none_are_one_line(tmp_pa
     every = tables()
     data = own(every, "north", tmp_path)
     experiment = experiments.load("fedais", at_server(AUTO))
-    with pytest.raises(InputError, match=r"need the secret that all sites have in common.*federation keygen"):
+    with pytest.raises(InputError, match=r"need the secret that all have in common.*federation keygen"):
         Site(experiment, data, 0, "north", clients=CLIENTS).check()
     Site(experiment, data, 0, "north", clients=CLIENTS, secret=bytes(32)).check()
     for claimed in (b"no", bytes(40), wire.pack({"token": 1}), wire.pack({})):
