@@ -11,7 +11,8 @@ from fedgraft.contracts.clipping import ClippedGradientTask
 from fedgraft.domains.ratings import telling_users
 from fedgraft.engine.client import local_round
 from fedgraft.engine.privacy import private_sums
-from fedgraft.errors import InputError
+from fedgraft.engine.server import secure_sums
+from fedgraft.errors import ClientError, InputError
 from fedgraft.experiment.attacking.canary_audit import canaries
 from fedgraft.experiment.attacking.evidence import Evidence
 from fedgraft.experiment.attacking.gradient_canaries import weighed_gradients
@@ -234,7 +235,10 @@ def test_clients_that_send_their_whole_updates_refute_the_claim(clients, monkeyp
 
 
 def test_without_a_sum_there_is_nothing_to_guess_from(clients, monkeypatch):
-    whole(monkeypatch)
+    def lost(*given):
+        raise ClientError("too few are left")
+
+    monkeypatch.setattr(secure_sums, "total_of", lost)
     with pytest.raises(InputError, match="no round of the recipe, run again with canaries, had a sum"):
         canaries(clients, 600)
 

@@ -246,7 +246,8 @@ def test_what_does_not_go_together_is_refused_with_a_remedy(recipe, change, erro
 def test_a_claim_has_both_parts_and_covers_answers_alone_where_they_are_random():
     for answers, covered in ((0.0, False), (2.0, True)):
         experiment = load("graft_node_private", {**HIDDEN, "privacy.answers": answers})
-        claim = claim_of(experiment.fitted(experiment.shards()))
+        shards = experiment.shards()
+        claim = claim_of(experiment.fitted(shards), len(shards))
         assert claim["epsilon"] == pytest.approx(6.0, abs=0.01)
         assert len(claim["parts"]) == 1 + covered
         assert any("(smooth, hop)" in line for line in claim["not_covered"]) != covered

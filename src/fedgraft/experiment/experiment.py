@@ -222,9 +222,8 @@ class Experiment:
             return self._with_noise_of(wanted if isinstance(wanted, int) and wanted else count, count)
         if "selector.clients" in self.asked or not is_usual(self.recipe, "selector", "clients", wanted):
             LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, count)
-        selector: Any = replace(self.selector, clients=count)  # type: ignore[type-var]
-        made = replace(self, selector=selector, sections=self._with_sections(selector=selector))
-        return made._with_noise_of(count, count)
+        fewer: Any = replace(self.selector, clients=count)  # type: ignore[type-var]
+        return replace(self, selector=fewer, sections=self._with_sections(selector=fewer))._with_noise_of(count, count)
 
     def _with_noise_of(self, cohort: int, clients: int) -> "Experiment":
         if (plan := private.with_shares(self.plan, cohort, clients)) is self.plan:

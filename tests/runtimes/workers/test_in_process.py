@@ -32,7 +32,7 @@ EVERYTHING = {
 
 def inprocess(workers, **changes):
     experiment = toy(**changes)
-    return InProcess(experiment.plan, experiment.data.load(experiment.seed), workers)
+    return InProcess(replace(experiment.plan, probes=True), experiment.data.load(experiment.seed), workers)
 
 
 def hellos(runtime):
@@ -236,7 +236,7 @@ def test_impossible_options_are_refused(option, value):
 def published():
     experiment = toy()
     shards = experiment.data.load(experiment.seed)
-    return replace(experiment.plan, task=Published(width=experiment.plan.task.width)), shards
+    return replace(experiment.plan, task=Published(width=experiment.plan.task.width), probes=True), shards
 
 
 def set_up_all(plan, runtime, mean):
