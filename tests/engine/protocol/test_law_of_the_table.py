@@ -12,7 +12,9 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
+from fedgraft.engine import border_codec
 from fedgraft.engine.privacy import private_sums
+from fedgraft.engine.privacy.halo_sums import DEGREES
 from fedgraft.engine.privacy.spending import Spending
 from fedgraft.engine.protocol.noise import noise_in, told_by_kind
 from fedgraft.engine.protocol.protocol import Protocol
@@ -99,10 +101,18 @@ class Asking:
         with np.errstate(all="ignore"):
             arrays = {name: np.full(shape, number).astype(dtype) for name, (dtype, shape) in shapes.items()}
         arrays |= {name: array for name, array in sealed.items() if name in shapes}
+        if DEGREES in arrays and self.plan.smoothing:  # who asks for answers knows how many nodes are joined to others
+            arrays[DEGREES] = np.zeros(self.joined(), np.uint32)
         report = dict.fromkeys(names, told) | ({"weight": 1.0} if "weight" in names else {})
         request = wire.encode(Message(kind, round, report, arrays if layout else None), layout, names)
         answer = self.runtime.exchange({1: request}, {1: ENOUGH}, 5.0)[1]
         self.transcript.append((kind, round, edge, _outcome(answer), answer if isinstance(answer, bytes) else b""))
+
+    def joined(self):
+        """How many of client 1's nodes are joined to those of others, as it has told."""
+        reply = next(answer for kind, *_, answer in self.transcript if kind == "border" and answer)
+        arrays = wire.decode(reply, self.protocol.reply_layouts).arrays
+        return len(border_codec.decode(arrays["border"], 1).nodes)
 
 
 def _outcome(answer):
