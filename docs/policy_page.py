@@ -11,6 +11,8 @@ from stored_page import write_or_check
 
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.protocol.gate import Gate
+from fedgraft.engine.protocol.message_kind import MessageKind
+from fedgraft.engine.protocol.table import TABLE
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.policies import joining_tells, kinds_of
 from fedgraft.experiment.recipes.recipe_files import recipes
@@ -76,6 +78,23 @@ allowed network may still be turned back into examples ([what an update tells](s
 server may choose who trains, lie about others, and send any numbers as a model. Rows that are
 [sealed](security.md#sealed-rows) count as what they hold, since other sites read them.
 """
+KINDS = """\
+## Kinds of messages
+
+One table has all that both ends, a policy, an audit log and this page say of a kind: \
+`fedgraft.engine.protocol.table`. A client answers no kind that its plan does not have, and none in another round. \
+"Added up" is under secure sums; each such kind has sums, and so pads, of its own.
+
+| kind | purpose | rounds | what a reply holds | added up | an error of it |
+|---|---|---|---|---|---|
+"""
+
+
+def _kind(row: MessageKind) -> str:
+    """Return the line of a kind."""
+    added = f"sum {row.added.segment}" if row.added else "no"
+    says = row.says if row.replied else f"(a request alone) {row.says}"
+    return f"| `{row.name}` | {row.purpose or 'of the request'} | {row.rounds.words} | {says} | {added} | {row.error} |"
 
 
 def written() -> str:
@@ -97,6 +116,7 @@ def written() -> str:
                 "## What each recipe has a client tell\n\nWith the data set that the recipe names, scored at clients "
                 '(`evaluation.at = "clients"`). Own tables add `columns`, and `ids` where sites match them. '
                 f"[Security](security.md) says it message by message.\n\n{table}",
+                KINDS + "\n".join(map(_kind, TABLE.values())),
             )
         )
         + "\n"

@@ -164,7 +164,9 @@ def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None, al
     policy = allowed or own_policy(experiment if limits.allow else own)
     with refused_as(POLICY):
         require_allowed(experiment, policy, "this node's policy")
-    return replace(experiment.plan, policy=policy)
+    # Noise for the more rounds of both recipes: the server may ask for fewer, and then for more of them.
+    rounds = max(experiment.plan.rounds, own.plan.rounds) if own.plan.privacy.active else experiment.plan.rounds
+    return replace(experiment.plan, policy=policy, rounds=rounds)
 
 
 def _said(experiment: Experiment) -> dict[str, Any]:
