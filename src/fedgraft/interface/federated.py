@@ -83,11 +83,12 @@ def on_federation(
     own = load(str(federation.recipe))
     content = {**read_recipe(recipe)[1], **{section: own.sections[section] for section in OWN}}
     changes = {"seed": own.seed, **overrides, "yardsticks": []}
-    if Path(recipe).resolve() == federation.recipe or "at" not in section_of(content, "evaluation"):
+    resolved = Path(recipe).resolve() == federation.recipe
+    if resolved or "at" not in section_of(content, "evaluation"):
         changes.setdefault(SCORED_AT, "clients")
     if section_of(content, "runtime").get("name") != FLOWER and overrides.get("runtime.name") != FLOWER:
         changes["runtime.name"] = FLOWER
-    yours = {*own_options(recipe), *OWN}
+    yours = {*OWN, *(() if resolved else own_options(recipe))}
     return chosen(read_recipe(recipe)[0], content, changes, yours, switch)
 
 

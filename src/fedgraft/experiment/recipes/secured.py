@@ -141,8 +141,9 @@ def _value(content: Section, key: str) -> Any:
 def _kept(findings: Sequence[Finding], yours: Collection[str]) -> str:
     """Return which of the options that must change the user has set, as a sentence; "" for none."""
     keys = {key for each in findings for key in each.changes or {}}
+    sections = {key.partition(".")[0] for key in keys}
     named = {key.partition(".")[0] for key in keys if key.endswith(".name")}
-    kept = sorted(key for key in yours if key in keys or key.partition(".")[0] in named)
+    kept = sorted(key for key in yours if key in keys or key in sections or key.partition(".")[0] in named)
     return f"Set by you, and so not changed: {', '.join(kept)}." if kept else ""
 
 
