@@ -11,11 +11,11 @@ SMALL = ["data.name=blocks", "data.nodes=120", "data.clients=4", "data.features=
 QUICK = [*SMALL, "yardsticks=[]", "runtime.workers=0"]
 
 
-def test_a_command_changes_prints_and_stores(fedgraft, tmp_path) -> None:
+def test_a_command_changes_prints_and_stores(fedgraft, tmp_path, caplog: pytest.LogCaptureFixture) -> None:
     ran = fedgraft("run", "graft_node", *QUICK, "--secure", "--out", str(tmp_path / "run"), "-q", "--json")
     assert ran.code == 0
     assert ran.json()["bytes"]["masking"] > 0
-    assert "--secure changes task.refit to '', codec.scale to 'agreed', codec.rounding to 'stochastic'" in ran.err
+    assert "--secure changes task.refit to '', codec.scale to 'agreed', codec.rounding to 'stochastic'" in caplog.text
     stored = tomllib.loads((tmp_path / "run" / "experiment.toml").read_text())
     assert stored["secure_sum"]["name"] == "secagg"
     assert stored["codec"]["scale"] == "agreed"
