@@ -85,8 +85,8 @@ class Experiment:
     own, {} for nothing; `spent` is the claim of privacy of the run that it is of, {} for none. `agreement` is what it
     took to agree on how data are read, {client: (bytes down, bytes up)}, and `matching` to join edges between them;
     `joined` are the nodes of others that each client's were joined to, None where nobody knows. `seen` are hashes of
-    rows that its first model was trained on: no score is of them; None = none. `asked` are options that a user set
-    beside the recipe, such as "selector.clients".
+    rows that its first model was trained on: no score is of them; None = none. `asked` are options that a user set,
+    in a file of his own or beside a recipe, such as "selector.clients".
     """
 
     recipe: str
@@ -268,7 +268,7 @@ def chosen(
 ) -> Experiment:
     """An experiment from what a recipe of this name holds; `own` are the options in it that its user has set."""
     made: Experiment = secured.built(lambda section: build(name, section), content, changes, own, switch)
-    return replace(made, asked=frozenset(changes))
+    return replace(made, asked=frozenset((*own, *changes)))
 
 
 def build(recipe: str, content: Section) -> Experiment:

@@ -6,7 +6,8 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
-from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.experiment import Experiment, chosen, load
+from fedgraft.experiment.recipes.recipe import read_recipe
 from fedgraft.experiment.recipes.recipe_files import recipes
 from fedgraft.experiment.running.runner import execute
 
@@ -121,3 +122,35 @@ def test_a_users_file_asks_for_it_and_keeps_what_it_says(tmp_path, caplog: pytes
         without_data(str(file))
     assert "2 things must change" in str(error.value)
     assert "Set by you, and so not changed: aggregation.name, codec.scale." in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("section", "content"),
+    [
+        ("codec", {"name": "quantized", "bits": 6, "feedback": True}),
+        ("codec", [{"name": "low_rank"}, {"name": "quantized", "bits": 32}]),
+        ("codec", {"name": "quantized", "bits": 4, "bucket": 0}),
+        ("codec", {"name": "feedback", "codec": {"name": "sparse"}}),
+        ("sharing", {"name": "scaffold"}),
+        ("aggregation", {"name": "median"}),
+        ("selector", {"name": "power_of_choice", "clients": 2}),
+        ("selector", {"name": "random", "clients": 2}),
+        ("safeguards", {"clip": 1.0}),
+        ("clock", {"late": "drop"}),
+        ("evaluation", {"local_steps": True}),
+        ("secure_sum", {"name": "clear"}),
+    ],
+)
+def test_a_recipes_own_options_are_changed(section: str, content: object) -> None:
+    name, held = read_recipe("plain_gcn")
+    made = chosen(name, {**held, section: content, "data": {"name": "blocks"}}, {}, (), SWITCH)
+    assert made.plan.secure_sum.masked
+    assert made.plan.sum_coding is not None
+
+
+def test_an_experiment_keeps_what_its_users_file_says(tmp_path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('extends = "plain_gcn"\naggregation = "median"\ndata = "blocks"\n')
+    experiment = load(str(file))
+    with pytest.raises(InputError, match=r"and so not changed: aggregation\.name\."):
+        chosen(experiment.recipe, experiment.sections, {}, experiment.asked, SWITCH)

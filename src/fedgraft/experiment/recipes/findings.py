@@ -33,12 +33,17 @@ class UnsuitedError(InputError):
     """A recipe cannot have the sums that are asked for; the text says all that must change.
 
     Args:
-        findings: at least one.
-        more: a sentence that follows, "" for none.
+        text: of the error.
+        findings: what does not suit.
     """
 
-    def __init__(self, findings: Sequence[Finding], more: str = "") -> None:
+    def __init__(self, text: str, findings: Sequence[Finding] = ()) -> None:
+        super().__init__(text)
+        self.findings = findings
+
+    @classmethod
+    def of(cls, findings: Sequence[Finding], more: str = "") -> "UnsuitedError":
+        """Return the error for at least one finding; `more` is a sentence that follows, "" for none."""
         said = [*dict.fromkeys(map(str, findings))]
         head = f"{len(said)} things must change: " if len(said) > 1 else ""
-        super().__init__(f"{head}{'; '.join(said)}.{more and f' {more}'}")
-        self.findings = findings
+        return cls(f"{head}{'; '.join(said)}.{more and f' {more}'}", findings)

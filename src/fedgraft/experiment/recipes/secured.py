@@ -39,7 +39,7 @@ def checked(
         summing = replace(plan, secure_sum=replace(plan.secure_sum, name=MASKED))
     found = secure_sums.found(summing, selector, aggregation, settings)
     if found := [*found, *private.found(plan, selector, stopping)]:
-        raise UnsuitedError(found)
+        raise UnsuitedError.of(found)
     return plan
 
 
@@ -77,7 +77,7 @@ def built(
         except UnsuitedError as error:
             following = _following(made, error.findings, suited, yours)
             if following == made or not left:
-                raise UnsuitedError(error.findings, _kept(error.findings, yours)) from error
+                raise UnsuitedError.of(error.findings, _kept(error.findings, yours)) from error
             made = following
         except InputError as error:
             if told := _told(whole, suited):
