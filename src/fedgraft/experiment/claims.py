@@ -22,11 +22,11 @@ _ANSWERS = ("smooth", "hop")
 SIMULATED = "who knows the seed: in a simulation noise follows from it"
 
 
-def claim_of(experiment: Experiment, clients: int, here: bool = True) -> dict[str, Any] | None:
+def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: int = 0) -> dict[str, Any] | None:
     """Return what is claimed of a recipe whose task knows the data; None where sums hold no noise.
 
     `clients` are how many there are. Where they are `here`, on one machine, noise follows from the seed: whoever runs
-    it has all their data.
+    it has all their data. `numbers` as of `noise_in`, for a task that does not know the data.
 
     Returns:
         {"unit", "neighbouring", "epsilon", "replaced": epsilon where a unit is replaced by another one, "delta",
@@ -36,7 +36,7 @@ def claim_of(experiment: Experiment, clients: int, here: bool = True) -> dict[st
     plan = experiment.plan
     if not plan.privacy.active:
         return None
-    noise, privacy, spent = noise_in(plan), plan.privacy, experiment.spent
+    noise, privacy, spent = noise_in(plan, numbers), plan.privacy, experiment.spent
     against = adversaries(plan, noise, min(clients, _cohort(experiment) or clients))
     uncovered = [f"{row['adversary']}: {row['why']}" for row in against if row["why"]]
     return {

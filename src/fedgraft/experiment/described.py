@@ -5,9 +5,9 @@ from typing import Any
 
 import tomli_w
 
-from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.experiment import Experiment, chosen
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe import override, read_recipe, section_of
+from fedgraft.experiment.recipes.recipe import override, own_options, read_recipe, section_of
 from fedgraft.experiment.recipes.sections import Section
 
 _KEPT = ("alternatives",)
@@ -25,12 +25,16 @@ def described(recipe: str) -> str:
     return text.replace("[data]\n", f"[data]\n{head}", 1)
 
 
-def without_data(recipe: str, changes: Mapping[str, Any] | None = None) -> Experiment:
-    """Return the experiment of a recipe with some options changed; where its data are need not be said."""
+def without_data(recipe: str, changes: Mapping[str, Any] | None = None, switch: str = "") -> Experiment:
+    """Return the experiment of a recipe with some options changed; where its data are need not be said.
+
+    `switch` as in `experiment.load`.
+    """
     name, content = read_recipe(recipe)
-    content = override(content, changes or {})
-    anywhere = dict.fromkeys(_lacking(content), ".")  # where data are is not looked at before they are loaded
-    return build(name, {**content, "data": {**section_of(content, "data"), **anywhere}})
+    changes = changes or {}
+    lacking = _lacking(override(content, changes))
+    anywhere = {f"data.{key}": "." for key in lacking}  # where data are is not looked at before they are loaded
+    return chosen(name, content, {**changes, **anywhere}, own_options(recipe), switch)
 
 
 def _lacking(content: Section) -> list[str]:

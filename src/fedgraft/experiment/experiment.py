@@ -4,8 +4,8 @@ Everything is checked and every method built before any data are loaded. Unknown
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from fedgraft import wire
 from fedgraft.contracts import (
     Aggregation,
     Halo,
-    PartsSharing,
     ProbingSelector,
     RuntimeOptions,
     Sampler,
@@ -26,7 +25,7 @@ from fedgraft.contracts import (
     Task,
 )
 from fedgraft.contracts.data import Data, FittedData, StayingData
-from fedgraft.contracts.task_abilities import FittedTask, PartsTask, derived_shards
+from fedgraft.contracts.task_abilities import FittedTask, derived_shards
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.policy import Policy
@@ -37,14 +36,13 @@ from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
-from fedgraft.experiment.recipes import discovery, private, secure_sums, suiting
+from fedgraft.experiment.recipes import discovery, private, secured, suiting
 from fedgraft.experiment.recipes.agreeing import agree
 from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec, sealed_by_data
 from fedgraft.experiment.recipes.data_tasks import task_of
-from fedgraft.experiment.recipes.encoder_sections import build_encoder, without_layers
+from fedgraft.experiment.recipes.encoder_sections import without_layers
 from fedgraft.experiment.recipes.given_models import with_encoder
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
-from fedgraft.experiment.recipes.options import hints_of
 from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
     EXTENDS,
@@ -53,6 +51,7 @@ from fedgraft.experiment.recipes.recipe import (
     integer,
     is_usual,
     override,
+    own_options,
     read_recipe,
     renamed,
     section_of,
@@ -68,6 +67,7 @@ from fedgraft.experiment.recipes.sections import (
     plain,
 )
 from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_sampler, fitted_sharing
+from fedgraft.experiment.recipes.task_sections import build_task
 from fedgraft.experiment.recipes.units import parse_bytes, with_sizes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.experiment.seen_rows import untested
@@ -85,8 +85,8 @@ class Experiment:
     own, {} for nothing; `spent` is the claim of privacy of the run that it is of, {} for none. `agreement` is what it
     took to agree on how data are read, {client: (bytes down, bytes up)}, and `matching` to join edges between them;
     `joined` are the nodes of others that each client's were joined to, None where nobody knows. `seen` are hashes of
-    rows that its first model was trained on: no score is of them; None = none. `asked` are options that a user set
-    beside the recipe, such as "selector.clients".
+    rows that its first model was trained on: no score is of them; None = none. `asked` are options that a user set,
+    in a file of his own or beside a recipe, such as "selector.clients".
     """
 
     recipe: str
@@ -254,10 +254,21 @@ class Experiment:
         return replace(begun, plan=replace(self.plan, start=start)) if start else begun
 
 
-def load(recipe: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
-    """An experiment from a recipe's name or TOML file, and overrides {"section.key": value}."""
+def load(recipe: str, overrides: Mapping[str, Any] | None = None, switch: str = "") -> Experiment:
+    """An experiment from a recipe's name or TOML file, and overrides {"section.key": value}.
+
+    `switch` is what a user calls the switch for secure sums that is on, such as "--secure"; "" = none is.
+    """
     name, content = read_recipe(recipe)
-    return replace(build(name, override(content, overrides or {})), asked=frozenset(overrides or {}))
+    return chosen(name, content, overrides or {}, own_options(recipe), switch)
+
+
+def chosen(
+    name: str, content: Section, changes: Mapping[str, Any], own: Collection[str] = (), switch: str = ""
+) -> Experiment:
+    """An experiment from what a recipe of this name holds; `own` are the options in it that its user has set."""
+    made: Experiment = secured.built(lambda section: build(name, section), content, changes, own, switch)
+    return replace(made, asked=frozenset((*own, *changes)))
 
 
 def build(recipe: str, content: Section) -> Experiment:
@@ -272,7 +283,7 @@ def build(recipe: str, content: Section) -> Experiment:
     runtime: RuntimeOptions = discovery.build(
         "runtimes", "runtime", section_of(content, "runtime", default="processes")
     )
-    task = _build_task(content, task_name, sharing)
+    task = build_task(content, task_name, sharing)
     sharing = fitted_sharing(sharing, task)
     selector: Selector[Any] = discovery.build("selectors", "selector", section_of(content, "selector"))
     sampler: Sampler[Any] = discovery.build("samplers", "sampler", section_of(content, "sampler", default="all"))
@@ -310,7 +321,7 @@ def build(recipe: str, content: Section) -> Experiment:
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", data_section)
-    plan = private.checked(secure_sums.checked(plan, selector, aggregation, settings), selector, stopping)
+    plan = secured.checked(plan, selector, aggregation, settings, stopping)
     plan = sealed_by_data(content, plan, data)
     optimizer = suiting.server_optimizer_of(content, sharing)
     chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime, "server_optimizer": optimizer}
@@ -330,32 +341,6 @@ def _check_sections(content: Section) -> None:
             known = ", ".join(discovery.names(METHODS[section]))
             instead = f'a line such as {EXTENDS} = "fedacs" at the top of the recipe'
             raise InputError(f"[{section}] needs a name, or {instead}. Known: {known}.")
-
-
-def _build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
-    """The task of this name."""
-    cls = discovery.find("tasks", name)
-    options = {key: value for key, value in section_of(content, "task", default=name).items() if key != "name"}
-    if "encoder" in {each.name for each in fields(cls)}:
-        options["encoder"] = build_encoder(section_of(content, "model"), name, hints_of(cls)["encoder"])
-    elif "model" in content:
-        raise InputError(f"task {name!r} has a model of its own; leave the section [model] out.")
-    discovery.check_keys("tasks", cls, "task", name, options)
-    return _with_parts(discovery.construct(cls, "task", options), name, sharing)
-
-
-def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
-    """The task with the parts in its model that the sharing method needs."""
-    if not isinstance(sharing, PartsSharing) or not sharing.parts:
-        return task
-    offers = task.offers if isinstance(task, PartsTask) else frozenset()
-    if lacking := sharing.parts - offers:
-        raise InputError(
-            f"sharing {type(sharing).__name__} needs a task that offers {', '.join(sorted(lacking))}, "
-            f"which {name!r} with these options does not; it offers {', '.join(sorted(offers)) or 'nothing'}."
-        )
-    assert isinstance(task, PartsTask), "what offers parts is a PartsTask"
-    return task.with_parts(sharing.parts)
 
 
 def _resolve(

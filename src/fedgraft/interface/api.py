@@ -6,7 +6,6 @@ import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, overload
@@ -16,8 +15,7 @@ import pandas as pd
 from fedgraft.contracts.data import GivenData
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import InputError, Interrupted
-from fedgraft.experiment.experiment import Experiment, build
-from fedgraft.experiment.recipes.recipe import override
+from fedgraft.experiment.experiment import Experiment, chosen
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.warm_start import Start, start_from
 from fedgraft.experiment.storage.data_notes import without_notes
@@ -54,6 +52,7 @@ def run(
     track: str | Sequence[str] = (),
     seeds: Sequence[int] | None = None,
     overrides: Mapping[str, Any] | None = None,
+    secure: bool = False,
     **choices: Any,
 ) -> Run | Runs:
     """Run an experiment, or one for each of several seeds.
@@ -74,6 +73,7 @@ def run(
         track: trackers that follow the run: "tensorboard", "mlflow", "wandb"; each needs the extra of its name.
         seeds: one run for each, such as [1, 2, 3], in `out`/seed-1 ...; started again, it goes on. None = one run.
         overrides: {"section.key": value}, applied last.
+        secure: mask updates (secure_sum.name = "secagg"), and change what does not suit, but for what is set by you.
         choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `yardsticks` as values; `selector`, `sampler`,
             `codec`, `model` ... as a name, as a dict of options (another "name" starts from that method's defaults) or
             as an instance, such as Oort(clients=2), of a class of yours too; `model` also as a class or an instance of
@@ -85,9 +85,7 @@ def run(
     """
     leave_if_starting()
     options = {**choices, **({} if data is None else {"data": data_of(data)})}
-    name, content = content_of(recipe)
-    changes = {**changes_of(options), **(overrides or {})}
-    experiment = replace(build(name, override(content, changes)), asked=frozenset(changes))
+    experiment = _chosen(recipe, {**changes_of(options), **(overrides or {})}, secure)
     if seeds is not None:
         if choices.get("seed") is not None or start is not None or track or on_round:
             rule = "seeds goes without seed, start, track and on_round"
@@ -124,6 +122,12 @@ def resume(folder: str | Path, progress: bool = True, before: bool = False, roun
     with Progress.of(stored_experiment(run_folder), not progress, rounds) as watcher:
         runner.resume(run_folder, watcher, before, rounds=rounds)
     return Run(folder)
+
+
+def _chosen(recipe: str | Path | Experiment, changes: Mapping[str, Any], secure: bool) -> Experiment:
+    """Return the experiment of a recipe with some options changed."""
+    name, content, own = content_of(recipe)
+    return chosen(name, content, changes, own, "secure=True" if secure else "")
 
 
 # --- running ----------------------------------------------------------------------------------------------------------

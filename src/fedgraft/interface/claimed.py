@@ -1,11 +1,14 @@
 """What a recipe claims of differential privacy, with what it costs: of its data, before anything runs."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from fedgraft.engine.privacy.mechanism import Mechanism
+from fedgraft.engine.privacy.options import CLIENT
 from fedgraft.engine.protocol.noise import noise_in
 from fedgraft.engine.server.limits import Limits
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, require
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.claims import claim_of
 from fedgraft.experiment.described import without_data
@@ -13,36 +16,118 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.recipe import parse_override
 
 
-def claimed(recipe: str, changes: Sequence[str]) -> dict[str, Any]:
-    """Return {"recipe", "claim" as of `claim_of`, "costs", "warnings"}.
+@dataclass(frozen=True)
+class Sizes:
+    """What a claim needs to know of data that are not at hand; 0 = it is not said.
 
-    Raises `InputError` for a recipe whose sums hold no noise, and for one that cannot keep what it claims.
+    Args:
+        numbers: of a sum: the parameters of the model, or the statistics that are added up.
+        units: training examples of all clients, where examples are hidden.
+        clients: how many there are.
+    """
+
+    numbers: int = 0
+    units: int = 0
+    clients: int = 0
+
+
+NONE = Sizes()
+
+
+def claimed(recipe: str, changes: Sequence[str], sizes: Sizes = NONE) -> dict[str, Any]:
+    """Return {"recipe", "without_data", "claim" as of `claim_of`, "costs", "warnings"}.
+
+    Data are read unless `sizes` are said.
+
+    Raises `InputError` for a recipe whose sums hold no noise, for one that cannot keep what it claims, and where there
+    are neither data nor sizes.
     """
     changed = dict(map(parse_override, changes))
-    if not without_data(recipe, changed).plan.privacy.active:
+    try:
+        experiment, missing = experiments.load(recipe, changed), None
+    except InputError as error:  # of the data, if nothing else is wrong
+        experiment, missing = without_data(recipe, changed), error
+    if not experiment.plan.privacy.active:
         raise InputError(
             f"{recipe} claims no differential privacy: its sums hold no noise. privacy.unit, privacy.epsilon and "
             "privacy.delta ask for some; graft_node_private is a recipe that has them."
         )
-    experiment = experiments.load(recipe, changed).agreed()
-    shards = experiment.shards()
-    experiment = experiment.fitted(shards)
-    units = _units(experiment, shards)
-    experiment.plan.privacy.check_units(units)
-    claim, noise = claim_of(experiment, len(shards)), noise_in(experiment.plan)
-    limits, bits = Limits(experiment.plan, len(shards)), noise.bits(units)
-    costs = {"units": units, "clients": len(shards), "bits_per_number": bits}
-    up, summed = -(-noise.dimension * bits // 8), experiment.plan.summed
-    if summed:
-        costs |= {"bytes_up_once": up, "bytes_down_once": limits.request_bytes("statistics")}
+    if sizes != NONE:
+        return {"recipe": recipe, "without_data": True, **_of_sizes(experiment, sizes)}
+    try:
+        if missing:
+            raise missing
+        experiment = experiment.agreed()
+        shards = experiment.shards()
+    except InputError as error:
+        wanted = " ".join(_wanted(experiment, sizes))
+        raise InputError(f"{error} Where data are not at hand, say how large they are: {wanted}.") from error
+    return {"recipe": recipe, "without_data": False, **_of_data(experiment.fitted(shards), shards)}
+
+
+def _of_data(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Any]:
+    """What is claimed with these data, and what it costs."""
+    plan, clients, units = experiment.plan, len(shards), _units(experiment, shards)
+    _check(experiment, units, clients)
+    limits, noise = Limits(plan, clients), noise_in(plan)
+    costs = _costs(experiment, noise, units, clients)
+    if plan.summed:
+        costs["bytes_down_once"] = limits.request_bytes("statistics")
     else:
-        costs |= {"bytes_up_a_round": up, "most_bytes_down_a_round": limits.request_bytes("train")}
-    return {"recipe": recipe, "claim": claim, "costs": costs, "warnings": warnings(experiment, units)}
+        costs["most_bytes_down_a_round"] = limits.request_bytes("train")
+    claim = claim_of(experiment, clients)
+    return {"claim": claim, "costs": costs, "warnings": warnings(experiment, units, noise)}
 
 
-def warnings(experiment: Experiment, units: int) -> list[str]:
+def _of_sizes(experiment: Experiment, sizes: Sizes) -> dict[str, Any]:
+    """The same of data that are not at hand; what is sent down depends on them, and is not said."""
+    if wanted := _wanted(experiment, sizes):
+        raise InputError(f"A claim without data needs {' '.join(wanted)}, too.")
+    clients = sizes.clients or _clients(experiment)
+    units = sizes.units if experiment.plan.privacy.of_examples else clients
+    allowed = f"{clients}, the number of clients, where privacy.unit = {CLIENT!r}, or left out"
+    require(sizes.units in (0, units), "--units", allowed, sizes.units)
+    experiment = experiment.among(clients)
+    _check(experiment, units, clients)
+    noise = noise_in(experiment.plan, sizes.numbers)
+    claim, costs = claim_of(experiment, clients, numbers=sizes.numbers), _costs(experiment, noise, units, clients)
+    return {"claim": claim, "costs": costs, "warnings": warnings(experiment, units, noise)}
+
+
+def _wanted(experiment: Experiment, sizes: Sizes) -> list[str]:
+    """The options that must say what is not known of data, with what they say."""
+    plan = experiment.plan
+    counted = "statistics are added up" if plan.summed else "parameters the model has"
+    wanted = [] if sizes.numbers else [f"--numbers N (how many {counted})"]
+    if plan.privacy.of_examples and not sizes.units:
+        wanted.append(f"--units N (how many {plan.privacy.unit}s train)")
+    if not (sizes.clients or _clients(experiment)):
+        wanted.append("--clients N (how many there are)")
+    return wanted
+
+
+def _clients(experiment: Experiment) -> int:
+    """How many clients the options of the data say that there are; 0 = they do not."""
+    said = getattr(experiment.data, "clients", 0)
+    return said if isinstance(said, int) else 0
+
+
+def _check(experiment: Experiment, units: int, clients: int) -> None:
+    """Raise `InputError` for a claim that cannot be kept with so many units, or clients."""
+    plan = experiment.plan
+    plan.privacy.check_units(units)
+    name = "privacy.shares" if plan.privacy.shares > plan.secure_sum.least_cohort else "secure_sum.least_cohort"
+    require(clients >= plan.least_cohort, name, f"at most {clients}, the number of clients", plan.least_cohort)
+
+
+def _costs(experiment: Experiment, noise: Mechanism, units: int, clients: int) -> dict[str, Any]:
+    bits = noise.bits(units)
+    up = "bytes_up_once" if experiment.plan.summed else "bytes_up_a_round"
+    return {"units": units, "clients": clients, "bits_per_number": bits, up: -(-noise.dimension * bits // 8)}
+
+
+def warnings(experiment: Experiment, units: int, noise: Mechanism) -> list[str]:
     """Return where little is to be gained, none where all is well."""
-    noise = noise_in(experiment.plan)
     if units >= noise.least_units:
         return []
     unit = experiment.plan.privacy.unit

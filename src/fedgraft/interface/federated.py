@@ -15,8 +15,8 @@ from typing import Any, Final
 from fedgraft import errors
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError, Interrupted, MachineError
-from fedgraft.experiment.experiment import Experiment, build, load
-from fedgraft.experiment.recipes.recipe import override, read_recipe, section_of
+from fedgraft.experiment.experiment import Experiment, chosen, load
+from fedgraft.experiment.recipes.recipe import own_options, read_recipe, section_of
 from fedgraft.experiment.storage import folder_check
 from fedgraft.experiment.storage.folder_check import FEDERATION
 from fedgraft.experiment.storage.outside_classes import stored_experiment
@@ -37,13 +37,16 @@ LOOKS: Final = 5
 """How often the SuperLink is looked for, a second apart, until it is held for ended."""
 
 
-def run_on(path: Path, recipe: str, overrides: Mapping[str, Any], folder: Path, quiet: bool = False) -> dict[str, Any]:
+def run_on(
+    path: Path, recipe: str, overrides: Mapping[str, Any], folder: Path, quiet: bool = False, switch: str = ""
+) -> dict[str, Any]:
     """Have a federation run a recipe, show its progress, and return the summary. Raises what the run ends with.
 
-    The data and the task are the federation's; the run's `folder` is on this machine, which is the server's.
+    The data and the task are the federation's; the run's `folder` is on this machine, which is the server's. `switch`
+    as in `experiment.load`.
     """
     federation = FederationFolder.read(path)
-    experiment = on_federation(recipe, overrides, federation)
+    experiment = on_federation(recipe, overrides, federation, switch)
     folder_check.check_free(folder)
     with tempfile.TemporaryDirectory(prefix="fedgraft-") as made:
         file = Path(made) / "recipe.toml"
@@ -65,11 +68,14 @@ def is_federated(run_folder: RunFolder) -> bool:
     return FEDERATION in run_folder.environment()
 
 
-def on_federation(recipe: str, overrides: Mapping[str, Any], federation: FederationFolder) -> Experiment:
+def on_federation(
+    recipe: str, overrides: Mapping[str, Any], federation: FederationFolder, switch: str = ""
+) -> Experiment:
     """Return a recipe as a federation runs it: on its data, with its task, at its nodes.
 
     Clients score models there, which the ledger counts, unless an override or the recipe says otherwise. The
-    federation's own recipe says every option, and so does not.
+    federation's own recipe says every option, and so does not. `switch`, as in `experiment.load`, changes nothing of
+    the federation's.
     """
     for key in overrides:
         if key.partition(".")[0] in OWN:
@@ -77,11 +83,13 @@ def on_federation(recipe: str, overrides: Mapping[str, Any], federation: Federat
     own = load(str(federation.recipe))
     content = {**read_recipe(recipe)[1], **{section: own.sections[section] for section in OWN}}
     changes = {"seed": own.seed, **overrides, "yardsticks": []}
-    if Path(recipe).resolve() == federation.recipe or "at" not in section_of(content, "evaluation"):
+    resolved = Path(recipe).resolve() == federation.recipe
+    if resolved or "at" not in section_of(content, "evaluation"):
         changes.setdefault(SCORED_AT, "clients")
     if section_of(content, "runtime").get("name") != FLOWER and overrides.get("runtime.name") != FLOWER:
         changes["runtime.name"] = FLOWER
-    return build(read_recipe(recipe)[0], override(content, changes))
+    yours = {*OWN, *(() if resolved else own_options(recipe))}
+    return chosen(read_recipe(recipe)[0], content, changes, yours, switch)
 
 
 def _follow(

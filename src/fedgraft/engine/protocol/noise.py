@@ -6,11 +6,14 @@ from fedgraft.engine.privacy.private_sums import numbers_of
 from fedgraft.engine.privacy.spending import ANSWERED, NOISE
 
 
-def noise_in(plan: Plan) -> Mechanism:
-    """Return the noise of a plan whose sums hold any: of statistics, or of updates."""
+def noise_in(plan: Plan, numbers: int = 0) -> Mechanism:
+    """Return the noise of a plan whose sums hold any: of statistics, or of updates.
+
+    `numbers` are those of a sum, for a plan whose task does not know its data; 0 = those of the plan.
+    """
     if task := plan.summed:
-        return mechanism_of(plan.privacy, 1, numbers_of(task.summed_layout), task.reach)
-    return mechanism_of(plan.privacy, plan.rounds, numbers_of(plan.upload_layout))
+        return mechanism_of(plan.privacy, 1, numbers or numbers_of(task.summed_layout), task.reach)
+    return mechanism_of(plan.privacy, plan.rounds, numbers or numbers_of(plan.upload_layout))
 
 
 def told_by_kind(plan: Plan) -> dict[str, dict[str, float]]:

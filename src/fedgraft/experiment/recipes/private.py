@@ -13,6 +13,8 @@ from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.stopping import Stopping
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.recipes import discovery, secure_sums
+from fedgraft.experiment.recipes.findings import Finding
+from fedgraft.experiment.recipes.recipe import parse_override
 
 PRESENT: Final = 0.9
 """Share of a cohort whose noise a sum has at least, unless it is said; ours."""
@@ -41,23 +43,21 @@ _LESS: Final = "options of [task] and [selector] with which clients tell less (d
 _REMEDIES: Final = dict.fromkeys(("smooth", "hop"), "task.share_labels = false")
 
 
-def checked(plan: Plan, selector: Selector[Any], stopping: Stopping) -> Plan:
-    """Return a plan; raise `InputError` where sums are to hold noise, and something would not be hidden by it."""
+def found(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[Finding]:
+    """Return what would not be hidden by noise, where sums are to hold some."""
     if not plan.privacy.active:
-        return plan
+        return []
     units = _units(plan)
     if plan.privacy.unit not in units:
-        raise InputError(
-            f"privacy.unit must be one of {', '.join(units)} for the task {type(plan.task).__name__}; got "
-            f"{plan.privacy.unit!r}.{nearest(plan.privacy.unit, units)}"
-        )
+        allowed = f"{', '.join(units)} for the task {type(plan.task).__name__}; got {plan.privacy.unit!r}"
+        near = nearest(plan.privacy.unit, units)
+        return [Finding(f"privacy.unit must be one of {allowed}", near, frame="{why}{instead}")]
     if plan.privacy.unit in _summed_units(plan):
-        found = _of_statistics(plan)
+        each = _of_statistics(plan)
     else:
-        found = [*_of_examples(plan), *_of_sums(plan, selector, stopping)]
-    for why, instead in (*found, *_of_answers(plan), *_of_messages(plan)):
-        raise InputError(f"privacy.unit = {plan.privacy.unit!r} hides a {plan.privacy.unit}, but {why}: {instead}.")
-    return plan
+        each = [*_of_examples(plan), *_of_sums(plan, selector, stopping)]
+    frame = f"privacy.unit = {plan.privacy.unit!r} hides a {plan.privacy.unit}, but {{why}}: {{instead}}"
+    return [replace(one, frame=frame) for one in (*each, *_of_answers(plan), *_of_messages(plan))]
 
 
 def with_shares(plan: Plan, cohort: int, clients: int) -> Plan:
@@ -91,74 +91,81 @@ def _summed_units(plan: Plan) -> list[str]:
     return [*plan.task.units] if isinstance(plan.task, SummedTask) else []
 
 
-def _of_statistics(plan: Plan) -> list[tuple[str, str]]:
+def _of_statistics(plan: Plan) -> list[Finding]:
     """The same where statistics hold noise, and training does not."""
-    found = []
+    found = list[Finding]()
     if not plan.summed:
         assert isinstance(plan.task, SummedTask), "its word is the unit"
-        found.append(("no statistics are added up", plan.task.summed_by))
+        added = dict([parse_override(plan.task.summed_by)])
+        found.append(Finding("no statistics are added up", plan.task.summed_by, added))
     if not plan.secure_sum.active:
-        found.append(("noise is added to sums, and each client's statistics are sent by themselves", _MASKED))
+        found.append(Finding("noise is added to sums, and each client's statistics are sent by themselves", _MASKED))
     if not secure_sums.is_local(plan):
-        name = type(plan.sharing).__name__
-        found.append((f"what sharing {name} sends of training holds no noise", "sharing.name = 'local'"))
+        why = f"what sharing {type(plan.sharing).__name__} sends of training holds no noise"
+        found.append(Finding(why, "sharing.name = 'local'", {"sharing.name": "local"}))
     return found
 
 
-def _of_sums(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[tuple[str, str]]:
-    """What of the loop tells more than its sums do: (why, what to take instead)."""
-    found, codec = [], type(plan.uplink)
+def _of_sums(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[Finding]:
+    """What of the loop tells more than its sums do."""
+    found, codec = list[Finding](), type(plan.uplink)
     if plan.summed:
         instead = f"privacy.unit = {' or '.join(map(repr, plan.summed.units))}, or no {plan.summed.summed_by}"
-        found.append(("statistics are added up, whose noise hides less", instead))
+        found.append(Finding("statistics are added up, whose noise hides less", instead))
     if not plan.secure_sum.active:
-        found.append(("noise is added to sums, and each update is sent by itself", _MASKED))
+        found.append(Finding("noise is added to sums, and each update is sent by itself", _MASKED))
     if plan.secure_sum.most_weight > 1:
-        found.append(("clients weigh more than others", "secure_sum.most_weight = 1"))
+        key = "secure_sum.most_weight"
+        found.append(Finding("clients weigh more than others", f"{key} = 1", {key: 1}))
     if not isinstance(plan.uplink, discovery.find("codecs", "identity")):
-        found.append((f"codec {codec.__name__} would have no part: numbers are sent in steps", "leave [codec] out"))
+        why = f"codec {codec.__name__} would have no part: numbers are sent in steps"
+        found.append(Finding(why, "leave [codec] out", {"codec.name": "identity"}))
     if stopping.patience:
-        found.append(("patience would end a run by scores that hold no noise", "patience = 0"))
+        found.append(Finding("patience would end a run by scores that hold no noise", "patience = 0", {"patience": 0}))
     if stopping.bytes or stopping.seconds:
-        found.append(("noise is for a number of rounds, not for what a budget pays for", "leave [budget] out"))
+        why, none = "noise is for a number of rounds, not for what a budget pays for", {"budget.bytes": 0}
+        found.append(Finding(why, "leave [budget] out", {**none, "budget.seconds": 0.0}))
     everybody, drawn = (discovery.find("selectors", name) for name in ("all", "random"))
     if not (isinstance(selector, everybody) or (isinstance(selector, drawn) and selector.clients)):
         instead = "selector.name = 'all', or 'random' with selector.clients"
-        found.append((f"with selector {type(selector).__name__} cohorts differ, or depend on data", instead))
+        why = f"with selector {type(selector).__name__} cohorts differ, or depend on data"
+        found.append(Finding(why, instead, {"selector.name": "all"}))
     return found
 
 
-def _of_answers(plan: Plan) -> list[tuple[str, str]]:
+def _of_answers(plan: Plan) -> list[Finding]:
     """What keeps answers from being randomised before they are smoothed."""
     if not plan.privacy.answers:
         return []
     part = f"privacy.answers = {plan.privacy.answers:g} is for answers of nodes"
     if not plan.row_width:
-        return [(f"{part}, of which none are told", "task.smoothing = 2, or privacy.answers = 0")]
-    return [] if plan.privacy.of_examples else [(f"{part}, not of a whole {CLIENT}", "privacy.answers = 0")]
+        return [Finding(f"{part}, of which none are told", "task.smoothing = 2, or privacy.answers = 0")]
+    return [] if plan.privacy.of_examples else [Finding(f"{part}, not of a whole {CLIENT}", "privacy.answers = 0")]
 
 
-def _of_messages(plan: Plan) -> list[tuple[str, str]]:
+def _of_messages(plan: Plan) -> list[Finding]:
     """What messages tell of training examples beside sums with noise."""
-    for kind, words in Protocol.of(plan).tells.items():
-        if kind not in _NOT_OF_TRAINING and (more := sorted(words & UNHIDDEN)):
-            return [(f"messages of kind {kind!r} tell {', '.join(more)} without noise", _REMEDIES.get(kind, _LESS))]
-    return []
+    return [
+        Finding(f"messages of kind {kind!r} tell {', '.join(more)} without noise", _REMEDIES.get(kind, _LESS))
+        for kind, words in Protocol.of(plan).tells.items()
+        if kind not in _NOT_OF_TRAINING and (more := sorted(words & UNHIDDEN))
+    ]
 
 
-def _of_examples(plan: Plan) -> list[tuple[str, str]]:
+def _of_examples(plan: Plan) -> list[Finding]:
     """What mixes examples before their gradients are shortened, and what has no part in a single step."""
     if not plan.privacy.of_examples:
         return []
     assert isinstance(plan.task, ClippedGradientTask), "its word is the unit"
-    found = [plan.task.unclipped] if plan.task.unclipped[0] else []
+    found = [Finding(*plan.task.unclipped)] if plan.task.unclipped[0] else []
     if type(plan.sharing) is not discovery.find("sharing", "fedavg"):
-        found.append((f"sharing {type(plan.sharing).__name__} trains by itself", "sharing.name = 'fedavg'"))
+        why = f"sharing {type(plan.sharing).__name__} trains by itself"
+        found.append(Finding(why, "sharing.name = 'fedavg'", {"sharing.name": "fedavg"}))
     if plan.sampler != discovery.find("samplers", "all")():
-        found.append((f"sampler {plan.sampler} does not take all examples at once", "sampler.name = 'all' alone"))
+        why = f"sampler {plan.sampler} does not take all examples at once"
+        found.append(Finding(why, "sampler.name = 'all' alone"))
     wanted = {name: value for name, value in _ONE_STEP.items() if getattr(plan.training, name) != value}
-    if wanted:
-        name, value = next(iter(wanted.items()))
+    for name, value in wanted.items():  # nor is one changed by a switch: learning rates hang on them
         said = f"a round is one step, in which training.{name} = {getattr(plan.training, name)!r} has no part"
-        found.append((said, f"training.{name} = {value!r}"))
+        found.append(Finding(said, f"training.{name} = {value!r}"))
     return found

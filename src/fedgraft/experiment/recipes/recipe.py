@@ -45,6 +45,16 @@ def read_recipe(recipe: str) -> tuple[str, Section]:
     return _read(recipe, ())
 
 
+def own_options(recipe: str) -> frozenset[str]:
+    """Return the options, "section.key", that a user's file says, with other files that it extends; none of ours."""
+    if not recipe.endswith(".toml"):
+        return frozenset()
+    content = read_file(recipe)[1]
+    base = str(content.pop(EXTENDS, ""))
+    own = frozenset(as_changes(renamed(content)))
+    return own | own_options(str(Path(recipe).parent / base) if base.endswith(".toml") else base)
+
+
 def is_usual(recipe: str, section: str, option: str, value: object) -> bool:
     """Return whether a recipe is one of ours and has this value for an option."""
     return recipe in recipes() and section_of(read_file(recipe)[1], section).get(option) == value

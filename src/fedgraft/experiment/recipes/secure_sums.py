@@ -1,7 +1,8 @@
 """Which methods go with secure sums: those that need no more of clients than the sum of their updates."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from fedgraft.contracts import Aggregation, ProbingSelector, Selector, SilentSharing
 from fedgraft.contracts.summed_statistics import SummedTask
@@ -12,26 +13,36 @@ from fedgraft.engine.server.simulated_clock import Clock
 from fedgraft.engine.server.stopping import Evaluation
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.findings import Finding
+from fedgraft.experiment.recipes.recipe import parse_override
+
+_AVERAGED: Final = {"sharing.name": "fedavg"}
+"""The method whose clients send a mean's parts, and nothing else."""
+_BITS: Final = 8
+"""Bits of a number in place of those of which no sum is made; ours."""
+_MOST_BITS: Final = 16
+"""Most bits of which one is made."""
 
 
-def checked(plan: Plan, selector: Selector[Any], aggregation: Aggregation, settings: Mapping[str, Any]) -> Plan:
-    """Return a plan; raise `InputError` where updates are to be added up and something needs to see each by itself.
+def found(plan: Plan, selector: Selector[Any], aggregation: Aggregation, settings: Mapping[str, Any]) -> list[Finding]:
+    """Return what needs to see each update by itself, where they are to be added up.
 
     `settings` are {name of a section without a name: what it sets}.
     """
     if not plan.secure_sum.active:
         if plan.summed:
-            raise InputError(f"{plan.summed.summed_by} adds statistics up: secure_sum.name = 'secagg' (or 'clear').")
-        return plan
-    for why, instead in (
+            return [Finding(f"{plan.summed.summed_by} adds statistics up", "secure_sum.name = 'secagg' (or 'clear')")]
+        return []
+    each = [
         *_of_clients(plan),
         *_of_selection(plan, selector),
         *_of_the_server(aggregation, settings["safeguards"], settings["clock"], settings["evaluation"]),
-    ):
-        raise InputError(f"secure_sum.name = {plan.secure_sum.name!r} adds updates up, but {why}: {instead}.")
-    if not plan.privacy.active and not is_local(plan):  # noise has codes of its own, and who trains alone sends none
-        _check_codes(plan)
-    return plan
+    ]
+    frame = f"secure_sum.name = {plan.secure_sum.name!r} adds updates up, but {{why}}: {{instead}}"
+    framed = [replace(one, frame=frame) for one in each]
+    if plan.privacy.active or is_local(plan):  # noise has codes of its own, and who trains alone sends none
+        return framed
+    return [*framed, *_of_codes(plan)]
 
 
 def is_local(plan: Plan) -> bool:
@@ -39,74 +50,97 @@ def is_local(plan: Plan) -> bool:
     return isinstance(plan.sharing, discovery.find("sharing", "local"))
 
 
-def _of_clients(plan: Plan) -> list[tuple[str, str]]:
-    """What of clients' rounds does not fit: (why, what to take instead)."""
-    found, sharing = [], type(plan.sharing).__name__
+def _of_clients(plan: Plan) -> list[Finding]:
+    """What of clients' rounds does not fit."""
+    found, sharing = list[Finding](), type(plan.sharing).__name__
     if plan.summed and is_local(plan):
         return []
     if is_local(plan) and isinstance(plan.task, SummedTask):
-        found.append((f"sharing {sharing} sends none", f"{plan.task.summed_by}, or take {_sharing_methods()}"))
+        summed_by = plan.task.summed_by
+        instead = f"{summed_by}, or take {_sharing_methods()}"
+        found.append(Finding(f"sharing {sharing} sends none", instead, dict([parse_override(summed_by)])))
     elif isinstance(plan.sharing, SilentSharing):
-        found.append((f"with sharing {sharing} clients have rounds of their own", f"take {_sharing_methods()}"))
+        why = f"with sharing {sharing} clients have rounds of their own"
+        changes = None if is_local(plan) else _AVERAGED  # who chose that nothing is sent says himself what is to be
+        found.append(Finding(why, f"take {_sharing_methods()}", changes))
     elif not plan.sharing.merges_means:
-        found.append((f"sharing {sharing} merges more than a mean of them", f"take {_sharing_methods()}"))
-    if plan.shared_sampler:
-        name = type(plan.sampler).__name__
-        found.append((f"with sampler {name} clients share arrays beside the model", "let each keep its own"))
+        why = f"sharing {sharing} merges more than a mean of them"
+        found.append(Finding(why, f"take {_sharing_methods()}", _AVERAGED))
+    if plan.first_sampler:
+        why = f"with sampler {type(plan.sampler).__name__} clients share arrays beside the model"
+        own = {"sampler.shared": False} if hasattr(plan.sampler, "shared") else None
+        found.append(Finding(why, "let each keep its own", own))
     if plan.sums_layout.specs:
-        found.append(("a layer is fitted to products that each client rounds by its own scale", "task.refit = ''"))
+        why = "a layer is fitted to products that each client rounds by its own scale"
+        found.append(Finding(why, "task.refit = ''", {"task.refit": ""}))
     return found
 
 
-def _of_selection(plan: Plan, selector: Selector[Any]) -> list[tuple[str, str]]:
+def _of_selection(plan: Plan, selector: Selector[Any]) -> list[Finding]:
     """The same of what learns from single clients."""
-    found, name = [], type(selector).__name__
-    instead = "selector.name = 'random' needs none"
-    if isinstance(selector, ProbingSelector):
-        found.append((f"selector {name} asks single clients for losses", instead))
-    if selector.reports:
-        found.append((f"selector {name} needs {', '.join(sorted(selector.reports))} of single clients", instead))
+    found, name = list[Finding](), type(selector).__name__
     fixed, least = getattr(selector, "clients", 0), plan.secure_sum.least_cohort
-    if isinstance(fixed, int) and 0 < fixed < least:
+    count = fixed if isinstance(fixed, int) else 0
+    instead = "selector.name = 'random' needs none"
+    drawn = {"selector.name": "random", **({"selector.clients": max(count, least)} if count > 0 else {})}
+    if isinstance(selector, ProbingSelector):
+        found.append(Finding(f"selector {name} asks single clients for losses", instead, drawn))
+    if selector.reports:
+        needed = ", ".join(sorted(selector.reports))
+        found.append(Finding(f"selector {name} needs {needed} of single clients", instead, drawn))
+    if 0 < count < least:
         few = f"selector.clients = {fixed} is below secure_sum.least_cohort = {least}"
-        found.append((few, f"selector.clients = {least} or more"))
+        found.append(Finding(few, f"selector.clients = {least} or more", {"selector.clients": least}))
     if plan.guided and plan.guided.reports:
-        who, needed = type(plan.sampler).__name__, ", ".join(sorted(plan.guided.reports))
-        found.append((f"sampler {who} needs {needed} of single clients", "sampler.name = 'uniform' needs none"))
+        why = f"sampler {type(plan.sampler).__name__} needs {', '.join(sorted(plan.guided.reports))} of single clients"
+        found.append(Finding(why, "sampler.name = 'uniform' needs none", {"sampler.name": "uniform"}))
     return found
 
 
 def _of_the_server(
     aggregation: Aggregation, safeguards: Safeguards, clock: Clock, evaluation: Evaluation
-) -> list[tuple[str, str]]:
+) -> list[Finding]:
     """The same of what the server makes of updates and scores."""
     found = []
     if not isinstance(aggregation, discovery.find("aggregation", "mean")):
-        found.append((f"aggregation {type(aggregation).__name__} compares them", "aggregation.name = 'mean'"))
+        why = f"aggregation {type(aggregation).__name__} compares them"
+        found.append(Finding(why, "aggregation.name = 'mean'", {"aggregation.name": "mean"}))
     if safeguards.clip:
-        found.append((f"safeguards.clip = {safeguards.clip:g} looks at each", "0, and training.clip at the clients"))
+        why, instead = f"safeguards.clip = {safeguards.clip:g} looks at each", "0, and training.clip at the clients"
+        found.append(Finding(why, instead, {"safeguards.clip": 0.0}))
     if clock.late != "wait":
-        found.append((f"clock.late = {clock.late!r} takes them one by one", "clock.late = 'wait'"))
+        why = f"clock.late = {clock.late!r} takes them one by one"
+        found.append(Finding(why, "clock.late = 'wait'", {"clock.late": "wait"}))
     if evaluation.at != "clients":
-        looks = f"evaluation.at = {evaluation.at!r} has the experimenter look at clients"
-        found.append((looks, "evaluation.at = 'clients'"))
+        why = f"evaluation.at = {evaluation.at!r} has the experimenter look at clients"
+        found.append(Finding(why, "evaluation.at = 'clients'", {"evaluation.at": "clients"}))
     if evaluation.local_steps:
-        found.append(("evaluation.local_steps tells whose steps have failed", "evaluation.local_steps = false"))
+        why, key = "evaluation.local_steps tells whose steps have failed", "evaluation.local_steps"
+        found.append(Finding(why, f"{key} = false", {key: False}))
     return found
 
 
-def _check_codes(plan: Plan) -> None:
-    """Raise `InputError` where the codec's codes do not add up."""
+def _of_codes(plan: Plan) -> list[Finding]:
+    """What of the codec's codes does not add up."""
     uplink = plan.uplink
     try:
         coding = uplink.sum_coding(plan.upload_layout) if isinstance(uplink, SummableCodec) else None
     except InputError as error:
-        raise InputError(f"secure_sum.name = {plan.secure_sum.name!r}: {error}.") from error
-    if coding is None:
-        raise InputError(
-            f"secure_sum.name = {plan.secure_sum.name!r} adds codes up, and codec {type(uplink).__name__} has a scale "
-            "for each client: codec.name = 'quantized' and codec.scale = 'agreed', without feedback."
-        )
+        return [Finding(f"secure_sum.name = {plan.secure_sum.name!r}", str(error).removesuffix("."))]
+    if coding is not None:
+        return []
+    why = f"secure_sum.name = {plan.secure_sum.name!r} adds codes up, and codec {type(uplink).__name__} has a scale "
+    agreed: dict[str, Any] = {"codec.name": "quantized", "codec.scale": "agreed"}
+    wished: dict[str, Any] = {"codec.rounding": "stochastic"}
+    if isinstance(uplink, quantized := discovery.find("codecs", "quantized")):
+        agreed |= {"codec.bits": _BITS} if uplink.bits > _MOST_BITS else {}
+        agreed |= {} if uplink.bucket else {"codec.bucket": quantized().bucket}
+    else:
+        wished["codec.bits"] = _BITS
+    if isinstance(uplink, discovery.find("codecs", "feedback")):
+        agreed["codec.feedback"] = False
+    instead = "codec.name = 'quantized' and codec.scale = 'agreed', without feedback"
+    return [Finding(f"{why}for each client", instead, agreed, wished)]
 
 
 def _sharing_methods() -> str:

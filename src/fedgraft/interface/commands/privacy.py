@@ -1,6 +1,6 @@
 """Say what a recipe claims of differential privacy before anything runs: the noise, and what is not covered."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich import box
@@ -12,16 +12,31 @@ from fedgraft.interface.loading import load
 
 app = typer.Typer(**SETTINGS)
 
+Numbers = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Without data: parameters of the model, or statistics of a sum.")
+]
+Units = Annotated[int | None, typer.Option(min=1, metavar="N", help="Without data: training examples of all clients.")]
+Clients = Annotated[int | None, typer.Option(min=1, metavar="N", help="Without data: clients. Default: data.clients.")]
+
 
 @app.command()
-def privacy(recipe: Recipe, changes: Changes = None, as_json: AsJson = False) -> None:
+def privacy(
+    recipe: Recipe,
+    changes: Changes = None,
+    numbers: Numbers = None,
+    units: Units = None,
+    clients: Clients = None,
+    as_json: AsJson = False,
+) -> None:
     """Say what a recipe claims of differential privacy before anything runs: the claim, the noise, what is not covered.
 
-    Its data are read, to know how many numbers a model has and how many units there are.
+    Its data are read, to know how many numbers a model has and how many units there are; without data, say these.
 
-    Example: fedgraft privacy graft_node_private data.root=DIR privacy.epsilon=2
+    Example: fedgraft privacy graft_node_private data.root=DIR privacy.epsilon=2, or
+    fedgraft privacy graft_node_private --numbers 1503 --units 11830 --clients 100
     """
-    claimed = load("fedgraft.interface.claimed").claimed(recipe, changes or [])
+    interface = load("fedgraft.interface.claimed")
+    claimed = interface.claimed(recipe, changes or [], interface.Sizes(numbers or 0, units or 0, clients or 0))
     if as_json:
         print_json(claimed)
         return
@@ -31,6 +46,8 @@ def privacy(recipe: Recipe, changes: Changes = None, as_json: AsJson = False) ->
     for part in claimed["claim"]["parts"]:
         console.print(_table(part))
     console.print(_table(claimed["costs"]))
+    if claimed["without_data"]:
+        print("Computed without data, of the sizes that were given.")
     print("Not covered:")
     for line in claimed["claim"]["not_covered"]:
         print(f"- {line}")

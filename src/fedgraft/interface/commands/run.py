@@ -56,19 +56,23 @@ def run(
     start: Annotated[
         Path | None, typer.Option("--from", metavar="RUN", help="Begin with the model of this run, on these data.")
     ] = None,
+    secure: Annotated[
+        bool,
+        typer.Option("--secure", help="Mask updates (secure sums), and change what of the recipe does not suit that."),
+    ] = False,
     track: Track = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Train. Example: fedgraft run fedacs data.name=ciao data.root=DIR budget.bytes=2MB --seed 1 --out runs/a."""
-    overrides = dict(parse_override(change) for change in changes or [])
+    overrides, switch = dict(parse_override(change) for change in changes or []), "--secure" if secure else ""
     if seed is not None:
         overrides["seed"] = seed
     if seeds is not None:
         if seed is not None or on is not None or start is not None or track:
             without = "--seed, --on, --from and --track"
             raise InputError(f"--seeds goes without {without}; got --seeds {seeds} beside one of them.")
-        several(experiments.load(recipe, overrides), parse_seeds(seeds), out, as_json, quiet)
+        several(experiments.load(recipe, overrides, switch), parse_seeds(seeds), out, as_json, quiet)
         return
     if on is not None:
         if track:
@@ -77,10 +81,10 @@ def run(
             raise InputError("--from is not for --on: the nodes of a federation draw the model that they begin with.")
         folder = out or free_folder(on.resolve().name)
         with resumable(folder):
-            summary = federated.run_on(on, recipe, overrides, folder, quiet)
+            summary = federated.run_on(on, recipe, overrides, folder, quiet, switch)
         show_summary(summary, folder, as_json)
         return
-    experiment = experiments.load(recipe, overrides)
+    experiment = experiments.load(recipe, overrides, switch)
     portable.begin_again(experiment.runtime)
     folder = out or free_folder(experiment.recipe)
     begin = None if start is None else start_from(start)

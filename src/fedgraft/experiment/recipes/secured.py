@@ -1,0 +1,154 @@
+"""Whether a recipe can have sums that hide what is asked for, and one switch that makes it suit secure sums."""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, Final, TypeVar
+
+from fedgraft.contracts import Aggregation, Selector
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.secure_sum import MASKED
+from fedgraft.engine.server.stopping import Stopping
+from fedgraft.errors import InputError
+from fedgraft.experiment.recipes import discovery, private, secure_sums
+from fedgraft.experiment.recipes.findings import Finding, UnsuitedError
+from fedgraft.experiment.recipes.recipe import RENAMED, as_changes, override, section_of
+from fedgraft.experiment.recipes.sections import METHODS, Section
+
+LOG = logging.getLogger("fedgraft.recipes")
+Made = TypeVar("Made")
+
+NAME: Final = "secure_sum.name"
+_PASSES: Final = 8
+"""Most times that a recipe is changed: a change may bring other options of the recipe's, which must suit in turn."""
+
+
+def checked(
+    plan: Plan,
+    selector: Selector[Any],
+    aggregation: Aggregation,
+    settings: Mapping[str, Any],
+    stopping: Stopping,
+) -> Plan:
+    """Return a plan; raise `UnsuitedError` with all that must change for its sums to be added up and to hold noise.
+
+    `settings` are {name of a section without a name: what it sets}.
+    """
+    summing = plan
+    if plan.privacy.active and not plan.secure_sum.active:  # it needs secure sums: all that these need is told, too
+        summing = replace(plan, secure_sum=replace(plan.secure_sum, name=MASKED))
+    found = secure_sums.found(summing, selector, aggregation, settings)
+    if found := [*found, *private.found(plan, selector, stopping)]:
+        raise UnsuitedError.of(found)
+    return plan
+
+
+def built(
+    build: Callable[[Section], Made],
+    content: Section,
+    changes: Mapping[str, Any],
+    own: Collection[str] = (),
+    switch: str = "",
+) -> Made:
+    """Build a recipe with overrides; where its user asks for secure sums, change what he did not set to what suits.
+
+    What was changed is told. Raises `UnsuitedError` with all that is left to change.
+
+    Args:
+        build: what checks and builds a recipe's content.
+        content: of the recipe.
+        changes: the overrides, {"section.key": value}.
+        own: options in `content` that the user has set.
+        switch: what he calls the switch that is on, such as "--secure"; "" = none is.
+    """
+    yours = {RENAMED.get(key, key) for key in (*own, *changes)}
+    whole = override(content, changes)
+    name = section_of(whole, "secure_sum", named=False).get("name", "")
+    if switch and NAME in yours and name != MASKED:
+        raise InputError(f"{NAME} must be {MASKED!r} with {switch}, or left out; got {name!r}.")
+    if not switch and (NAME not in yours or not name):
+        return build(whole)
+    made: dict[str, Any] = {NAME: MASKED} if switch and name != MASKED else {}
+    said = switch or f"{NAME} = {name!r}"
+    for left in reversed(range(_PASSES)):
+        suited = override(content, {**made, **changes})
+        try:
+            result = build(suited)
+        except UnsuitedError as error:
+            following = _following(made, error.findings, suited, yours)
+            if following == made or not left:
+                raise UnsuitedError.of(error.findings, _kept(error.findings, yours)) from error
+            made = following
+        except InputError as error:
+            if told := _told(whole, suited):
+                raise InputError(f"{said} would change {told}, and then: {error}") from error
+            raise
+        else:
+            if told := _told(whole, suited):
+                LOG.warning("%s changes %s.", said, told)
+            return result
+    raise AssertionError("the last pass raises")
+
+
+def _following(
+    made: Mapping[str, Any], findings: Sequence[Finding], content: Section, yours: Collection[str]
+) -> dict[str, Any]:
+    """Return the changes so far, with those by which more suits; a method's earlier options go with its name.
+
+    A method with alternatives in the recipe comes first: what they bring is looked at before more is changed.
+    """
+    following, new = dict(made), dict[str, Any]()
+    for each in findings:
+        if each.changes is not None and not _blocked(each.changes, content, yours):
+            wished = {key: value for key, value in each.wished.items() if not _set(key, yours)}
+            new = {**each.changes, **wished, **new}  # the first of two that change one option has it
+    named = {key.partition(".")[0] for key in new.keys() - made.keys() if key.endswith(".name")}
+    if first := named & content.get("alternatives", {}).keys():
+        new = {key: value for key, value in new.items() if key.partition(".")[0] in first}
+    for key in new:
+        section, _, option = key.partition(".")
+        if option == "name" and following.get(key) != new[key]:
+            following = {other: value for other, value in following.items() if other.partition(".")[0] != section}
+    return {**following, **new}
+
+
+def _blocked(changes: Mapping[str, Any], content: Section, yours: Collection[str]) -> bool:
+    """Return whether the user has set an option otherwise, or one that another method does not have."""
+    return any(
+        (_set(key, yours) and _value(content, key) != value) or (key.endswith(".name") and _lost(key, value, yours))
+        for key, value in changes.items()
+    )
+
+
+def _lost(key: str, name: str, yours: Collection[str]) -> bool:
+    """Return whether the user has set an option of a section that its method of another name does not have."""
+    section = key.partition(".")[0]
+    has = {"name"} | {each.name for each in fields(discovery.find(METHODS[section], name))}
+    return any(each.partition(".")[2] not in has for each in yours if each.startswith(f"{section}."))
+
+
+def _set(key: str, yours: Collection[str]) -> bool:
+    """Return whether the user has set an option, or its whole section."""
+    return key in yours or key.partition(".")[0] in yours
+
+
+def _value(content: Section, key: str) -> Any:
+    section, _, option = key.partition(".")
+    held = content.get(section)
+    return held.get(option) if isinstance(held, Mapping) else held
+
+
+def _kept(findings: Sequence[Finding], yours: Collection[str]) -> str:
+    """Return which of the options that must change the user has set, as a sentence; "" for none."""
+    keys = {key for each in findings for key in each.changes or {}}
+    sections = {key.partition(".")[0] for key in keys}
+    named = {key.partition(".")[0] for key in keys if key.endswith(".name")}
+    kept = sorted(key for key in yours if key in keys or key in sections or key.partition(".")[0] in named)
+    return f"Set by you, and so not changed: {', '.join(kept)}." if kept else ""
+
+
+def _told(before: Section, after: Section) -> str:
+    """Return which options of a recipe are others, with their values; "" where none is but that sums are masked."""
+    old, new = as_changes(before), as_changes(after)
+    changed = {key: value for key, value in new.items() if key != NAME and (key not in old or old[key] != value)}
+    return ", ".join(f"{key} to {value!r}" for key, value in changed.items())
