@@ -34,10 +34,10 @@ def checked(
 
     `settings` are {name of a section without a name: what it sets}.
     """
-    summing = plan
+    found = secure_sums.found(plan, selector, aggregation, settings)
     if plan.privacy.active and not plan.secure_sum.active:  # it needs secure sums: all that these need is told, too
         summing = replace(plan, secure_sum=replace(plan.secure_sum, name=MASKED))
-    found = secure_sums.found(summing, selector, aggregation, settings)
+        found += secure_sums.found(summing, selector, aggregation, settings)
     if found := [*found, *private.found(plan, selector, stopping)]:
         raise UnsuitedError.of(found)
     return plan
