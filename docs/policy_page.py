@@ -59,8 +59,8 @@ tells of users, for counts, sums and means over these to leave outside masked su
 | `secure_sum` | whether updates leave in [masked sums](secure_sums.md) alone, or never | the same |
 | `least_cohort` | clients that such a sum must be of | the same |
 | `queries_per_round` | different requests of one kind in a round; 1 | the order is refused ([audit log](audit.md)) |
-| `epsilon`, `delta` | [differential privacy](privacy.md#what-a-site-allows) over all runs of its data; by default \
-what the site's own recipe claims, no limit where it claims nothing | the reply stays |
+| `epsilon`, `delta` | [differential privacy](privacy.md#what-a-site-allows-over-all-runs) over all runs of its data; \
+by default what the site's own recipe claims, no limit where it claims nothing | the reply stays |
 | `server` | digest of the key of the authority by which the node knows the server | the node does not start |
 
 A model that is much larger than a client's data can be made to hold them: that is what the last rule is for. An order

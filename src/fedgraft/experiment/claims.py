@@ -14,6 +14,7 @@ from fedgraft.experiment.policies import joining_tells, kinds_of
 
 NEIGHBOURING = "one {unit} is in training or its part is zero"
 """What is claimed to be hidden; how many units each client has is no secret."""
+STATISTICS = "sums of statistics"
 SAMPLING = "none: a {unit} counts as a part of every round"
 _COVERED = ("publish", "train", "alone", "evaluate", "tally", "smoothed")
 """Kinds of messages that hold noise, tell no more, or are spoken of by themselves."""
@@ -85,7 +86,7 @@ def _after(row: dict[str, Any], spent: Mapping[str, Any]) -> dict[str, Any]:
 
 def _what(plan: Plan) -> str:
     if plan.summed:
-        return "sums of statistics"
+        return STATISTICS
     return "sums of clipped gradients" if plan.privacy.of_examples else "sums of clipped updates"
 
 
@@ -94,9 +95,14 @@ def sentence(claim: dict[str, Any]) -> str:
     parts = ", ".join(f"{_times(part['rounds'])} {part['what']} {_hidden(part)}" for part in claim["parts"])
     known = [_reached(row, claim["epsilon"]) for row in claim["adversaries"] if row["epsilon"] is not None]
     return (
-        f"epsilon {_number(claim['epsilon'])} at delta {claim['delta']:g} where {claim['neighbouring']} "
+        f"epsilon {_number(claim['epsilon'])} at delta {claim['delta']:g}{_of(claim)} where {claim['neighbouring']} "
         f"({_number(claim['replaced'])} where one is replaced), against {', '.join(['other clients', *known])}: {parts}"
     )
+
+
+def _of(claim: dict[str, Any]) -> str:
+    """What is claimed of, where it is not the model: scores of models that clients train for themselves are exact."""
+    return " of statistics alone," if claim["parts"][0]["what"] == STATISTICS else ""
 
 
 def _reached(row: dict[str, Any], epsilon: float) -> str:

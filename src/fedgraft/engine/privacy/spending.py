@@ -21,7 +21,7 @@ class Spending:
         told: lines of the log with `NOISE` or `ANSWERED`, of all runs before.
     """
 
-    def __init__(self, policy: Policy, told: Iterable[Mapping[str, float]]) -> None:
+    def __init__(self, policy: Policy, told: Iterable[Mapping[str, Any]]) -> None:
         self._policy = policy
         self._told = Counter(map(_part, told))
 
@@ -30,7 +30,7 @@ class Spending:
         """Float, what has been told so far at the policy's delta; 0 where nothing held noise."""
         return self._of(self._told)
 
-    def refusal(self, part: Mapping[str, float]) -> str:
+    def refusal(self, part: Mapping[str, Any]) -> str:
         """Return why another such reply is too much; "" where it may be."""
         if not self._policy.epsilon:
             return ""
@@ -41,7 +41,7 @@ class Spending:
             f"policy.epsilon = {self._policy.epsilon:g} over all runs of these data"
         )
 
-    def note(self, part: Mapping[str, float]) -> float:
+    def note(self, part: Mapping[str, Any]) -> float:
         """Count another one; return epsilon after it."""
         self._told[_part(part)] += 1
         return self.epsilon

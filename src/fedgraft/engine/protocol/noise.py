@@ -1,5 +1,7 @@
 """The noise of a plan: how much its sums hold, and what one reply of each kind spends of epsilon."""
 
+from typing import Any
+
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.mechanism import Mechanism, mechanism_of
 from fedgraft.engine.privacy.private_sums import numbers_of
@@ -16,11 +18,12 @@ def noise_in(plan: Plan, numbers: int = 0) -> Mechanism:
     return mechanism_of(plan.privacy, plan.rounds, numbers or numbers_of(plan.upload_layout))
 
 
-def told_by_kind(plan: Plan) -> dict[str, dict[str, float]]:
+def told_by_kind(plan: Plan) -> dict[str, dict[str, Any]]:
     """Return {kind of reply: what one tells of a unit, as a line of a log holds it}; {} where nothing holds noise."""
     if not plan.privacy.active:
         return {}
     released = noise_in(plan).released
-    noise = {NOISE: released.noise, "divergence": released.divergence, "failure": released.failure}
-    answers = {"smooth": {ANSWERED: plan.privacy.answers}} if plan.privacy.answers else {}
+    unit = {"unit": plan.privacy.unit}
+    noise = {**unit, NOISE: released.noise, "divergence": released.divergence, "failure": released.failure}
+    answers = {"smooth": {**unit, ANSWERED: plan.privacy.answers}} if plan.privacy.answers else {}
     return {"publish" if plan.summed else "train": noise, **answers}

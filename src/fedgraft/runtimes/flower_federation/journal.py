@@ -66,7 +66,7 @@ class Journal:
         self._places = Places()
         self._sent: Sent = {}
         self._set_up = ""
-        self._noise: Mapping[str, Mapping[str, float]] = {}
+        self._noise: Mapping[str, Mapping[str, Any]] = {}
         self._spending: Spending | None = None
 
     def begin(self, run: str, plan: Plan) -> bytes:
