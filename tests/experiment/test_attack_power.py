@@ -25,7 +25,7 @@ DISCRETE = private_sums.discrete_gaussian
 @pytest.mark.parametrize(
     ("recipe", "changes", "as_it_is", "half"),
     [
-        ("graft_node_private", PUBMED, (0.7, 2.0), (1.6, 4.0)),
+        ("graft_node_private", PUBMED, (0.4, 2.0), (1.6, 4.0)),
         ("graft_graph_private", NCI1, (0.4, 2.0), (0.9, 4.0)),
         ("graft_rating_private", CIAO, (0.5, 2.0), (1.5, 4.0)),
     ],

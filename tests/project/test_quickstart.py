@@ -30,7 +30,6 @@ def smaller(load):
 def test_every_block_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     build = smaller(experiments.build)
-    monkeypatch.setattr("fedgraft.interface.api.build", build)  # first: importing it takes what the other has
     monkeypatch.setattr("fedgraft.experiment.experiment.build", build)
     names: dict[str, object] = {}
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
