@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from statistics import median
@@ -106,7 +106,7 @@ def serve(pipe: Connection, size: Size) -> None:
     shards = built.data.load(built.seed)
     built = built.fitted(shards)
     evaluation = Evaluation(every=NEVER, sample=SAMPLE)
-    start = partial(RUNTIMES[size.runtime].start, built.plan, shards)
+    start = partial(RUNTIMES[size.runtime].start, replace(built.plan, rounds=0), shards)  # as many as are timed
     with federation(built.plan, shards, built.selector, evaluation=evaluation, start=start) as running:
         pipe.send({"setup_seconds": time.perf_counter() - began, "setup_processor_seconds": busy_seconds() - busy})
         while number := pipe.recv():

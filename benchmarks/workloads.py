@@ -113,6 +113,7 @@ def federation(
 
     Its runtime is so many worker processes, or what `start` starts.
     """
+    plan = replace(plan, rounds=0)  # as many as are timed
     runtime = start() if start else InProcess(plan, shards, workers, threads=1)
     with tempfile.TemporaryDirectory() as folder:
         running = Federation(plan, selector or All(), runtime, Path(folder) / "run", evaluation)
