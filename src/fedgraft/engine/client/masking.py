@@ -43,7 +43,7 @@ class Masking:
     Where keys are signed, clients confirm each other in a sum with a digest of the order: the model, its scales, the
     total of weights. Two rounds at one model whose cohorts differ by one client would tell that one's codes, so who has
     revealed shares at an order does not train at it again. A model that differs by a hair is another one: what
-    differences of sums tell is bounded by noise alone.
+    differences of sums tell is bounded by noise alone. The mark is part of the memory, which a server names at sites.
 
     Secrets are made anew from the root whenever they are needed. What a client remembers of a round, until it has
     revealed shares, is who its neighbours are, their public keys, and what they have sealed for it.
