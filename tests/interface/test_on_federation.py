@@ -23,6 +23,13 @@ def test_models_are_scored_at_clients_unless_something_else_is_said(folder, tmp_
     assert on_federation(recipe, {"evaluation.at": "server"}, folder).evaluation.at == "server"
 
 
+def test_where_no_score_leaves_a_client_none_is_asked_for(tmp_path):
+    own = load("graft_rating_private", {"data.users": 30, "data.items": 30, "data.count": 200})
+    folder = make(tmp_path / "fed", ["north", "south", "west"], own.to_toml(), insecure=True)
+    for recipe in ("graft_rating_private", str(folder.recipe)):
+        assert on_federation(recipe, {}, folder).evaluation.at == "home"
+
+
 def test_a_recipe_of_ones_own_that_says_where_is_followed(folder, tmp_path):
     said = tmp_path / "own.toml"
     said.write_text('extends = "fedacs"\n[evaluation]\nat = "server"\n')

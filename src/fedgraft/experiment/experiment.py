@@ -33,7 +33,7 @@ from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
-from fedgraft.engine.server.stopping import Evaluation, Stopping
+from fedgraft.engine.server.stopping import HOME, Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipes import discovery, private, secured, suiting
@@ -230,6 +230,10 @@ class Experiment:
             return self
         return replace(self, plan=plan, sections={**self.sections, "privacy": plain(asdict(plan.privacy))})
 
+    def at_sites(self) -> "Experiment":
+        """Return the experiment on data that nobody here has."""
+        return replace(self, plan=replace(self.plan, at_sites=True))
+
     def with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Experiment":
         """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
@@ -309,7 +313,7 @@ def build(recipe: str, content: Section) -> Experiment:
         reports=selector.reports,
         seed=seed,
         device=runtime.device,
-        keep_best=settings["evaluation"].keep == "best",
+        keep_best=settings["evaluation"].keep == "best" and settings["evaluation"].at != HOME,
         local_steps=settings["evaluation"].local_steps,
         policy=settings["policy"],
         secure_sum=settings["secure_sum"],
@@ -317,6 +321,7 @@ def build(recipe: str, content: Section) -> Experiment:
         rounds=rounds,
         probes=isinstance(selector, ProbingSelector),
         at_clients=settings["evaluation"].at == "clients",
+        at_home=settings["evaluation"].at == HOME,
     )
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from fedgraft import errors
 from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.stopping import HOME
 from fedgraft.errors import FedgraftError, InputError, Interrupted, MachineError
 from fedgraft.experiment.experiment import Experiment, chosen, load
 from fedgraft.experiment.recipes.recipe import own_options, read_recipe, section_of
@@ -74,8 +75,8 @@ def on_federation(
     """Return a recipe as a federation runs it: on its data, with its task, at its nodes.
 
     Clients score models there, which the ledger counts, unless an override or the recipe says otherwise. The
-    federation's own recipe says every option, and so does not. `switch`, as in `experiment.load`, changes nothing of
-    the federation's.
+    federation's own recipe says every option, and so does not, but where no score leaves a client. `switch`, as in
+    `experiment.load`, changes nothing of the federation's.
     """
     for key in overrides:
         if key.partition(".")[0] in OWN:
@@ -84,7 +85,8 @@ def on_federation(
     content = {**read_recipe(recipe)[1], **{section: own.sections[section] for section in OWN}}
     changes = {"seed": own.seed, **overrides, "yardsticks": []}
     resolved = Path(recipe).resolve() == federation.recipe
-    if resolved or "at" not in section_of(content, "evaluation"):
+    at = section_of(content, "evaluation").get("at")
+    if (resolved and at != HOME) or at is None:
         changes.setdefault(SCORED_AT, "clients")
     if section_of(content, "runtime").get("name") != FLOWER and overrides.get("runtime.name") != FLOWER:
         changes["runtime.name"] = FLOWER

@@ -166,7 +166,7 @@ def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None, al
         require_allowed(experiment, policy, "this node's policy")
     # Noise for the more rounds of both recipes: the server may ask for fewer, and then for more of them.
     rounds = max(experiment.plan.rounds, own.plan.rounds) if own.plan.privacy.active else experiment.plan.rounds
-    return replace(experiment.plan, policy=policy, rounds=rounds)
+    return replace(experiment.plan, policy=policy, rounds=rounds, at_sites=True)
 
 
 def _said(experiment: Experiment) -> dict[str, Any]:

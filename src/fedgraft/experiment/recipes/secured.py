@@ -10,7 +10,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.secure_sum import MASKED
 from fedgraft.engine.server.stopping import Stopping
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipes import discovery, private, secure_sums
+from fedgraft.experiment.recipes import discovery, private, scored_at_home, secure_sums
 from fedgraft.experiment.recipes.findings import Finding, UnsuitedError
 from fedgraft.experiment.recipes.recipe import RENAMED, as_changes, override, section_of
 from fedgraft.experiment.recipes.sections import METHODS, Section
@@ -30,7 +30,9 @@ def checked(
     settings: Mapping[str, Any],
     stopping: Stopping,
 ) -> Plan:
-    """Return a plan; raise `UnsuitedError` with all that must change for its sums to be added up and to hold noise.
+    """Return a plan; raise `UnsuitedError` with all that must change for it to hide what is asked for.
+
+    Its sums are to be added up, to hold noise, and no score is to leave a client.
 
     `settings` are {name of a section without a name: what it sets}.
     """
@@ -38,7 +40,8 @@ def checked(
     if plan.privacy.active and not plan.secure_sum.active:  # it needs secure sums: all that these need is told, too
         summing = replace(plan, secure_sum=replace(plan.secure_sum, name=MASKED))
         found += secure_sums.found(summing, selector, aggregation, settings)
-    if found := [*found, *private.found(plan, selector, stopping)]:
+    more = scored_at_home.found(plan, selector, stopping)
+    if found := [*found, *private.found(plan, selector, stopping), *more]:
         raise UnsuitedError.of(found)
     return plan
 

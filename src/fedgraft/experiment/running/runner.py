@@ -270,6 +270,7 @@ def _train(
     sites: Sites | None = None,
 ) -> dict[str, Any]:
     """Train to the end, from the beginning or from what was stored, and store the result; the summary."""
+    experiment = experiment if sites is None else experiment.at_sites()
     failed: AllClientsFailedError | None = None
     told_of = experiment.runtime.fingerprints if sites is None else sites.fingerprints
     if stored is not None and stored[0].finished and not _unsmoothed(experiment.plan, stored[0]):
