@@ -18,6 +18,7 @@ from fedgraft.errors import RefusedError, WireError
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.audit import AuditLog
 from fedgraft.runtimes.flower_federation.places import Place, Places
+from fedgraft.runtimes.flower_federation.revealed import RevealedOrders
 from fedgraft.wire.masking import points_in
 
 Sent: TypeAlias = dict[Place, dict[str, str]]
@@ -53,6 +54,8 @@ class Journal:
     Made again, it has the same answer, byte for byte; another one has none. A node that has lost the message that set
     it up takes the one that it has served, and no other.
 
+    Where keys are signed no update is told at an order at which shares were revealed (`revealed.RevealedOrders`).
+
     An error tells something, too. Where a reply would be masked or hold noise, an error in place of it counts as the
     answer. Any other error holds a code, and may be followed by an answer.
 
@@ -65,6 +68,7 @@ class Journal:
         self._log, self._most_points = log, most_points
         self._places = Places()
         self._sent: Sent = {}
+        self._revealed = RevealedOrders()
         self._set_up = ""
         self._noise: Mapping[str, Mapping[str, Any]] = {}
         self._spending: Spending | None = None
@@ -81,7 +85,8 @@ class Journal:
             self._spending = Spending(plan.policy, told)
         self._places = Places(plan)
         lines = [*self._log.holding(run)]
-        self._sent = self._sent_by(lines)
+        self._sent, self._revealed = self._sent_by(lines), RevealedOrders(plan)
+        self._revealed.note(lines)
         self._set_up = next((line["set_up"] for line in reversed(lines) if "set_up" in line), "")
         nonce = next((line["nonce"] for line in lines if line["kind"] == BEGUN), "")
         if not nonce:
@@ -105,6 +110,9 @@ class Journal:
         if any(len(self._sent.get(place, {})) >= self._places.most(place) for place in places):
             words = f"round {round} was served: {kind!r} was asked for by another request"
             raise RefusedError(words, codes.SERVED)
+        if self._revealed.holds(kind, order.request):
+            words = f"round {round}: shares were revealed at this model and these scales: another cohort's sum"
+            raise RefusedError(words, codes.BEYOND)
         self._check_spent(kind)
 
     def _check_spent(self, kind: str) -> None:
@@ -188,6 +196,7 @@ class Journal:
         is_counted = reply != "error" or self._places.counts(place[0])
         line |= {"counts": True} if is_counted and reply == "error" else {}
         line |= {"set_up": _sha256(order.request)} if reply == "statistics" else {}
+        line |= self._revealed.told(reply, order.request)
         noise, told = self._noise.get(place[0]), self._sent.get(self._places.taken(*place)[0], {})
         if self._spending and noise and is_counted and request not in told:
             epsilon = self._spending.note(noise)
@@ -197,6 +206,7 @@ class Journal:
     def _note(self, line: Mapping[str, Any]) -> None:
         for place, sent in self._sent_by([line]).items():
             self._sent.setdefault(place, {}).update(sent)
+        self._revealed.note([line])
         self._set_up = line.get("set_up", self._set_up)
 
     def _sent_by(self, lines: Iterable[Mapping[str, Any]]) -> Sent:
