@@ -37,7 +37,7 @@ def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: i
         units of what one unit can change, and how it is made.
     """
     plan = experiment.plan
-    if not plan.privacy.active:
+    if not plan.collection.noisy:
         return None
     noise, privacy, spent = noise_in(plan, numbers), plan.privacy, experiment.spent
     against = adversaries(plan, noise, min(clients, _cohort(experiment) or clients))
@@ -150,7 +150,7 @@ def _cohort(experiment: Experiment) -> int:
 def _scores(plan: Plan) -> list[str]:
     if plan.at_home:
         return [] if plan.at_sites else [EXPERIMENTER]
-    added = "masked sums" if plan.secure_sum.masked else "each client's sums, unmasked,"
+    added = "masked sums" if plan.collection.assurance else "each client's sums, unmasked,"
     answered = "how they are answered"
     if not plan.connected:
         answered += ", by models that each client trains on its own data"

@@ -27,7 +27,8 @@ from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.exchange import Traffic
 from fedgraft.engine.server.ledger import DIRECTIONS, TRAINING, Ledger
 from fedgraft.engine.server.merging import Merging
-from fedgraft.engine.server.messenger import Messenger, Models
+from fedgraft.engine.server.messenger import Messenger
+from fedgraft.engine.server.requests import Models
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.scoring import Scoring
 from fedgraft.engine.server.simulated_clock import Clock
@@ -370,13 +371,12 @@ class Loop:
     def _scoring(self, state: RunState) -> Scoring:
         """Added sums of every split for the models that the clients would keep."""
         messenger, broadcast = self._messenger, self._broadcast
-        adds = self._plan.secure_sum.active  # then nobody looks at single clients, before the first round neither
-        at_clients = self._evaluation.at == "clients" and (state.round > 0 or adds)
-        relayed = messenger.scorer.halo.active and not at_clients
-        clients = state.joined if relayed else self._scored
+        single = self._plan.collection.single  # if not, nobody looks at a client, before the first round neither
+        at_clients = self._evaluation.at == "clients" and (state.round > 0 or not single)
+        clients = state.joined if messenger.scorer.halo.active and not at_clients else self._scored
         groups = {client: self._plan.group(state.sharing, client) for client in clients}
         ahead = self._ahead(state)
-        if at_clients and self._plan.silent and not adds:
+        if at_clients and self._plan.silent and single:
             replies = messenger.evaluate(self._models(state, clients), state.round, ahead)
             broadcast.received(replies.messages)
             return messenger.scorer.summed(replies, self._plan.local_steps)

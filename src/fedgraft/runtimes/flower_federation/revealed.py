@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.secure_sum import Assurance
 from fedgraft.engine.protocol.orders import digest_of
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.sums import UPDATES
@@ -25,7 +26,7 @@ class RevealedOrders:
     """
 
     def __init__(self, plan: Plan | None = None) -> None:
-        self._plan = plan if plan and plan.secure_sum.signed else None
+        self._plan = plan if plan and plan.collection.assurance is Assurance.SIGNED else None
         self._orders: dict[int, str] = {}
         self._revealed: set[str] = set()
 
