@@ -149,7 +149,7 @@ def breaks(server, pads):
         if len(answers) > server.protocol.spends[kind]
     ]
     lines = [told_by_kind(plan)[kind] for kind, answers in noised.items() for _ in answers]
-    epsilon = Spending(replace(plan.policy, delta=plan.privacy.delta), lines).epsilon
+    epsilon = Spending(replace(plan.policy, delta=plan.privacy.delta), lines).epsilons.get(plan.privacy.unit, 0.0)
     claim = noise_in(plan).epsilon
     return [*found, *([f"epsilon {epsilon:.4g} above {claim:.4g}"] if epsilon > claim + 1e-6 else [])]
 
