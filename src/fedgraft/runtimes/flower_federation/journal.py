@@ -38,6 +38,9 @@ RAISE: Final = (
     "More may be told where the site says so: a larger policy.epsilon in the file of 'fedgraft node --policy FILE'. "
     "Without such a file it is the epsilon of the recipe in the node's folder"
 )
+FORGET: Final = """Where that is lost for good, the server's operator takes the site out of \
+server/audits/heads.json: what was told before is not counted any more."""
+"""What helps where a log is not the one of which the server was told."""
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _WHY: Final = {
     envelope.STRANGE: "the node has not joined the run",
@@ -136,6 +139,20 @@ class Journal:
         if before - {_sha256(answer.reply)}:
             words = f"round {round} was served: {kind!r} has another answer now, which is not sent"
             raise RefusedError(words, codes.CHANGED)
+
+    def check_head(self, head: bytes) -> None:
+        """Raise `RefusedError` where the log lacks a line of which the server was told; b"" is of none."""
+        if head and not any(line["hash"] == head.hex() for line in self._log.holding(head.hex())):
+            raise RefusedError(
+                f"the log has no line with the hash {head.hex()}, which the server was told: it was put back from a "
+                f"copy, or another one was begun. Put back the newest one. {FORGET}",
+                codes.LOG,
+            )
+
+    @property
+    def head(self) -> bytes:
+        """Bytes, SHA-256 of the log's last line."""
+        return bytes.fromhex(self._log.head)
 
     def check_points(self, told: bytes) -> None:
         """Raise `RefusedError` for ids of others that a run has not masked, and that are too many or not the first."""
