@@ -41,6 +41,7 @@ from fedgraft.experiment.recipes.agreeing import agree
 from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec, sealed_by_data
 from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.encoder_sections import without_layers
+from fedgraft.experiment.recipes.findings import Also
 from fedgraft.experiment.recipes.given_models import with_encoder
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.recipes.recipe import (
@@ -258,20 +259,28 @@ class Experiment:
         return replace(begun, plan=replace(self.plan, start=start)) if start else begun
 
 
-def load(recipe: str, overrides: Mapping[str, Any] | None = None, switch: str = "") -> Experiment:
+def load(
+    recipe: str, overrides: Mapping[str, Any] | None = None, switch: str = "", also: Also | None = None
+) -> Experiment:
     """An experiment from a recipe's name or TOML file, and overrides {"section.key": value}.
 
-    `switch` is what a user calls the switch for secure sums that is on, such as "--secure"; "" = none is.
+    `switch` is what a user calls the switch for secure sums that is on, such as "--secure"; "" = none is. `also` says
+    what does not suit of things beside the recipe, which is told with the rest.
     """
     name, content = read_recipe(recipe)
-    return chosen(name, content, overrides or {}, own_options(recipe), switch)
+    return chosen(name, content, overrides or {}, own_options(recipe), switch, also)
 
 
 def chosen(
-    name: str, content: Section, changes: Mapping[str, Any], own: Collection[str] = (), switch: str = ""
+    name: str,
+    content: Section,
+    changes: Mapping[str, Any],
+    own: Collection[str] = (),
+    switch: str = "",
+    also: Also | None = None,
 ) -> Experiment:
     """An experiment from what a recipe of this name holds; `own` are the options in it that its user has set."""
-    made: Experiment = secured.built(lambda section: build(name, section), content, changes, own, switch)
+    made: Experiment = secured.built(lambda section: build(name, section), content, changes, own, switch, also)
     return replace(made, asked=frozenset((*own, *changes)))
 
 
@@ -326,7 +335,7 @@ def build(recipe: str, content: Section) -> Experiment:
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", data_section)
-    plan = secured.checked(plan, selector, aggregation, settings, stopping)
+    plan = secured.checked(plan, selector, aggregation, settings, stopping, data_section.get("clients"))
     plan = sealed_by_data(content, plan, data)
     optimizer = suiting.server_optimizer_of(content, sharing)
     chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime, "server_optimizer": optimizer}
