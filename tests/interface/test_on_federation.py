@@ -52,7 +52,11 @@ def test_keys_that_the_server_has_made_are_one_of_all_reasons(tmp_path):
 
 def test_a_federation_is_not_made_with_its_keys_for_all_reasons_at_once():
     with pytest.raises(InputError) as error:
-        load("graft_node_private", {"secure_sum.signed": True, "patience": 2}, also=keys_made_here)
+        load(
+            "graft_node_private",
+            {"data.name": "blocks", "secure_sum.signed": True, "patience": 2},
+            also=keys_made_here,
+        )
     assert "patience = 0; secure_sum.signed = true, and this command makes keys at the server" in str(error.value)
 
 
