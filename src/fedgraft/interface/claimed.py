@@ -47,7 +47,7 @@ def claimed(recipe: str, changes: Sequence[str], sizes: Sizes = NONE) -> dict[st
         experiment, missing = experiments.load(recipe, changed), None
     except InputError as error:  # of the data, if nothing else is wrong
         experiment, missing = without_data(recipe, changed), error
-    if not experiment.plan.privacy.active:
+    if not experiment.plan.privacy.claims:
         raise InputError(
             f"{recipe} claims no differential privacy: its sums hold no noise. privacy.unit, privacy.epsilon and "
             "privacy.delta ask for some; graft_node_private is a recipe that has them."
