@@ -20,6 +20,9 @@ LOG = logging.getLogger("fedgraft.data")
 FITTED: Final = ("features", "classes", "class_names", "items", "modalities", "sparse")
 """Options of a task that tell what a model reads and answers; they must be those of the run that it starts from."""
 
+_SPENT: Final = ("unit", "epsilon", "replaced", "delta", "adversaries")
+"""What of a claim a run that begins with its model adds to its own."""
+
 
 @dataclass(frozen=True, eq=False)
 class Start:
@@ -90,7 +93,7 @@ class Start:
             raise self._misfit(str(error)) from error
         if not plan.variants:
             self._check_names(began)
-        spent = {name: self.claim[name] for name in ("unit", "epsilon", "replaced", "delta")} if self.claim else {}
+        spent = {name: self.claim[name] for name in _SPENT if name in self.claim} if self.claim else {}
         return experiment.started(self.arrays, self._own(experiment, began, names) if plan.personal else {}, spent)
 
     def _own(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Own:
@@ -138,6 +141,13 @@ class Start:
             raise InputError(
                 f"--from {self.folder}: privacy.unit = {unit!r} hides a {unit}, and that run {had}, so its model may "
                 f"tell of single {unit}s. Begin with a run that hides a {unit}, too, or leave --from out."
+            )
+
+        trusted = (self.claim or {}).get("trusted")
+        if unit and trusted and not experiment.plan.privacy.central:
+            raise InputError(
+                f"--from {self.folder}: {trusted} of that run was trusted, and here privacy.name = "
+                f"{experiment.plan.privacy.name!r} hides a {unit} from it. Take privacy.name = 'central' here, too."
             )
 
     def _check_names(self, began: Origin) -> None:
