@@ -34,7 +34,7 @@ def test_a_recipe_of_ones_own_that_says_where_is_followed(folder, tmp_path):
 @pytest.mark.parametrize("recipe", ["fedacs", "the federation's own"])
 def test_a_switch_masks_updates_at_nodes(folder, recipe):
     made = on_federation(recipe if recipe == "fedacs" else str(folder.recipe), {}, folder, "--secure")
-    assert made.plan.secure_sum.masked
+    assert made.plan.collection.assurance
     assert made.sections["codec"]["scale"] == "agreed"
 
 

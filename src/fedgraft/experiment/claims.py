@@ -37,7 +37,7 @@ def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: i
         and how it is made.
     """
     privacy, spent = experiment.plan.privacy, experiment.spent
-    if not privacy.claims:
+    if not experiment.plan.collection.claims:
         return None
     made = (_central if privacy.central else _distributed)(experiment, clients, numbers)
     uncovered = [f"{row['adversary']}: {row['why']}" for row in made["adversaries"] if row["why"]]
@@ -173,7 +173,7 @@ def _cohort(experiment: Experiment) -> int:
 
 
 def _scores(plan: Plan) -> str:
-    added = "masked sums" if plan.secure_sum.masked else "each client's sums, unmasked,"
+    added = "masked sums" if plan.collection.assurance else "each client's sums, unmasked,"
     answered = "how they are answered"
     if not plan.connected:
         answered += ", by models that each client trains on its own data"

@@ -56,7 +56,7 @@ def own_policy(experiment: Experiment, policy: Policy | None = None) -> Policy:
     the most, at the claim's delta, unless the policy says another one: who claims it must not tell more.
     """
     privacy, said = experiment.plan.privacy, policy or Policy()
-    if privacy.active and not said.epsilon:
+    if privacy.epsilon and not said.epsilon:
         said = replace(said, epsilon=privacy.epsilon, delta=privacy.delta)
     gate, joining = Gate(experiment.plan), joining_tells(experiment)
     kinds = [*kinds_of(experiment), "evaluate"]

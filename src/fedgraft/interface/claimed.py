@@ -47,7 +47,7 @@ def claimed(recipe: str, changes: Sequence[str], sizes: Sizes = NONE) -> dict[st
         experiment, missing = experiments.load(recipe, changed), None
     except InputError as error:  # of the data, if nothing else is wrong
         experiment, missing = without_data(recipe, changed), error
-    if not experiment.plan.privacy.claims:
+    if not experiment.plan.collection.claims:
         raise InputError(
             f"{recipe} claims no differential privacy: its sums hold no noise. privacy.unit, privacy.epsilon and "
             "privacy.delta ask for some; graft_node_private is a recipe that has them."
@@ -117,7 +117,7 @@ def _check(experiment: Experiment, units: int, clients: int) -> None:
     plan = experiment.plan
     plan.privacy.check_units(units)
     name = "privacy.shares" if plan.privacy.shares > plan.secure_sum.least_cohort else "secure_sum.least_cohort"
-    require(clients >= plan.least_cohort, name, f"at most {clients}, the number of clients", plan.least_cohort)
+    require(clients >= plan.collection.least, name, f"at most {clients}, the number of clients", plan.collection.least)
 
 
 def _costs(experiment: Experiment, noise: Mechanism, units: int, clients: int) -> dict[str, Any]:

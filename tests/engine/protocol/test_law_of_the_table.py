@@ -93,7 +93,7 @@ class Asking:
         self.runtime.restore(dict(memory))
         told, number = EDGES[edge]
         row, sealed = TABLE[kind], {}
-        if row.added and self.plan.secure_sum.masked:
+        if row.added and self.plan.collection.assurance:
             masked = self.masks.agreed([0, 1, 2, 3], round, row.added.segment)
             sealed = masked.order(1) if 1 in masked.peers else {}
         names, layout = self.protocol.request_names.get(kind, ()), self.protocol.request_layouts.get(kind)
@@ -200,7 +200,7 @@ def test_a_journal_that_does_not_count_rounds_is_caught(tmp_path, pads, monkeypa
     monkeypatch.setattr(Places, "outside", lambda self, kind, round: "")
     monkeypatch.setattr(Places, "most_noised", lambda self, kind: 0)
     monkeypatch.setattr(Protocol, "check", lambda self, kind, round: None)
-    monkeypatch.setattr("fedgraft.engine.client.addend._count_round", lambda plan, memory: None)
+    monkeypatch.setattr("fedgraft.engine.client.noisy_addend.NoisyAddend._count", lambda self, memory: None)
     monkeypatch.setattr(Spending, "refusal", lambda self, part: "")
     assert "replies of kind 'train' hold noise" in caught("graft_node_private", "masked", tmp_path, pads)
 
@@ -228,7 +228,7 @@ def test_a_sum_that_takes_two_orders_is_caught(tmp_path, pads, monkeypatch):
     monkeypatch.setattr(Places, "most", lambda self, place: 9)
     monkeypatch.setattr(Places, "most_noised", lambda self, kind: 0)
     monkeypatch.setattr(Spending, "refusal", lambda self, part: "")
-    monkeypatch.setattr("fedgraft.engine.client.addend._count_round", lambda plan, memory: None)
+    monkeypatch.setattr("fedgraft.engine.client.noisy_addend.NoisyAddend._count", lambda self, memory: None)
     assert "hides 2 contents" in caught("graft_node_private", "signed", tmp_path, pads)
 
 

@@ -1,7 +1,6 @@
 """What a trusted server releases of a round: clipped updates added up, noise, and a length that follows them."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -12,48 +11,20 @@ from scipy.stats import chi2
 from fedgraft.engine.privacy.central import central_mechanism
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.server import central_noise
-from fedgraft.engine.server.arrivals import Arrived
 from fedgraft.engine.server.central_noise import CentralNoise
-from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.server_secret import ServerSecret
-from fedgraft.engine.server.trained import TOGETHER, Trained
-from fedgraft.wire.layouts import Layout, Spec
 
-LAYOUT = Layout((Spec("w", "float32", (3, 2)), Spec("b", "float32", (2,))))
 COHORT = 40.0
-
-
-@dataclass
-class Planned:
-    """As much of a plan as noise is about."""
-
-    privacy: Privacy
-    upload_layout: Layout = LAYOUT
 
 
 def made(root=b"", **changes):
     privacy = Privacy(name="central", unit="client", **{"epsilon": 4.0, "delta": 1e-5, "clip": 2.0, **changes})
-    return CentralNoise(Planned(privacy), central_mechanism(privacy, 50, 8, 0.1, COHORT), ServerSecret(1, root))
+    return CentralNoise(central_mechanism(privacy, 50, 8, 0.1, COHORT), ServerSecret(1, root))
 
 
-def arrived(*updates):
-    """Updates of clients 0, 1, ..., each of 8 numbers."""
-    uploads = {
-        client: {"w": np.float32(each[:6]).reshape(3, 2), "b": np.float32(each[6:])}
-        for client, each in enumerate(updates)
-    }
-    return Arrived(Trained(uploads, {client: {} for client in uploads}), dict.fromkeys(uploads, 1.0))
-
-
-def released(noise, updates, round=1, state=None):
-    """The numbers of the one update that is released, and the state."""
-    state = state or RunState([{}], None)
-    told = noise.released(state, arrived(*updates), round)
-    assert told.trained.uploads.keys() == {TOGETHER}
-    assert told.trained.weights == {TOGETHER: COHORT}
-    (update,) = told.updates()
-    assert (update.client, update.weight) == (TOGETHER, 1.0)
-    return np.concatenate([update.arrays[spec.name].ravel() for spec in LAYOUT]), state
+def released(noise, updates, round=1, length=2.0):
+    """The mean of updates of clients 0, 1, ... with noise, and the next length."""
+    return noise.mean(dict(enumerate(updates)), round, length)
 
 
 def unit(place, length=1.0):
@@ -114,7 +85,7 @@ def test_the_mutant_without_noise_and_one_with_half_of_it_are_caught(silent, mon
 def test_no_client_moves_a_sum_by_more_than_the_claim_counts(update, round):
     noise = made()
     numbers = np.float64(update) / 2.0
-    steps = noise._steps(numbers / max(1.0, float(np.linalg.norm(numbers))), round, 3)
+    steps = noise.steps(numbers / max(1.0, float(np.linalg.norm(numbers))), round, 3)
     assert np.linalg.norm(steps) <= noise._mechanism.of_sum.length * (1 + 1e-12)
 
 
@@ -133,20 +104,18 @@ def test_a_length_follows_how_many_are_shorter(silent):
     """Thirty of forty are shorter than 2: ln C falls by 0.2 (0.75 - 0.5) = 0.05; who did not come counts half."""
     noise = made(target_quantile=0.5)
     few, many = [unit(0, 9.0)] * 10, [unit(1, 0.5)] * 30
-    _, state = released(noise, [*few, *many])
-    assert state.clipping == {"length": pytest.approx(2.0 * math.exp(-0.05))}
-    _, state = released(noise, many, 2, state)
-    assert state.clipping["length"] == pytest.approx(2.0 * math.exp(-0.05 - 0.2 * (0.5 + 15 / 40 - 0.5)))
-    length = state.clipping["length"]
-    total, _ = released(noise, [unit(0, 9.0)], 3, state)
+    _, length = released(noise, [*few, *many])
+    assert length == pytest.approx(2.0 * math.exp(-0.05))
+    _, length = released(noise, many, 2, length)
+    assert length == pytest.approx(2.0 * math.exp(-0.05 - 0.2 * (0.5 + 15 / 40 - 0.5)))
+    total, _ = released(noise, [unit(0, 9.0)], 3, length)
     assert total[0] * COHORT == pytest.approx(length, abs=0.2 * length)
-    _, fixed = released(made(), many)
-    assert fixed.clipping == {}
+    assert released(made(), many)[1] == 2.0, "a fixed length"
 
 
 def test_the_count_holds_noise_too():
     noise = made(target_quantile=0.5)
-    moves = [math.log(released(noise, [], round)[1].clipping["length"] / 2.0) for round in range(400)]
+    moves = [math.log(released(noise, [], round)[1] / 2.0) for round in range(400)]
     sigma_b = COHORT / 20
     assert np.std(moves) == pytest.approx(0.2 * sigma_b / COHORT, rel=0.15)
     assert abs(np.mean(moves)) < 4 * 0.01 / math.sqrt(400)

@@ -102,7 +102,7 @@ class Masking:
         if len({*peers, member.client}) != len(peers) + 1 or len(keys) != len(peers):
             raise ClientError(f"neighbours that are none: {len(peers)}, with {len(keys)} keys")
         count = self._counted(message)
-        share = self._plan.sum_threshold(count)
+        share = self._plan.collection.staying(count)
         if len(peers) < (needed := expected(count, options.neighbours, share)):
             raise BeyondLimitError(f"{len(peers)} neighbours among {count} clients, of which {needed} are needed")
         if self._signatures:
@@ -164,7 +164,7 @@ class Masking:
             alive[at] and member.is_confirmed(peer, kept["keys"][at].tobytes(), kept["order"], codes[at].tobytes())
             for at, peer in enumerate(kept["peers"].tolist())
         )
-        self._check_enough(confirmed, kept, "confirm that it is in the sum", self._plan.least_cohort - 1)
+        self._check_enough(confirmed, kept, "confirm that it is in the sum", self._plan.collection.least - 1)
 
     def _common(self, message: Message) -> list[Array]:
         """What of an order all have alike who add something to its sum."""
@@ -192,7 +192,7 @@ class Masking:
 
     def _counted(self, message: Message) -> int:
         """How many clients are in the sum, as the server says. Raises `BeyondLimitError` for fewer than must be."""
-        count, least = message.report[COUNT], self._plan.least_cohort
+        count, least = message.report[COUNT], self._plan.collection.least
         if not least <= count < 2**24:
             raise BeyondLimitError(f"a sum of {count:g} clients, of whom {least} are the fewest")
         return int(count)

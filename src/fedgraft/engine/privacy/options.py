@@ -33,8 +33,6 @@ class Privacy:
         smaller for it: every unit counts as a part of every round. Central noise is discrete, too.
 
     Args:
-        name: who adds the noise: "distributed", each client a share of it; or "central", the server, for clients as
-            units.
         unit: "client", or an example as the task names it, such as "node" or "graph"; "" = no noise. With examples a
             round is one step of gradient descent: a client sends the sum of its examples' gradients.
         epsilon: of all rounds together, > 0.
@@ -46,17 +44,19 @@ class Privacy:
             round, at most all but one.
         answers: how much of `epsilon`, >= 0 and below it, is spent on answers that are smoothed after training: each
             node tells its class by randomised response, once. 0 = such answers are told as they are.
+        name: who adds the noise: "distributed", each client a share of it; or "central", the server, for clients as
+            units.
         target_quantile: of "central": the share of updates, in (0, 1), that are to be shorter than the clipped length,
             which follows them from `clip` on; 0.5 as published. 0 = the length stays.
     """
 
-    name: str = DISTRIBUTED
     unit: str = ""
     epsilon: float = 0.0
     delta: float = 0.0
     clip: float = 1.0
     shares: int = 0
     answers: float = 0.0
+    name: str = DISTRIBUTED
     target_quantile: float = 0.0
 
     def __post_init__(self) -> None:

@@ -40,7 +40,7 @@ def cohort_of(selector: Selector[Any], clients: int) -> int:
 
 def told_by_kind(plan: Plan) -> dict[str, dict[str, Any]]:
     """Return {kind of reply: what one tells of a unit, as a line of a log holds it}; {} where nothing holds noise."""
-    if not plan.privacy.active:
+    if not plan.collection.noisy:
         return {}
     released = noise_in(plan).released
     unit = {"unit": plan.privacy.unit}

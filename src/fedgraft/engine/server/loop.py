@@ -27,8 +27,8 @@ from fedgraft.engine.server.disconnections import DISCONNECTED, Dropout
 from fedgraft.engine.server.exchange import Traffic
 from fedgraft.engine.server.ledger import DIRECTIONS, TRAINING, Ledger
 from fedgraft.engine.server.merging import Merging
-from fedgraft.engine.server.messenger import Messenger, Models
-from fedgraft.engine.server.releasing import releasing_of
+from fedgraft.engine.server.messenger import Messenger
+from fedgraft.engine.server.requests import Models
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.scoring import Scoring
 from fedgraft.engine.server.simulated_clock import Clock
@@ -89,8 +89,7 @@ class Loop:
         self._merging, self._dropout = merging or Merging(plan.sharing), dropout or Dropout()
         self._clients = tuple(runtime.clients())
         self._clock, self._devices = clock, clock.of(len(self._clients), plan.seed)
-        self._choosing = Choosing(selector, plan.seed, secret := self._before.secret(plan.seed))
-        self._releasing = releasing_of(plan, selector, len(self._clients), secret)
+        self._choosing = Choosing(selector, plan.seed, self._before.secret(plan.seed))
         self._runtime, self.ledger = runtime, Ledger()
         self._guards = guards = self._merging.safeguards
         self._messenger = Messenger(plan, runtime, self.ledger, stopping.bytes, deadline_seconds, guards, self._before)
@@ -226,7 +225,7 @@ class Loop:
     def _merge(self, state: RunState, arrived: Arrived, round: int, now: float) -> Arrived:
         """End a round at a time of the simulated clock: merge what is there by then, and return it."""
         arrived, state.simulated_seconds = self._arrivals.receive(arrived, round, now), now
-        merged, arrived = self._merging.merge(state, self._releasing.released(state, arrived, round))
+        merged, arrived = self._merging.merge(state, arrived)
         if merged:
             self._average(state)
             self._broadcast.merged()
@@ -370,13 +369,12 @@ class Loop:
     def _scoring(self, state: RunState) -> Scoring:
         """Added sums of every split for the models that the clients would keep."""
         messenger, broadcast = self._messenger, self._broadcast
-        adds = self._plan.secure_sum.active  # then nobody looks at single clients, before the first round neither
-        at_clients = self._evaluation.at == "clients" and (state.round > 0 or adds)
-        relayed = messenger.scorer.halo.active and not at_clients
-        clients = state.joined if relayed else self._scored
+        single = self._plan.collection.single  # if not, nobody looks at a client, before the first round neither
+        at_clients = self._evaluation.at == "clients" and (state.round > 0 or not single)
+        clients = state.joined if messenger.scorer.halo.active and not at_clients else self._scored
         groups = {client: self._plan.group(state.sharing, client) for client in clients}
         ahead = self._ahead(state)
-        if at_clients and self._plan.silent and not adds:
+        if at_clients and self._plan.silent and single:
             replies = messenger.evaluate(self._models(state, clients), state.round, ahead)
             broadcast.received(replies.messages)
             return messenger.scorer.summed(replies, self._plan.local_steps)

@@ -313,7 +313,7 @@ def _finish(
         raw_data = (lambda: None) if site_runtime is not None else cache(lambda: baselines.raw_data(shards))
         every = experiment.checkpoint.every_seconds
         at_sites = site_runtime is not None
-        private = experiment.plan.privacy.claims
+        private = experiment.plan.collection.claims
         recorder = Recorder(loop, runtime, run_folder, every, watcher, interrupted, raw_data, at_sites, private)
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(shards):,}")

@@ -98,7 +98,7 @@ def _remarks(
     said = remarks(experiment.plan, state, baselines.constant(yardsticks))
     missing = baselines.not_tried(experiment, state) if here else ""
     survived = survival(experiment.sections["aggregation"]["name"], _survives(experiment, state))
-    last = LAST if experiment.plan.privacy.claims else ""
+    last = LAST if experiment.plan.collection.claims else ""
     stale = stale_scores(experiment.selector, experiment.plan.sampler, experiment.evaluation.every)
     return [*said, *(each for each in (survived, missing, last, stale) if each)]
 
@@ -173,9 +173,9 @@ def _privacy(experiment: Experiment, clients: int, here: bool) -> dict[str, Any]
 
 
 def _check_answered(plan: Plan, state: RunState) -> None:
-    adds = plan.secure_sum.active and plan.connected
+    adds = plan.sum_coding is not None
     if state.round and not state.merges and (adds or not state.answered):
-        usual = f"no round had a sum of {plan.least_cohort} clients" if adds else DISCONNECTED
+        usual = f"no round had a sum of {plan.collection.least} clients" if adds else DISCONNECTED
         chosen = [client for client, times in enumerate(state.chosen) if times]
         reasons = {client: state.failing.get(str(client), usual) for client in chosen}
         raise AllClientsFailedError(state.round, reasons)

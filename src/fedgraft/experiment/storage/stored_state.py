@@ -62,7 +62,7 @@ _IN_FLIGHT: Final[dict[str, Any]] = {
 }
 LATER_FIELDS: Final[Mapping[str, Any]] = {
     **{name: {} for name in ("borders", "smoothed", "server_optimizer", "best_after_steps")},
-    **{name: {} for name in ("loss_scales", "sum_scales", "clipping")},
+    **{name: {} for name in ("loss_scales", "sum_scales")},
     "fewest": 0,
 }
 """Parts of a run's state that came later, as they are in runs of earlier versions."""

@@ -7,6 +7,7 @@ federation of an earlier version, of which nothing is noted.
 import tomllib
 from typing import Final
 
+from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
 from fedgraft.errors import InputError
 from fedgraft.runtimes.flower_federation.folders import FederationFolder, write_whole
 
@@ -38,6 +39,6 @@ def check_origin(recipe: str, what: str) -> None:
         return  # who reads the recipe says so
     if isinstance(table, dict) and table.get("signed"):
         raise InputError(
-            f"The recipe has secure_sum.signed = true, and {what} makes keys at the server, which could sign for every "
+            f"The recipe has {SIGNED_KEYS} = true, and {what} makes keys at the server, which could sign for every "
             f"site. {REMEDY}."
         )

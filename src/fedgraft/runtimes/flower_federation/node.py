@@ -17,6 +17,7 @@ from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.engine.client.own_secrets import RegisteredKeys
 from fedgraft.engine.client.served import Served
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.secure_sum import Assurance
 from fedgraft.engine.protocol import codes, transport
 from fedgraft.engine.protocol.codes import refused_as
 from fedgraft.errors import ClientError, FedgraftError, RefusedError, WireError, memory_shortage, printable
@@ -192,15 +193,14 @@ class Node:
                 shard, about = self.read_data(order.request, order.told, order.run, nonce)
         client = None if shard is None else self._client(plan, shard, order.run, nonce)
         key = self.memory_key(order.run) if self.memory_key else b""
-        hides = bool(key) and (plan.secure_sum.masked or plan.privacy.active)
+        hides = bool(key) and plan.collection.hides
         return _Joined(order.request, client, store_of(self.folder, order.run, key), about, hides, told=order.told)
 
     def _client(self, plan: Plan, shard: Any, run: str, nonce: bytes) -> Client:
         seal = self.seal(run) if self.seal and plan.sealed else OPEN
-        hidden = plan.secure_sum.masked or plan.privacy.active
-        root = self.mask_root(run, nonce) if self.mask_root and hidden else b""
+        root = self.mask_root(run, nonce) if self.mask_root and plan.collection.hides else b""
         with refused_as(codes.KEYS):
-            keys = self.keys(run) if self.keys and plan.secure_sum.signed else None
+            keys = self.keys(run) if self.keys and plan.collection.assurance == Assurance.SIGNED else None
         return Client(plan, {self.number: shard}, seal=seal, root=root, keys=keys)
 
     def _taken(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:
