@@ -8,7 +8,7 @@ from fedgraft.experiment.experiment import Experiment
 
 TRUSTED: Final = "the server"
 """Who sees each update as it is."""
-_OUTSIDE, _TOLD = "who gets the model", "who is told, too, who took part"
+_OUTSIDE, _TOLD = "who gets the model", "who is told who took part"
 """Adversaries; with each of them all other clients."""
 _SECRET: Final = "each client takes part in a round by a coin of probability {share:.4g} that the server alone sees"
 _NONE: Final = "none: a client counts as a part of every round"
@@ -47,7 +47,7 @@ def part(noise: CentralMechanism) -> dict[str, Any]:
         "share": noise.share,
         "cohort": noise.cohort,
         "numbers": noise.dimension,
-        "least_units": noise.least_clients,
+        "least_units": noise.least_units,
     }
 
 

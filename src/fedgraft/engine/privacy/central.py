@@ -96,7 +96,7 @@ class CentralMechanism:
         return self.of_sum.noise_norm
 
     @property
-    def least_clients(self) -> int:
+    def least_units(self) -> int:
         """Clients of which one sum tells as much as it hides, if their updates agree."""
         return math.ceil(self.noise_norm)
 
