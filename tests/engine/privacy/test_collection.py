@@ -1,4 +1,4 @@
-"""The seam: how updates are collected is chosen once, as the plan is made; each end has one part for each answer."""
+"""The seam: a plan chooses once how updates are collected, and each end has one part for each answer."""
 
 import re
 from importlib import resources
