@@ -85,7 +85,7 @@ def test_the_mutant_without_noise_and_one_with_half_of_it_are_caught(silent, mon
 def test_no_client_moves_a_sum_by_more_than_the_claim_counts(update, round):
     noise = made()
     numbers = np.float64(update) / 2.0
-    steps = noise.steps(numbers / max(1.0, float(np.linalg.norm(numbers))), round, 3)
+    steps = noise.steps(central_noise.shortened(numbers)[0], round, 3)
     assert np.linalg.norm(steps) <= noise._mechanism.of_sum.length * (1 + 1e-12)
 
 

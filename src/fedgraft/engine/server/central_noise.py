@@ -39,9 +39,9 @@ class CentralNoise:
         mechanism = self._mechanism
         total, shorter = np.zeros(mechanism.dimension, np.int64), 0
         for client, numbers in sorted(updates.items()):
-            size = float(np.linalg.norm(numbers / length))
-            total += self.steps(numbers / length / max(1.0, size), round, client)
-            shorter += COUNT_STEPS if size <= 1 else -COUNT_STEPS
+            cut, short = shortened(numbers / length)
+            total += self.steps(cut, round, client)
+            shorter += COUNT_STEPS if short else -COUNT_STEPS
         hidden = [total, np.array([shorter]), np.array([length])]
         words = self._secret.words("noise", round, content=hidden)
         noisy = total + discrete_gaussian(mechanism.of_sum.variance, mechanism.dimension, words)
@@ -58,3 +58,9 @@ class CentralNoise:
         noise = self._mechanism.of_sum
         words = self._secret.words("rounding", round, client, [numbers])
         return rounded(numbers, 1.0, noise.step, noise.failure, words)
+
+
+def shortened(numbers: Numbers) -> tuple[Numbers, bool]:
+    """Return numbers cut to length 1, and whether they were no longer before."""
+    size = float(np.linalg.norm(numbers))
+    return numbers / max(1.0, size), size <= 1
