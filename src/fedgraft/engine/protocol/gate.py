@@ -136,8 +136,7 @@ class Gate:
         if row.added and hidden < needed:
             return f"policy.secure_sum = {SIGNED!r}, and keys of its masks are not"
         if policy.epsilon and row.spends(plan) and not plan.collection.noisy:
-            trusting = f"; {_TRUSTING}" if plan.collection.claims else ""
-            return f"policy.epsilon = {policy.epsilon:g}, and it holds no noise{trusting}"
+            return f"policy.epsilon = {policy.epsilon:g}, and it holds no noise"
         return self._too_few(int(reply.report["examples"])) if reply.kind == "hello" else ""
 
     def _of_few(self, reply: Message, fewest: Fewest) -> str:
