@@ -55,9 +55,10 @@ def note_made(sections: Section) -> None:
 def stored_experiment(run_folder: RunFolder) -> Experiment:
     """Return the experiment of a run's folder.
 
-    Raises `InputError`, before anything is imported, where it names classes outside fedgraft that no run of this user's
-    had on this machine, and that he has not trusted.
+    Raises `InputError` for a run of another format; and, before anything is imported, where it names classes outside
+    fedgraft that no run of this user's had on this machine, and that he has not trusted.
     """
+    run_folder.check_format()
     where, text = run_folder.folder / EXPERIMENT, run_folder.experiment_toml()
     names = [name for name in outside_names(contents(text, str(where))) if not _is_known(name)]
     if names:

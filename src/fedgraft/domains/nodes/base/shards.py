@@ -26,7 +26,6 @@ from scipy import sparse
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges, taken
 from fedgraft.domains.examples import (
-    LATER,
     Examples,
     Features,
     check_alike,
@@ -71,8 +70,8 @@ class LabelledNodes(Examples):
     split: NDArray[np.int8]
     pointers: Indices
     senders: Numbers
-    edge_rows: EdgeRows | None = field(default=None, kw_only=True, metadata=LATER)
-    scale_rows: bool = field(default=True, kw_only=True, metadata=LATER)
+    edge_rows: EdgeRows | None = field(default=None, kw_only=True)
+    scale_rows: bool = field(default=True, kw_only=True)
 
     @property
     def width(self) -> int:
