@@ -87,5 +87,5 @@ def test_what_leaves_beside_messages_is_a_row_with_its_fields() -> None:
 
 
 def test_who_asks_and_who_answers_is_said_by_the_row() -> None:
-    assert [name for name, row in TABLE.items() if row.reply is None] == ["scored", "rows"]
-    assert [name for name, row in TABLE.items() if row.request is None] == ["wait", "error", "envelope", "refusal"]
+    assert {name for name, row in TABLE.items() if row.reply is None} == {"scored", "rows"}
+    assert {name for name, row in TABLE.items() if row.request is None} == {"wait", "error", "envelope", "refusal"}
