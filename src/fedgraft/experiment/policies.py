@@ -53,12 +53,12 @@ def joining_tells(experiment: Experiment) -> dict[str, str]:
 def own_policy(experiment: Experiment, policy: Policy | None = None) -> Policy:
     """Return a policy in which what is not said is that which an experiment needs, and no more.
 
-    Models may be scored at clients, where that tells no more, unless the experiment keeps scores at home. Where it
-    claims an epsilon it is the most, at the claim's delta, unless the policy says another one: who claims it must not
+    Models may be scored at clients, where that tells no more, unless the experiment keeps scores at home. Where clients
+    add noise, its epsilon is the most, at the claim's delta, unless the policy says another one: who claims it must not
     tell more.
     """
     privacy, said = experiment.plan.privacy, policy or Policy()
-    if privacy.epsilon and not said.epsilon:
+    if experiment.plan.collection.noisy and not said.epsilon:
         said = replace(said, epsilon=privacy.epsilon, delta=privacy.delta)
     gate, joining = Gate(experiment.plan), joining_tells(experiment)
     kinds = [*kinds_of(experiment), *([] if experiment.plan.at_home else ["evaluate"])]

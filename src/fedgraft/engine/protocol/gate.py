@@ -16,6 +16,7 @@ from fedgraft.engine.purposes import HALO
 from fedgraft.errors import BeyondLimitError
 from fedgraft.wire import Message
 
+_TRUSTING: Final = "privacy.name = 'central' has the server add it, which policy.epsilon = 0 trusts"
 Fewest: TypeAlias = Callable[[frozenset[str]], int]
 _NEEDED: Final = {REQUIRED: Assurance.MASKED, SIGNED: Assurance.SIGNED}
 """What must hide an update, by `policy.secure_sum`."""
@@ -87,6 +88,7 @@ class Gate:
             beyond = f"{epsilon:.4g}" if epsilon > policy.epsilon else ""
         elif self._plan.adds:
             beyond = "updates without noise" if self._plan.connected else "statistics without noise"
+            beyond += f" ({_TRUSTING})" if self._plan.collection.claims else ""
         return [Rule("epsilon", allowed, beyond)]
 
     def _rules_of_sums(self) -> list[Rule]:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from fedgraft.contracts import PoissonSelector, Selector
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.central import CentralMechanism, central_mechanism
 from fedgraft.engine.privacy.mechanism import Mechanism, mechanism_of
 from fedgraft.engine.privacy.private_sums import numbers_of
 from fedgraft.engine.privacy.spending import ANSWERED, NOISE, UNIT
@@ -16,6 +18,24 @@ def noise_in(plan: Plan, numbers: int = 0) -> Mechanism:
     if task := plan.summed:
         return mechanism_of(plan.privacy, 1, numbers or numbers_of(task.summed_layout), task.reach)
     return mechanism_of(plan.privacy, plan.rounds, numbers or numbers_of(plan.upload_layout))
+
+
+def central_noise_in(plan: Plan, selector: Selector[Any], clients: int, numbers: int = 0) -> CentralMechanism:
+    """Return the noise that the server adds, of so many clients; `numbers` as of `noise_in`.
+
+    A claim is smaller for a cohort that is drawn in secret, by coins alone.
+    """
+    share, cohort = 1.0, float(cohort_of(selector, clients))
+    if isinstance(selector, PoissonSelector):
+        share = selector.share(clients)
+        cohort = share * clients
+    return central_mechanism(plan.privacy, plan.rounds, numbers or numbers_of(plan.upload_layout), share, cohort)
+
+
+def cohort_of(selector: Selector[Any], clients: int) -> int:
+    """Return how many of so many clients a round has at most."""
+    wanted = getattr(selector, "clients", 0)
+    return min(wanted, clients) if isinstance(wanted, int) and wanted else clients
 
 
 def told_by_kind(plan: Plan) -> dict[str, dict[str, Any]]:

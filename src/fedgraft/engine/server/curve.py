@@ -71,7 +71,7 @@ def _keep_best(plan: Plan, state: RunState, scoring: Scoring, groups: Iterable[i
     point, sums = state.curve[-1], {} if scoring.failed else scoring.sums
     choice, best = plan.choice(sums["validation"]) if sums else math.nan, state.best.get("choice")
     better = improves(choice, best, plan.task.better) or best is None or math.isnan(best)
-    if better or plan.collection.noisy or plan.at_home:
+    if better or plan.collection.claims or plan.at_home:
         models = {str(group): scored_model(plan, state.sharing, state.averages, group) for group in groups}
         known = {name: point[name] for name in ("round", *SCORED_SPLITS)}
         state.best = {**known, "choice": choice, "sums": sums, "scores": state.scores, "models": models}

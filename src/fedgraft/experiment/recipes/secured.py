@@ -10,7 +10,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.secure_sum import MASKED
 from fedgraft.engine.server.stopping import Stopping
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipes import discovery, private, scored_at_home, secure_sums
+from fedgraft.experiment.recipes import central, discovery, private, scored_at_home, secure_sums
 from fedgraft.experiment.recipes.findings import Also, Finding, UnsuitedError
 from fedgraft.experiment.recipes.recipe import RENAMED, as_changes, override, section_of
 from fedgraft.experiment.recipes.sections import METHODS, Section
@@ -37,7 +37,9 @@ def checked(
 
     `settings` are {name of a section without a name: what it sets}, `clients` what [data] says of how many there are.
     """
-    found = secure_sums.found(plan, selector, aggregation, settings)
+    found = central.found(plan, selector, aggregation, settings, stopping)
+    if not plan.privacy.central:
+        found += secure_sums.found(plan, selector, aggregation, settings)
     if plan.privacy.active and not plan.secure_sum.active:  # it needs secure sums: all that these need is told, too
         summing = replace(plan, secure_sum=replace(plan.secure_sum, name=MASKED))
         found += secure_sums.found(summing, selector, aggregation, settings)

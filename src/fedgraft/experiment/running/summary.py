@@ -13,7 +13,7 @@ from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.averaging import scored_model
-from fedgraft.engine.server.loop import DISCONNECTED
+from fedgraft.engine.server.disconnections import DISCONNECTED
 from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
 from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment.claims import claim_of
@@ -100,7 +100,7 @@ def _remarks(
     said = remarks(experiment.plan, state, baselines.constant(yardsticks))
     missing = baselines.not_tried(experiment, state) if here else ""
     survived = survival(experiment.sections["aggregation"]["name"], _survives(experiment, state))
-    last = LAST if experiment.plan.collection.noisy else ""
+    last = LAST if experiment.plan.collection.claims else ""
     home = (SEEN if here else UNSEEN) if experiment.plan.at_home else ""
     stale = stale_scores(experiment.selector, experiment.plan.sampler, experiment.evaluation.every)
     return [*said, *(each for each in (survived, missing, last, home, stale) if each)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedgraft import wire
+from fedgraft.engine.privacy.options import CENTRAL, DISTRIBUTED
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.own_parameters import Own, fitting
@@ -21,6 +22,9 @@ from fedgraft.wire.layouts import Arrays, Tree
 LOG = logging.getLogger("fedgraft.data")
 FITTED: Final = ("features", "classes", "class_names", "items", "modalities", "sparse")
 """Options of a task that tell what a model reads and answers; they must be those of the run that it starts from."""
+
+_SPENT: Final = ("unit", "epsilon", "replaced", "delta", "adversaries")
+"""What of a claim a run that begins with its model adds to its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +97,7 @@ class Start:
             raise self._misfit(str(error)) from error
         if not plan.variants:
             self._check_names(began)
-        spent = {name: self.claim[name] for name in ("unit", "epsilon", "replaced", "delta")} if self.claim else {}
+        spent = {name: self.claim[name] for name in _SPENT if name in self.claim} if self.claim else {}
         return experiment.started(self.arrays, self._own(experiment, began, names) if plan.personal else {}, spent)
 
     def _own(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Own:
@@ -134,18 +138,20 @@ class Start:
                 raise self._misfit(f"{key} is {has!r} here and was {had!r} there")
 
     def findings(self, recipe: Mapping[str, Any]) -> list[Finding]:
-        """Return what a recipe claims to hide that the model to begin with may tell exactly."""
-        unit = section_of(dict(recipe), "privacy", named=False).get("unit", "")
-        if not unit or (self.claim or {}).get("unit") == unit:
+        """Return what a recipe claims to hide that the model to begin with may tell, or told a trusted server."""
+        privacy = section_of(dict(recipe), "privacy", named=False)
+        unit, name, claim = privacy.get("unit", ""), privacy.get("name", DISTRIBUTED), self.claim or {}
+        if not unit:
             return []
-        had = f"hides a {self.claim['unit']}" if self.claim else "holds no noise"
-        why = f"--from {self.folder}: privacy.unit = {unit!r} hides a {unit}, and that run {had}"
-        return [
-            Finding(
-                f"{why}, so its model may tell of single {unit}s",
-                f"begin with a run that hides a {unit}, too, or leave --from out",
-            )
-        ]
+        here = f"--from {self.folder}: privacy.unit = {unit!r} hides a {unit}"
+        if claim.get("unit") != unit:
+            had = f"hides a {claim['unit']}" if claim else "holds no noise"
+            why = f"{here}, and that run {had}, so its model may tell of single {unit}s"
+            return [Finding(why, f"begin with a run that hides a {unit}, too, or leave --from out")]
+        if "trusted" in claim and name != CENTRAL:
+            why = f"{here} from the server, and {claim['trusted']} of that run was trusted"
+            return [Finding(why, f"privacy.name = {CENTRAL!r} here, too, or leave --from out")]
+        return []
 
     def _check_names(self, began: Origin) -> None:
         """Raise `InputError` where shared parameters are numbered by other names than in the run that trained them."""
