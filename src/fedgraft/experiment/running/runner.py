@@ -252,12 +252,13 @@ def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
 
 def environment() -> dict[str, Any]:
     """Return what a run depends on: versions and machine."""
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        **{name: version(name) for name in LIBRARIES},
-    }
+    machine = {"python": platform.python_version(), "platform": platform.platform(), "cores": os.cpu_count()}
+    return {**machine, **_versions()}
+
+
+@cache  # what was imported stays what it is, and reading its metadata takes longer than a round of a small run
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in LIBRARIES}
 
 
 def _train(
