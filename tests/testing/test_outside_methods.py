@@ -116,7 +116,9 @@ class Counting(Mean):
 
 def test_a_sharing_method_from_outside():
     check_sharing(Mean)
-    assert broken(check_sharing, Careless) == ["what_is_refined_can_be_stored_and_repeats_itself"]
+    assert broken(check_sharing, Careless, epochs=1, steps=1, nodes=12) == [
+        "what_is_refined_can_be_stored_and_repeats_itself"
+    ]
 
     assert breaks(check_sharing, Counting, "local_steps_that_are_scored_leave_no_trace")
     assert broken(check_sharing, Drifting) == ["nothing_given_is_mutated_and_states_survive_the_wire"]
