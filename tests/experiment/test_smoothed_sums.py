@@ -7,6 +7,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
+from fedgraft.engine.client.contributing import contribution_of
 from fedgraft.engine.client.smoothing import Smoothing
 from fedgraft.engine.privacy.secure_sum import CODES
 from fedgraft.engine.protocol import smoothing_kinds
@@ -262,4 +263,4 @@ def test_rows_of_a_hop_that_is_not_due_are_refused():
     order = wire.decode(asked, Protocol.of(plan).request_layouts, Protocol.of(plan).request_names)
     memory = {"smoothing": wire.unpack(memories[0])["smoothing"]}
     with pytest.raises(BeyondLimitError, match="asked for the rows after hop 1, where 3 are known"):
-        Smoothing(plan, None, b"").served(0, order, plan.task.prepare(shards[0], {}), memory)
+        Smoothing(plan, contribution_of(plan), b"").served(0, order, plan.task.prepare(shards[0], {}), memory)

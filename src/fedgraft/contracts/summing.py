@@ -61,6 +61,10 @@ class SumCoding(ABC):
         `weight` is the sum of weights, >= 1. Raises `WireError` for what no sum of codes is.
         """
 
+    def noise(self, clients: int) -> float:
+        """Return the deviation of the noise on each number of a sum over so many clients, >= 0."""
+        return 0.0
+
     @abstractmethod
     def following(self, total: Array, weight: int, scales: Array) -> Array:
         """Return the scales of the next sum, float32 [scales], from this one; arguments as of `mean`."""

@@ -16,11 +16,12 @@ from fedgraft.contracts import (
     randomness,
 )
 from fedgraft.contracts.codec import RowCodec
-from fedgraft.contracts.summing import SumCoding, SummableCodec
+from fedgraft.contracts.summing import SumCoding
 from fedgraft.engine.abilities import Abilities
+from fedgraft.engine.privacy.collection import Collection, collection_of
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.policy import Policy
-from fedgraft.engine.privacy.secure_sum import CODES, MOST_BITS, SecureSum
+from fedgraft.engine.privacy.secure_sum import CODES, SecureSum
 from fedgraft.engine.row_coding import EXACT, RowCoding
 from fedgraft.engine.training import Training
 from fedgraft.nn import flops
@@ -69,6 +70,8 @@ class Plan(Abilities):
         rounds: most rounds of the run, which noise must last for; 0 = not known.
         probes: whether the selector asks clients before it chooses.
         at_clients: whether clients score models; if not, the experimenter does, outside the protocol.
+        at_home: whether no score leaves a client; an experimenter who has all data here looks all the same.
+        at_sites: whether data are at sites, so that there is no such experimenter.
     """
 
     task: Task[Any, Any]
@@ -90,6 +93,8 @@ class Plan(Abilities):
     rounds: int = 0
     probes: bool = False
     at_clients: bool = False
+    at_home: bool = False
+    at_sites: bool = False
 
     def derived(self, make: Callable[["Plan"], Made]) -> Made:
         """Return what is made of this plan, such as its protocol; made once."""
@@ -129,6 +134,11 @@ class Plan(Abilities):
     def connected(self) -> bool:
         """True where clients share a parameter; if not, each trains by itself and nothing is sent."""
         return bool(self.first)
+
+    @property
+    def unscored(self) -> bool:
+        """True where nobody sees scores: none leaves a client, and data are at sites."""
+        return self.at_home and self.at_sites
 
     @property
     def adds(self) -> bool:
@@ -198,49 +208,19 @@ class Plan(Abilities):
         return joined(sent, Layout.of(self.first_sampler))
 
     @cached_property
+    def collection(self) -> Collection:
+        """How the server collects updates: each by itself, or their sum alone."""
+        return collection_of(self.secure_sum, self.privacy, self.rounds)
+
+    @cached_property
     def sum_coding(self) -> SumCoding | None:
         """How updates are coded whose codes are added up; None where each is sent by itself, and where none is sent."""
-        if not self.secure_sum.active or not self.connected:
-            return None
-        if self.privacy.active:
-            from fedgraft.engine.privacy.private_sums import private_sums  # its mathematics takes its time to import
-
-            return private_sums(self.privacy, self.rounds, self.upload_layout)
-        coding = self.uplink.sum_coding(self.upload_layout) if isinstance(self.uplink, SummableCodec) else None
-        assert coding is not None, "it was checked where it was built"
-        return coding
+        return self.collection.coding(self.uplink, self.upload_layout) if self.connected else None
 
     @cached_property
     def summed_coding(self) -> SumCoding | None:
         """How statistics are coded that are added up; None where there are none."""
-        from fedgraft.engine.privacy.plain_sums import coding_of  # its mathematics takes its time to import
-
-        return coding_of(self.summed, self.privacy) if self.summed else None
-
-    @property
-    def least_cohort(self) -> int:
-        """Clients that a sum must be of: so many hide each other, and their noise is enough."""
-        return max(self.secure_sum.least_cohort, self.privacy.shares)
-
-    def sum_threshold(self, clients: int) -> float:
-        """Return the share of its neighbours, in a sum of so many clients, that must stay with each to the end.
-
-        Where sums hold noise, whoever is left has at least `privacy.shares` of it.
-        """
-        if not self.privacy.active or clients < 2:
-            return self.secure_sum.threshold
-        return min(1.0, max(self.secure_sum.threshold, (self.privacy.shares - 1) / (clients - 1)))
-
-    @property
-    def most_weight(self) -> int:
-        """The largest weight of one client in a sum: of examples, how many it has."""
-        return self.secure_sum.most_weight if not self.privacy.of_examples else 2**MOST_BITS
-
-    def most_sum_bits(self, clients: int) -> int:
-        """Return the most bits of a code in a sum over so many clients."""
-        assert self.sum_coding is not None, "asked for where updates are added up"
-        counts = self.privacy.of_examples  # weights are numbers of examples
-        return MOST_BITS if counts else self.sum_coding.sum_bits(clients * self.secure_sum.most_weight)
+        return self.collection.coding_of_statistics(self.summed) if self.summed else None
 
     @cached_property
     def row_coding(self) -> RowCoding:

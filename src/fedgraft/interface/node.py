@@ -13,6 +13,7 @@ import torch
 
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.policy import Policy
+from fedgraft.engine.privacy.secure_sum import Assurance
 from fedgraft.engine.protocol.codes import POLICY, refused_as
 from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.experiment import Experiment, load
@@ -77,7 +78,7 @@ def serve_node(
     if allowed:
         require_allowed(own, allowed, str(policy))
         check_server(folder, allowed)
-    if own.plan.secure_sum.signed:
+    if own.plan.collection.assurance == Assurance.SIGNED:
         registered_keys(folder, "")
     with alone_in(folder.path):
         log = AuditLog(folder.path / FILE, None if folder.insecure else folder.key.read_bytes())
@@ -164,9 +165,9 @@ def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None, al
     policy = allowed or own_policy(experiment if limits.allow else own)
     with refused_as(POLICY):
         require_allowed(experiment, policy, "this node's policy")
-    # Noise for the more rounds of both recipes: the server may ask for fewer, and then for more of them.
-    rounds = max(experiment.plan.rounds, own.plan.rounds) if own.plan.privacy.active else experiment.plan.rounds
-    return replace(experiment.plan, policy=policy, rounds=rounds)
+    # The more rounds of both recipes, which noise must last for: the server may ask for fewer, and then for more.
+    rounds = max(experiment.plan.rounds, own.plan.rounds)
+    return replace(experiment.plan, policy=policy, rounds=rounds, at_sites=True)
 
 
 def _said(experiment: Experiment) -> dict[str, Any]:

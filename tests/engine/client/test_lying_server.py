@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft.engine.client.addend import masking_of
+from fedgraft.engine.client.contributing import masking_of
 from fedgraft.engine.privacy.secure_sum import (
     ALIVE,
     BOXES,
@@ -228,7 +228,7 @@ def test_masks_come_off_no_sum_with_less_noise_than_is_claimed(shares):
     noise = {"unit": "client", "epsilon": 4.0, "delta": 0.01, "shares": shares}
     plan = toy(secure_sum={"name": "secagg"}, privacy=noise, evaluation={"at": "clients"}).plan
     assert threshold(9, plan.secure_sum.threshold) == 5
-    assert threshold(9, plan.sum_threshold(10)) + 1 == shares
+    assert threshold(9, plan.collection.staying(10)) + 1 == shares
     masking, k = masking_of(plan, b"", None), 9
     keys = np.stack([masking.served(client, Message("keys", 1), {}).arrays[KEYS] for client in range(10)])
     memory = {}

@@ -44,8 +44,8 @@ def test_every_recipe_suits_or_is_refused_in_one_error(recipe: str) -> None:
     if isinstance(made, str):
         assert "secure_sum.name = 'secagg'" in made
         return
-    assert made.plan.secure_sum.masked
-    assert made.evaluation.at == "clients"
+    assert made.plan.collection.assurance
+    assert made.evaluation.at in ("clients", "home")
     if made.plan.connected and not made.plan.privacy.active:
         assert made.plan.sum_coding is not None
     alike = type(made).from_toml(made.to_toml())
@@ -144,7 +144,7 @@ def test_a_users_file_asks_for_it_and_keeps_what_it_says(tmp_path, caplog: pytes
 def test_a_recipes_own_options_are_changed(section: str, content: object) -> None:
     name, held = read_recipe("plain_gcn")
     made = chosen(name, {**held, section: content, "data": {"name": "blocks"}}, {}, (), SWITCH)
-    assert made.plan.secure_sum.masked
+    assert made.plan.collection.assurance
     assert made.plan.sum_coding is not None
 
 

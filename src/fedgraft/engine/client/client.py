@@ -20,9 +20,9 @@ from fedgraft.contracts.data import Recent, Shards
 from fedgraft.contracts.task import example_losses
 from fedgraft.engine import unchanged
 from fedgraft.engine.client import own_scores
-from fedgraft.engine.client.addend import adding_of, masking_of, scores_added, statistics_added
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
 from fedgraft.engine.client.client_rows import OPEN, ClientRows
+from fedgraft.engine.client.contributing import contribution_of
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.engine.client.latest import Latest
@@ -81,14 +81,15 @@ class Client:
         self._prepared: dict[int, Any] = Recent(self._most) if prepared is None else prepared
         self._models: dict[Hashable, ClientModel] = {}
         self.rows = ClientRows(plan, shards, seal)
-        self._masking, self._root = masking_of(plan, root, keys), root
-        self._smoothing = Smoothing(plan, self._masking, root)
+        self._contribution = contribution_of(plan, root, keys)
+        self._smoothing = Smoothing(plan, self._contribution, root)
         self._rounds: dict[int, LocalRound] = {}  # those that wait for rows
         self._set_ups: dict[int, Buffer] = {}
         self._relayed: dict[int, tuple[Buffer, Any]] = {}
         self._requests: Latest[Message] = Latest()
         self._scored: Latest[Arrays] = Latest()
         self._received: Latest[tuple[Arrays, int]] = Latest()
+        masking = self._contribution.masking
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
             "hello": self._hello,
             "statistics": self._statistics,
@@ -101,7 +102,7 @@ class Client:
             "rows": self._go_on,
             "evaluate": self._evaluate,
             **{row.name: self._smooth for row in smoothing_kinds.KINDS},
-            **({row.name: self._masking.served for row in masking_kinds.KINDS} if self._masking else {}),
+            **({row.name: masking.served for row in masking_kinds.KINDS} if masking else {}),
         }
 
     def serve(self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", set_up: Buffer = b"") -> Served:
@@ -191,8 +192,7 @@ class Client:
         return Message("stage", message.round, arrays=coded)
 
     def _publish(self, client: int, message: Message, memory: Memory) -> Message:
-        shard = self._shards[client]
-        return statistics_added(self._plan, client, message, memory, shard, self._masking, self._root)
+        return self._contribution.statistics(client, message, memory, self._shards[client])
 
     def _known(self, data: Any) -> dict[str, float]:
         """What prepared data tell of a client."""
@@ -247,9 +247,9 @@ class Client:
             self._plan.halo.receive(data, self.rows.decode(client, message.arrays or {}))
         rate = self._plan.training.rate(message.progress / PROGRESS_STEPS)
         guidance = {name: message.report[name] for name in plan.guidance} if collects else {}
-        given = plan, client, message, memory, self._masking, self._root
-        adding = adding_of(*given, plan.task.examples(data)) if collects else None
-        order = Order(message.round, client, collects, received, guidance, rate, fresh, adding=adding)
+        examples = plan.task.examples(data)
+        part = self._contribution.ordered(client, message, memory, examples) if collects else None
+        order = Order(message.round, client, collects, received, guidance, rate, fresh, part=part)
         return self._run(LocalRound(self._plan, self.rows, order, data, model, memory), 0)
 
     def _go_on(self, client: int, message: Message, memory: Memory) -> Message:
@@ -293,7 +293,7 @@ class Client:
             received = sound(self._plan.decoded_scored(message.arrays or {}))
         data, model = self._load(client, part_of(received, self._plan.model_layout), memory)
         reply = self._evaluated(client, message, received, data, model, memory)
-        return scores_added(self._plan, client, message, memory, reply, self._masking)
+        return self._contribution.scores(client, message, memory, reply)
 
     def _evaluated(
         self, client: int, message: Message, received: Arrays, data: Any, model: ClientModel, memory: Memory

@@ -1,33 +1,27 @@
 """A client's round of training, from the order to the upload; it stops where it must wait for halo rows."""
 
-import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from fedgraft.contracts import randomness
-from fedgraft.engine import checked_codec, unchanged
-from fedgraft.engine.client import addend
-from fedgraft.engine.client.addend import Adding
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.client_rows import ClientRows
-from fedgraft.engine.client.clipped_gradients import descent, shortened
+from fedgraft.engine.client.clipped_gradients import descent
+from fedgraft.engine.client.contribution import Part
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.engine.halo_codec import asked_arrays, part_of
 from fedgraft.engine.plan import SAMPLER, SCORE, SCORE_BEFORE, Plan, split_sampler
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.training import Optimizer
-from fedgraft.errors import DivergedError, memory_shortage, printable
+from fedgraft.errors import DivergedError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays, finite
-
-LOG = logging.getLogger("fedgraft.client")
 
 
 @dataclass(frozen=True)
@@ -45,7 +39,7 @@ class Order:
 
     It `collects` where what the round makes is sent to the server, and is `fresh` where all halo rows that changed came
     with it. `guidance` is {name: scalar of the sampler's half at the server}. Who `waits` may stop for halo rows.
-    `adding` says how the update is added to those of others; None where it is sent by itself.
+    `part` is the client's in the round's outcome, None where nothing is collected.
     """
 
     round: int
@@ -56,7 +50,7 @@ class Order:
     rate: float
     fresh: bool
     waits: bool = True
-    adding: Adding | None = None
+    part: Part | None = None
 
 
 class LocalRound:
@@ -96,17 +90,8 @@ class LocalRound:
             one of kind "train" with the upload, or "alone" where nothing is collected. Where sums hold noise, a client
             that cannot train adds noise alone.
         """
-        if not (self._plan.privacy.active and self.order.adding):
-            return self._ran(segment)
-        try:
-            return self._ran(segment)
-        except Exception as error:  # an error would tell for nothing what noise hides
-            if memory_shortage(error):
-                raise
-            who, round = self.order.client, self.order.round
-            LOG.info("Client %s, round %s adds noise alone: %s", who, round, printable(str(error)))
-            nothing = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in self._plan.upload_layout}
-            return Message("train", self.order.round, arrays=self._sent(nothing))
+        part = self.order.part
+        return part.ran(lambda: self._ran(segment), self.memory) if part else self._ran(segment)
 
     def _ran(self, segment: int) -> Message:
         plan, order, memory, trainer = self._plan, self.order, self.memory, self._trainer()
@@ -193,21 +178,10 @@ class LocalRound:
     def _sent(self, upload: Arrays) -> Arrays:
         """What the client sends of its update: the one place where it goes from what is learnt to what travels.
 
-        Where sums hold noise, it is added here (docs/adr/0016).
+        Where sums hold noise, it is added there (docs/adr/0016).
         """
-        plan, order = self._plan, self.order
-        if order.adding:
-            if plan.privacy.active and not plan.privacy.of_examples:
-                upload = shortened(upload, plan.privacy.clip)
-            codes = addend.coded(plan, order.adding, upload, order.round, order.client)
-            return addend.packed(codes, order.adding.bits)
-        state = self.memory.get("uplink")
-        if state is None:
-            state = plan.uplink.init(plan.upload_layout)
-        g = randomness.lazy(plan.seed, "uplink", order.round, order.client)
-        encoded, self.memory["uplink"] = plan.uplink.encode(upload, state, g)
-        checked_codec.check(plan.uplink, encoded, plan.upload_layout)
-        return unchanged.shortened_upload(plan, encoded)
+        assert self.order.part is not None, "who sends something has a part in the round"
+        return self.order.part.sent(upload, self.memory)
 
     def _scored(self, name: str) -> dict[str, float]:
         """{name: score of the model as it is now, on the client's own validation split}, if the server wants it."""

@@ -35,8 +35,8 @@ def root_of(plan: Plan, root: bytes) -> bytes:
 
 def noise_of(
     plan: Plan, root: bytes, client: int, round: int, content: Iterable[Array], purpose: str = "noise"
-) -> Words | None:
-    """Return what a client's noise of a round is drawn from, from 1, or of statistics, 0; None where there is none.
+) -> Words:
+    """Return the source of a client's noise of a round, from 1, or of statistics, 0.
 
     It is a function of what it hides, too (`content`): the model that the client was sent, and the numbers that noise
     is added to. Equal noise on two models, or on two data sets, would show what lies between them. So an order that
@@ -44,8 +44,6 @@ def noise_of(
 
     Source: Rogaway, Shrimpton, "A Provable-Security Treatment of the Key-Wrap Problem" (SIV), EUROCRYPT 2006.
     """
-    if not plan.privacy.active:
-        return None
     from fedgraft.secrets.agreement import derived  # cryptography takes its time to import
     from fedgraft.secrets.keystream import Keystream
 

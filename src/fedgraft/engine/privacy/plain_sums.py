@@ -1,28 +1,17 @@
-"""Sums of statistics: how they are coded, and in what steps where they hold no noise."""
+"""Sums of statistics without noise, in steps of a fixed size."""
 
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.summing import SumCoding, Words
-from fedgraft.engine.privacy.options import Privacy
-from fedgraft.engine.privacy.private_sums import MOST_STEPS, flat, numbers_of, parts, private_sums
+from fedgraft.engine.privacy.private_sums import MOST_STEPS, flat, numbers_of, parts
 from fedgraft.errors import ClientError
 from fedgraft.wire.layouts import Array, Arrays, Layout
 
 STEP: Final = 2.0**-8
 """What a whole number stands for; ours."""
-
-
-def coding_of(task: SummedTask[Any, Any], privacy: Privacy) -> SumCoding:
-    """Return how a task's statistics are coded to be added up, once before training: with noise where it is asked for.
-
-    Raises `InputError` where they cannot be.
-    """
-    layout = task.summed_layout
-    return private_sums(privacy, 1, layout, task.reach) if privacy.active else PlainSums(layout)
 
 
 class PlainSums(SumCoding):

@@ -31,7 +31,7 @@ class Policy:
             limit. A model much larger than its data can be made to hold them.
         most_rounds: rounds, >= 0, that a client takes part in; 0 = no limit.
         secure_sum: "required": an update leaves masked alone, so that the server learns nothing but a sum of several;
-            "signed": so, and clients sign their keys (`secure_sum.signed`), for the server may lie; "allowed"; "never".
+            "signed": so, and clients sign their keys, for the server may lie; "allowed"; "never".
         least_cohort: clients, >= 0, that a sum must be of which the client's update is part; 0 = any number.
         server: "sha256:" and the digest of the key of the federation's authority, by which a node knows the server; ""
             = whichever is in the node's folder.

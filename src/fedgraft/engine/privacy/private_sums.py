@@ -77,6 +77,10 @@ class PrivateSums(SumCoding):
         """The sum over the number of units."""
         return parts(total * (self._mechanism.step / weight), self._layout)
 
+    def noise(self, clients: int) -> float:
+        """Return that of so many shares."""
+        return float(np.sqrt(float(self._mechanism.variance) * clients)) * self._mechanism.step
+
     def following(self, total: Array, weight: int, scales: Array) -> Array:
         """None."""
         return np.zeros(0, np.float32)

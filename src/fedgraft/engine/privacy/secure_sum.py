@@ -1,6 +1,7 @@
 """Whether updates are added up before anybody sees one of them, and how."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final
 
 import numpy as np
@@ -11,6 +12,8 @@ from fedgraft.wire.layouts import Array
 from fedgraft.wire.packing import Codes
 
 CLEAR, MASKED = "clear", "secagg"
+SIGNED_KEYS: Final = "secure_sum.signed"
+"""Name of the option that errors and remedies speak of."""
 SCALES, CODES = "sum.scales", "sum.codes"
 """Names of the scales that a server sends, and of what a client adds."""
 PEERS, KEYS, BOXES, PRESENT, ALIVE, SHARES = (
@@ -36,6 +39,12 @@ MOST_WEIGHT: Final = 256
 """Largest weight of one client; ours."""
 MOST_BITS: Final = 32
 """Bits of a code in the largest sum that is taken."""
+
+
+class Assurance(IntEnum):
+    """What hides a single update from the server: nothing, masks, or masks whose keys clients sign."""
+
+    NONE, MASKED, SIGNED = range(3)
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,7 @@ class SecureSum:
         require(self.neighbours % 2 == 0, "secure_sum.neighbours", "even", self.neighbours)
         require(0.5 < self.threshold <= 1, "secure_sum.threshold", "in (0.5, 1]", self.threshold)
         fits = self.active or not self.signed
-        require(fits, "secure_sum.signed", "false where secure_sum.name is ''", self.signed)
+        require(fits, SIGNED_KEYS, "false where secure_sum.name is ''", self.signed)
 
     @property
     def active(self) -> bool:
@@ -86,9 +95,11 @@ class SecureSum:
         return self.name != ""
 
     @property
-    def masked(self) -> bool:
-        """True where they are masked."""
-        return self.name == MASKED
+    def assurance(self) -> Assurance:
+        """What hides a single update."""
+        if self.name != MASKED:
+            return Assurance.NONE
+        return Assurance.SIGNED if self.signed else Assurance.MASKED
 
 
 def score_bytes(sums: int) -> int:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.mechanism import Mechanism, answered_in
+from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS, Assurance
 from fedgraft.secrets.accountant import epsilon_of
 from fedgraft.secrets.neighbours import expected, threshold
 from fedgraft.secrets.noise_shares import GIVEN_UP, divergence, noise_multiplier
@@ -16,7 +17,7 @@ HONEST, LYING, SIGNED = "honest server", "lying server", "lying server, signed k
 """Adversaries; with each of them a client that knows its own noise."""
 _OPEN: Final = "it reads each client's part with a share of the noise"
 _UNHIDDEN: Final = "parts are not masked: each holds a share of the noise"
-_UNSIGNED: Final = "secure_sum.signed = true, with keys that sites have made"
+_UNSIGNED: Final = f"{SIGNED_KEYS} = true, with keys that sites have made"
 
 
 def adversaries(plan: Plan, noise: Mechanism, cohort: int) -> list[dict[str, Any]]:
@@ -34,13 +35,13 @@ def adversaries(plan: Plan, noise: Mechanism, cohort: int) -> list[dict[str, Any
     """
     spare = max(0, cohort - plan.privacy.shares)
     own = plan.privacy.shares == 1
-    rows = [_row(HONEST, noise.epsilon, plan.least_cohort, spare)]
-    if not (plan.secure_sum.masked or own):
+    rows = [_row(HONEST, noise.epsilon, plan.collection.least, spare)]
+    if not (plan.collection.assurance or own):
         rows = [_row(HONEST, None, 1, 0, _UNHIDDEN)]
     if own:  # each client's noise is enough, whoever asks: its journal counts the rounds
         return [*rows, _row(LYING, noise.epsilon, 1, cohort - 1), _row(SIGNED, noise.epsilon, 1, cohort - 1)]
     rows.append(_row(LYING, None, 1, 0, f"{_OPEN}; {_UNSIGNED}"))
-    if not plan.secure_sum.signed:
+    if plan.collection.assurance < Assurance.SIGNED:
         return rows
     least = smallest_sum(plan, cohort)
     reached = _epsilon_of_shares(noise, least - 1)
@@ -53,8 +54,8 @@ def smallest_sum(plan: Plan, cohort: int) -> int:
 
     Of k neighbours, of which t must stay, it is 2 t - k + 1 (Bell et al., CCS 2020; docs/secure_sums.md).
     """
-    k = expected(cohort, plan.secure_sum.neighbours, plan.sum_threshold(cohort))
-    stay = max(threshold(k, plan.sum_threshold(cohort)), min(k, plan.least_cohort - 1))
+    k = expected(cohort, plan.secure_sum.neighbours, plan.collection.staying(cohort))
+    stay = max(threshold(k, plan.collection.staying(cohort)), min(k, plan.collection.least - 1))
     return max(1, 2 * stay - k + 1)
 
 

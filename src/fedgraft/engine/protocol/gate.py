@@ -3,19 +3,23 @@
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from fedgraft import wire
 from fedgraft.contracts.capabilities import COUNTED
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.policy import NEVER, REQUIRED, SIGNED
+from fedgraft.engine.privacy.secure_sum import MASKED, SIGNED_KEYS, Assurance
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.purposes import HALO
 from fedgraft.errors import BeyondLimitError
 from fedgraft.wire import Message
 
+_TRUSTING: Final = "privacy.name = 'central' has the server add it, which policy.epsilon = 0 trusts"
 Fewest: TypeAlias = Callable[[frozenset[str]], int]
+_NEEDED: Final = {REQUIRED: Assurance.MASKED, SIGNED: Assurance.SIGNED}
+"""What must hide an update, by `policy.secure_sum`."""
 
 
 class Rule(NamedTuple):
@@ -77,26 +81,28 @@ class Gate:
         if not policy.epsilon:
             return []
         allowed, beyond = f"{policy.epsilon:g} at delta {policy.delta:g}", ""
-        if privacy.active:
+        if self._plan.collection.noisy:
             from fedgraft.engine.privacy.mechanism import epsilon_at  # its mathematics takes its time to import
 
             epsilon = epsilon_at(privacy, 1 if self._plan.summed else self._plan.rounds, policy.delta)
             beyond = f"{epsilon:.4g}" if epsilon > policy.epsilon else ""
         elif self._plan.adds:
             beyond = "updates without noise" if self._plan.connected else "statistics without noise"
+            beyond += f" ({_TRUSTING})" if self._plan.collection.claims else ""
         return [Rule("epsilon", allowed, beyond)]
 
     def _rules_of_sums(self) -> list[Rule]:
-        policy, sums, rules = self._policy, self._plan.secure_sum, []
-        bare = self._plan.adds and not sums.masked
-        if policy.secure_sum in (REQUIRED, SIGNED):
-            unsigned = "" if sums.signed or policy.secure_sum == REQUIRED else "secure_sum.signed = false"
+        policy, collection, rules = self._policy, self._plan.collection, []
+        bare = self._plan.adds and not collection.assurance
+        if needed := _NEEDED.get(policy.secure_sum):
+            unsigned = f"{SIGNED_KEYS} = false" if collection.assurance < needed else ""
             beyond = "each client by itself" if bare else unsigned if self._plan.adds else ""
             rules.append(Rule("secure_sum", policy.secure_sum, beyond))
         if policy.secure_sum == NEVER:
-            rules.append(Rule("secure_sum", NEVER, f"secure_sum.name = {sums.name!r}" if sums.masked else ""))
+            masked = f"secure_sum.name = {MASKED!r}" if collection.assurance else ""
+            rules.append(Rule("secure_sum", NEVER, masked))
         if policy.least_cohort:
-            least = 1 if bare else self._plan.least_cohort
+            least = 1 if bare else collection.least
             beyond = f"sums of {least}" if self._plan.adds and least < policy.least_cohort else ""
             rules.append(Rule("least_cohort", f"{policy.least_cohort}", beyond))
         return rules
@@ -118,17 +124,20 @@ class Gate:
     def _beyond(self, reply: Message) -> str:
         """Why a reply stays; "" where it may leave."""
         policy, row, plan = self._policy, TABLE[reply.kind], self._plan
+        if row.outside and plan.at_home:  # of data on one machine: at a site it is not served
+            return ""
         if policy.capabilities is not None and (more := sorted(self.told_by([reply.kind]) - {*policy.capabilities})):
             return f"policy.capabilities has no {more[0]!r}"
         if policy.purposes is not None and (other := sorted(self.purposes_of([reply.kind]) - {*policy.purposes})):
             return f"policy.purposes has no {other[0]!r}"
         if policy.most_rounds and reply.round > policy.most_rounds and reply.kind != "error":
             return f"round {reply.round} is behind the last, policy.most_rounds = {policy.most_rounds}"
-        if policy.secure_sum in (REQUIRED, SIGNED) and (row.added or row.outside) and not plan.secure_sum.masked:
+        needed, hidden = _NEEDED.get(policy.secure_sum, Assurance.NONE), plan.collection.assurance
+        if needed and not hidden and (row.added or row.outside):
             return f"policy.secure_sum = {policy.secure_sum!r}, and it is not masked"
-        if policy.secure_sum == SIGNED and row.added and not plan.secure_sum.signed:
+        if row.added and hidden < needed:
             return f"policy.secure_sum = {SIGNED!r}, and keys of its masks are not"
-        if policy.epsilon and row.spends(plan) and not plan.privacy.active:
+        if policy.epsilon and row.spends(plan) and not plan.collection.noisy:
             return f"policy.epsilon = {policy.epsilon:g}, and it holds no noise"
         return self._too_few(int(reply.report["examples"])) if reply.kind == "hello" else ""
 

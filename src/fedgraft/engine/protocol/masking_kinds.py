@@ -15,6 +15,7 @@ from fedgraft.engine.privacy.secure_sum import (
     PRESENT,
     SHARES,
     SIGNATURES,
+    Assurance,
 )
 from fedgraft.engine.protocol.message_kind import MessageKind, Rounds
 from fedgraft.secrets.sizes import BOX_BYTES, CONFIRM_BYTES, PUBLIC_BYTES, SHARE_BYTES, SIGNATURE_BYTES
@@ -32,6 +33,11 @@ class MaskLayouts:
 
     signed: bool
     peers: int = VARIABLE
+
+    @classmethod
+    def of(cls, plan: Plan) -> "MaskLayouts":
+        """Return those of a plan, for any number of neighbours."""
+        return cls(plan.collection.assurance == Assurance.SIGNED)
 
     @property
     def _marks(self) -> tuple[int, ...]:
@@ -79,7 +85,7 @@ def _kind(name: str, number: int, says: str, signed: bool = False, counts: bool 
         number,
         "masking",
         says,
-        asked=lambda plan: plan.secure_sum.masked and (plan.secure_sum.signed or not signed),
+        asked=lambda plan: plan.collection.assurance >= (Assurance.SIGNED if signed else Assurance.MASKED),
         rounds=Rounds.ANY,
         detail="segment",
         names=lambda plan: (COUNT,) if counts else (),
@@ -89,11 +95,11 @@ def _kind(name: str, number: int, says: str, signed: bool = False, counts: bool 
 
 
 def _request(kind: str, plan: Plan) -> Layout:
-    return MaskLayouts(plan.secure_sum.signed).request(kind)
+    return MaskLayouts.of(plan).request(kind)
 
 
 def _reply(kind: str, plan: Plan) -> Layout:
-    return MaskLayouts(plan.secure_sum.signed).reply(kind)
+    return MaskLayouts.of(plan).reply(kind)
 
 
 AGREE: Final = _kind("keys", 21, "its public keys of one sum", counts=False)

@@ -59,6 +59,8 @@ class Addition:
         request: layout of the arrays that the order has beside its own.
         reply: layout of the reply in place of that of single answers.
         common: layout of the arrays of an order that all have alike who add something to the sum, such as the model.
+        bounds: layout of the reply with the largest number in place of each `VARIABLE`; None where its size is known
+            by more than the plan.
         tells: what a masked sum tells of a client all the same.
     """
 
@@ -67,6 +69,7 @@ class Addition:
     names: Names = no_names
     request: Arrays = nothing
     common: Arrays = nothing
+    bounds: Arrays | None = None
     tells: Words = no_words
 
 

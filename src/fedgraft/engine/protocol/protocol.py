@@ -1,18 +1,16 @@
 """The kinds of messages of one plan: names and layouts of both directions, and what replies tell."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol import masking_kinds
-from fedgraft.engine.protocol.masking_kinds import MaskLayouts
+from fedgraft.engine.protocol.forms import form_of
 from fedgraft.engine.protocol.message_kind import MessageKind
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.errors import BeyondLimitError, UnknownRequestError
-from fedgraft.wire.layouts import Layout, joined
-
-_NOTHING = Layout(())
+from fedgraft.wire.layouts import Layout
 
 
 class Protocol:
@@ -24,7 +22,7 @@ class Protocol:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._adds, self._hides = plan.secure_sum.active, plan.secure_sum.masked
+        self._form = form_of(plan)
 
     @classmethod
     def of(cls, plan: Plan) -> "Protocol":
@@ -60,24 +58,12 @@ class Protocol:
     @cached_property
     def request_names(self) -> dict[str, tuple[str, ...]]:
         """{kind: names of the scalars in a request of this kind, in order}."""
-        plan = self._plan
-        return {
-            name: (*row.names(plan), *(row.added.names(plan) if self._adds and row.added else ()))
-            for name, row in self._known.items()
-        }
+        return {name: self._form.names(row) for name, row in self._known.items()}
 
     @cached_property
     def request_layouts(self) -> dict[str, Layout]:
         """{kind: layout of the arrays in a request}; absent where a request never holds any."""
-        plan, found = self._plan, {}
-        for name, row in self._known.items():
-            layout = row.request(plan) if row.request else _NOTHING
-            if self._adds and row.added:
-                layout = joined(layout, row.added.request(plan))
-                layout = joined(layout, MaskLayouts(plan.secure_sum.signed).sealed) if self._hides else layout
-            if row.request or layout.specs:
-                found[name] = layout
-        return found
+        return _present(self._known, self._form.request)
 
     @cached_property
     def request_bounds(self) -> dict[str, Layout]:
@@ -87,7 +73,7 @@ class Protocol:
     @cached_property
     def reply_names(self) -> dict[str, tuple[str, ...]]:
         """{kind: names of the scalars in a reply of this kind, in order}: none in a part of a sum."""
-        return {name: () if self._adds and row.added else row.report(self._plan) for name, row in self._known.items()}
+        return {name: self._form.report(row) for name, row in self._known.items()}
 
     def report(self, kind: str) -> tuple[str, ...]:
         """Return the names of the scalars in a reply of this kind, in order."""
@@ -96,12 +82,16 @@ class Protocol:
     @cached_property
     def reply_layouts(self) -> dict[str, Layout]:
         """{kind: layout of the arrays in a reply}; absent where a reply never holds any."""
-        found = {}
-        for name, row in self._known.items():
-            reply = row.added.reply if self._adds and row.added else row.reply
-            if reply:
-                found[name] = reply(self._plan)
-        return found
+        return _present(self._known, self._form.reply)
+
+    @cached_property
+    def reply_bounds(self) -> dict[str, Layout]:
+        """{kind: that layout, the largest number in place of each `VARIABLE`}, where the table says so."""
+        return _present(self._known, self._form.largest)
+
+    def several(self, kind: str) -> int:
+        """Return how many different requests of a kind a client answers in a round, whatever a policy allows."""
+        return self._form.several(TABLE[kind]) if kind in TABLE else 1
 
     # --- what replies tell -------------------------------------------------------------------------------------------
 
@@ -114,7 +104,7 @@ class Protocol:
         found = {}
         for name in (*self.kinds, "error"):
             row = TABLE[name]
-            words = row.added.tells(self._plan) if self._hides and row.added else row.tells(self._plan)
+            words = self._form.tells(row)
             if strange := words - CAPABILITIES.keys():
                 raise TypeError(f"A message of kind {name!r} tells {sorted(strange)}, of {', '.join(CAPABILITIES)}.")
             found[name] = frozenset(words)
@@ -123,6 +113,11 @@ class Protocol:
     @cached_property
     def spends(self) -> dict[str, int]:
         """{kind: how many replies of a run the claim of privacy counts}; {} where nothing holds noise."""
-        if not self._plan.privacy.active:
+        if not self._plan.collection.noisy:
             return {}
         return {name: count for name, row in self.rows.items() if (count := row.spends(self._plan))}
+
+
+def _present(rows: Mapping[str, MessageKind], layout: Callable[[MessageKind], Layout | None]) -> dict[str, Layout]:
+    """Return {kind: layout} of the rows that have one."""
+    return {name: found for name, row in rows.items() if (found := layout(row)) is not None}

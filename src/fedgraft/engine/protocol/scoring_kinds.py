@@ -6,7 +6,7 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import AFTER, COLLECTS, Plan
 from fedgraft.engine.protocol.capabilities_of import of_states
 from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Rounds
-from fedgraft.engine.protocol.sums import SCORES, coded_arrays
+from fedgraft.engine.protocol.sums import SCORES, coded_arrays, coded_scores
 from fedgraft.wire.layouts import Layout, Spec, joined
 
 
@@ -28,8 +28,8 @@ def _after(plan: Plan) -> Layout:
 
 
 def _looked_at(plan: Plan) -> bool:
-    """Whether the experimenter may look at single clients: not where answers are added up."""
-    return not plan.secure_sum.active
+    """Whether the experimenter may look at single clients: not where answers are added up, nor into a site."""
+    return not plan.at_sites if plan.at_home else plan.collection.single
 
 
 def _names(plan: Plan) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ EVALUATE: Final = MessageKind(
     reply=_after,
     tells=_sums,
     held_out=True,
-    added=Addition(SCORES, coded_arrays, common=_model),
+    added=Addition(SCORES, coded_arrays, common=_model, bounds=coded_scores),
 )
 MEASURE: Final = MessageKind(
     "measure",

@@ -9,7 +9,7 @@ from fedgraft.engine.privacy.halo_sums import MOST, PLACED, ROWS
 from fedgraft.engine.protocol.capabilities_of import of_arrays
 from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Rounds
 from fedgraft.engine.protocol.scoring_kinds import scored_sums
-from fedgraft.engine.protocol.sums import HOPS, SMOOTHED_ROWS, SMOOTHED_SCORES, TALLIES, coded_arrays
+from fedgraft.engine.protocol.sums import HOPS, SMOOTHED_ROWS, SMOOTHED_SCORES, TALLIES, coded_arrays, coded_scores
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec, joined
 
 
@@ -19,7 +19,7 @@ def _smooths(plan: Plan) -> bool:
 
 def _hidden(plan: Plan) -> bool:
     """Whether anything of it is hidden; else a run that was given more rounds asks for it anew."""
-    return plan.secure_sum.masked or plan.privacy.active
+    return plan.collection.hides
 
 
 def _fits(plan: Plan) -> bool:
@@ -94,7 +94,7 @@ HOP: Final = MessageKind(
     "the same, averaged with those of its own nodes that are neighbours",
     asked=lambda plan: "hop" in plan.hop_kinds,
     rounds=Rounds.ANY,
-    several=lambda plan: 1 if plan.secure_sum.active else max(1, plan.hop_kinds.count("hop")),  # sums are numbered
+    several=lambda plan: max(1, plan.hop_kinds.count("hop")),
     detail="segment",
     request=_means("hop"),
     reply=_rows,
@@ -142,6 +142,6 @@ SMOOTHED: Final = MessageKind(
     rounds=Rounds.ANY,
     reply=scored_sums,
     tells=lambda plan: set(plan.task.sums_tell),
-    added=Addition(SMOOTHED_SCORES, coded_arrays),
+    added=Addition(SMOOTHED_SCORES, coded_arrays, bounds=coded_scores),
 )
 KINDS: Final = (BORDER, SMOOTH, HOP, SUMS, TALLY, CHOICE, SMOOTHED)

@@ -24,7 +24,7 @@ def _losses(plan: Plan) -> tuple[str, ...]:
 
 def _silent(plan: Plan) -> tuple[str, ...]:
     """Nothing of single clients is told where answers are added up."""
-    return () if plan.secure_sum.active else _losses(plan)
+    return _losses(plan) if plan.collection.single else ()
 
 
 def _observed(plan: Plan) -> tuple[str, ...]:

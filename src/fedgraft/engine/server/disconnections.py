@@ -1,9 +1,13 @@
 """Clients that drop out: whose connection is down in a round."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from fedgraft.contracts import randomness
 from fedgraft.errors import InputError, require
+
+DISCONNECTED: Final = "its connection is down"
+"""Why such a client has failed."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.privacy.secure_sum import CODES, score_bytes
+from fedgraft.engine.privacy.secure_sum import CODES
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.wire import packing
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec
@@ -64,18 +64,18 @@ class Limits:
             message = wire.message_bytes(
                 plan.coded_upload_layout, Protocol.of(plan).report(kind), self._upload_bounds()
             )
-        elif kind in ("evaluate", "smoothed") and plan.secure_sum.active:
-            scores = Layout((Spec(CODES, "uint8", (score_bytes(len(plan.task.sums)),)),))
-            message = wire.message_bytes(Protocol.of(plan).reply_layouts[kind], (), scores)
         else:
-            message = wire.message_bytes(Protocol.of(plan).reply_layouts.get(kind), Protocol.of(plan).report(kind))
+            protocol = Protocol.of(plan)
+            layout = protocol.reply_layouts.get(kind)
+            message = wire.message_bytes(layout, protocol.report(kind), protocol.reply_bounds.get(kind))
         return max(message, wire.message_bytes() + wire.TEXT_BYTES)
 
     def _upload_bounds(self) -> Layout:
         """The layout of an update as it travels, with the largest number in place of each `VARIABLE`."""
-        if not self._plan.sum_coding:
-            return self._plan.upload_bounds
-        most = packing.packed_bytes(self._plan.sum_coding.codes, self._plan.most_sum_bits(self._clients))
+        plan, coding = self._plan, self._plan.sum_coding
+        if not coding:
+            return plan.upload_bounds
+        most = packing.packed_bytes(coding.codes, plan.collection.most_bits(coding, self._clients))
         return Layout((Spec(CODES, "uint8", (most,)),))
 
 

@@ -23,11 +23,12 @@ from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.broadcast import Broadcast
 from fedgraft.engine.server.choosing import Choosing, Terms
 from fedgraft.engine.server.curve import note_scores
-from fedgraft.engine.server.disconnections import Dropout
+from fedgraft.engine.server.disconnections import DISCONNECTED, Dropout
 from fedgraft.engine.server.exchange import Traffic
 from fedgraft.engine.server.ledger import DIRECTIONS, TRAINING, Ledger
 from fedgraft.engine.server.merging import Merging
-from fedgraft.engine.server.messenger import Messenger, Models
+from fedgraft.engine.server.messenger import Messenger
+from fedgraft.engine.server.requests import Models
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.scoring import Scoring
 from fedgraft.engine.server.simulated_clock import Clock
@@ -36,8 +37,6 @@ from fedgraft.engine.server.trained import Trained
 from fedgraft.engine.server.views import Views, losses_of
 from fedgraft.errors import BudgetError
 from fedgraft.wire.layouts import Arrays
-
-DISCONNECTED = "its connection is down"
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class Loop:
         self._merging, self._dropout = merging or Merging(plan.sharing), dropout or Dropout()
         self._clients = tuple(runtime.clients())
         self._clock, self._devices = clock, clock.of(len(self._clients), plan.seed)
-        self._choosing = Choosing(selector, plan.seed)
+        self._choosing = Choosing(selector, plan.seed, self._before.secret(plan.seed))
         self._runtime, self.ledger = runtime, Ledger()
         self._guards = guards = self._merging.safeguards
         self._messenger = Messenger(plan, runtime, self.ledger, stopping.bytes, deadline_seconds, guards, self._before)
@@ -190,7 +189,7 @@ class Loop:
         disconnected = self._dropout.dropped(view.clients, view.round, self._plan.seed)
         view, probe_seconds, failures = self._probe(state, self._guards.rested(view, state.chosen), disconnected)
         selection, terms = self._choosing.choose(state.selector, view)
-        if not selection.clients:
+        if selection is None:
             return self._wait(state, view)
         state.cohort = list(selection.clients)
         reached = [client for client in selection.clients if client not in disconnected]
@@ -361,7 +360,7 @@ class Loop:
         Returns:
             The score of each split, none where clients could not be scored, and why they could not.
         """
-        scoring = self._scoring(state)
+        scoring = Scoring({}, {}, {}) if self._plan.unscored else self._scoring(state)
         self._note_computed(state, "evaluation")
         groups = self._plan.groups(state.sharing, self._clients)
         scores = note_scores(self._plan, state, scoring, self.ledger.total, groups)
@@ -370,13 +369,12 @@ class Loop:
     def _scoring(self, state: RunState) -> Scoring:
         """Added sums of every split for the models that the clients would keep."""
         messenger, broadcast = self._messenger, self._broadcast
-        adds = self._plan.secure_sum.active  # then nobody looks at single clients, before the first round neither
-        at_clients = self._evaluation.at == "clients" and (state.round > 0 or adds)
-        relayed = messenger.scorer.halo.active and not at_clients
-        clients = state.joined if relayed else self._scored
+        single = self._plan.collection.single  # if not, nobody looks at a client, before the first round neither
+        at_clients = self._evaluation.at == "clients" and (state.round > 0 or not single)
+        clients = state.joined if messenger.scorer.halo.active and not at_clients else self._scored
         groups = {client: self._plan.group(state.sharing, client) for client in clients}
         ahead = self._ahead(state)
-        if at_clients and self._plan.silent and not adds:
+        if at_clients and self._plan.silent and single:
             replies = messenger.evaluate(self._models(state, clients), state.round, ahead)
             broadcast.received(replies.messages)
             return messenger.scorer.summed(replies, self._plan.local_steps)

@@ -91,9 +91,9 @@ class MaskedExchange:
         """Return what comes of two exchanges: public keys, and shares sealed for neighbours."""
         first = self._sent("keys", round, dict.fromkeys(clients, Message("keys", round, segment=segment)), 0)
         keys = {client: _bytes(message, KEYS) for client, message in sorted(first.messages.items())}
-        if len(keys) < self._plan.least_cohort:
+        if len(keys) < self._plan.collection.least:
             return Masked(round, segment, 0, keys, {}, {}, first)
-        stays = self._plan.sum_threshold(len(keys))
+        stays = self._plan.collection.staying(len(keys))
         k = neighbours.expected(len(keys), self._options.neighbours, stays)
         peers = neighbours.graph(list(keys), k, ((self._plan.seed << 32 | round) << 16) | segment)
         share = neighbours.threshold(k, stays)
@@ -153,7 +153,7 @@ class MaskedExchange:
     @property
     def _most_degree(self) -> int:
         """How many of so many clients or fewer: by formula it falls by two at most."""
-        return neighbours.degree(max(3, self._clients), self._plan.sum_threshold(max(3, self._clients))) + 2
+        return neighbours.degree(max(3, self._clients), self._plan.collection.staying(max(3, self._clients))) + 2
 
     def _sent(self, kind: str, round: int, messages: Mapping[int, Message], peers: int) -> Replies:
         layout, names = (

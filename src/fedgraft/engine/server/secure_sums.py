@@ -1,36 +1,37 @@
 """A round's updates added up: the server decodes their sum, and none of them."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedgraft import wire
 from fedgraft.contracts.summing import SumCoding
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.privacy.secure_sum import (
-    CODES,
-    SCALES,
-    SCORE_BITS,
-    TOTAL,
-    WEIGHT,
-    numbers_of,
-)
+from fedgraft.engine.privacy.secure_sum import SCALES, SCORE_BITS, TOTAL, WEIGHT, numbers_of
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.sums import UPDATES
+from fedgraft.engine.protocol.table import TABLE
+from fedgraft.engine.server.ahead import Ahead
+from fedgraft.engine.server.collecting import Begun, Collecting
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
+from fedgraft.engine.server.hops import Hops
+from fedgraft.engine.server.limits import Limits
+from fedgraft.engine.server.requests import Models
 from fedgraft.engine.server.safeguards import norm
 from fedgraft.engine.server.scoring import Scoring
+from fedgraft.engine.server.sum_codes import codes_in, masks_of, signed, total_of, wide_codes_in
+from fedgraft.engine.server.summed_hops import SummedHops
 from fedgraft.engine.server.trained import TOGETHER, Trained
-from fedgraft.errors import ClientError, WireError, printable, require
-from fedgraft.wire import packing
+from fedgraft.errors import ClientError, WireError, require
+from fedgraft.wire import Message
 from fedgraft.wire.layouts import Array, Arrays
-from fedgraft.wire.packing import Codes
 
 if TYPE_CHECKING:
-    from fedgraft.engine.server.masked_exchange import Masked, MaskedExchange
+    from fedgraft.engine.server.masked_exchange import Masked
 
 LOG = logging.getLogger("fedgraft.engine.server.secure_sums")
 _FIRST: Final = 10.0
@@ -38,7 +39,7 @@ _FIRST: Final = 10.0
 
 
 @dataclass(frozen=True)
-class Begun:
+class BegunSum(Begun):
     """A sum that is under way.
 
     Args:
@@ -50,6 +51,11 @@ class Begun:
     weights: Mapping[int, int]
     scales: Array
     masked: "Masked | None" = None
+
+    @property
+    def alike(self) -> bool:
+        """False: each has its own weight, and its own sealed shares."""
+        return False
 
     @property
     def total(self) -> int:
@@ -65,7 +71,7 @@ class Begun:
         return {SCALES: self.scales, **(self.masked.order(client) if self.masked else {})}
 
 
-class SecureSums:
+class SecureSums(Collecting):
     """Add up the updates of a round.
 
     Clients' weights are whole numbers up to `secure_sum.most_weight`. Scales of the codes follow from the last sum.
@@ -73,13 +79,17 @@ class SecureSums:
     Args:
         plan: what both ends agreed on.
         exchange: sends requests.
+        limits: of replies.
         clients: how many there are in all.
     """
 
-    def __init__(self, plan: Plan, exchange: Exchange, clients: int) -> None:
-        self._plan = plan
+    hops: ClassVar[type[Hops]] = SummedHops
+
+    def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, clients: int) -> None:
+        self._plan, self._exchange, self._limits = plan, exchange, limits
         name = "privacy.shares" if plan.privacy.shares > plan.secure_sum.least_cohort else "secure_sum.least_cohort"
-        require(clients >= plan.least_cohort, name, f"at most {clients}, the number of clients", plan.least_cohort)
+        least = plan.collection.least
+        require(clients >= least, name, f"at most {clients}, the number of clients", least)
         self._masks = masks_of(plan, exchange, clients)
         self._scales: Arrays = {}
 
@@ -97,7 +107,7 @@ class SecureSums:
         """Serve a run from its start, or from where it was stored: `scales` is changed in place."""
         self._scales = scales
 
-    def begin(self, weights: Mapping[int, float], round: int) -> Begun:
+    def begin(self, weights: Mapping[int, float], round: int) -> BegunSum:
         """Begin the sum of a round's cohort, {client: what its update weighs}; those who are left take part.
 
         Nobody does where they are fewer than a sum must be of.
@@ -105,17 +115,18 @@ class SecureSums:
         scales = self._scales.get(SCALES)
         if scales is None:
             scales = self._coding.first(_FIRST * self._plan.training.learning_rate)
-        whole = self._whole(weights) if len(weights) >= self._plan.least_cohort else {}
+        whole = self._whole(weights) if len(weights) >= self._plan.collection.least else {}
         if self._masks is None or not whole:
-            return Begun(whole, scales)
+            return BegunSum(whole, scales)
         masked = self._masks.agreed(list(whole), round, UPDATES)
-        return Begun({client: whole[client] for client in masked.peers}, scales, masked)
+        return BegunSum({client: whole[client] for client in masked.peers}, scales, masked)
 
     def ended(self, begun: Begun, replies: Replies, round: int, rate: float) -> Trained:
         """Return what a cohort has made together in a round: an upload of `TOGETHER`, or none.
 
         `rate` is the learning rate, by which a mean gradient becomes an update.
         """
+        assert isinstance(begun, BegunSum), "it is of `begin`"
         bits = self._coding.sum_bits(begun.total)
         codes, refused = codes_in(replies, self._coding.codes, bits)
         replies = replies.without(refused)
@@ -130,12 +141,31 @@ class SecureSums:
             LOG.warning("Round %d has no sum of updates: %s.", round, error)
             return Trained({}, _nothing(replies), replies.failed, replies.bytes, replies.waits)
 
-    def scored_by(self, clients: Collection[int], round: int, segment: int) -> "Masked | None":
-        """Have clients agree on masks of their scores, that sum of the round; None where these are not masked."""
-        return self._masks.agreed(sorted(clients), round, segment) if self._masks else None
-
-    def scored(self, masked: "Masked | None", replies: Replies) -> Scoring:
+    def scored(
+        self, kind: str, models: Models, round: int, ahead: Ahead, after: bool = False, charged: bool = True
+    ) -> Scoring:
         """Return what clients' scores come to together; where that is not known, all have failed."""
+        masked = self._agreed(kind, sorted(models), round)
+        layout = Protocol.of(self._plan).request_layouts.get(kind)
+        orders = (
+            {client: masked.order(client) for client in masked.peers} if masked else {client: {} for client in models}
+        )
+        told = {client: {**(models[client] or {}), **more} for client, more in orders.items()}
+        requests = {
+            client: wire.encode(Message(kind, round, arrays=arrays if layout else None), layout)
+            for client, arrays in told.items()
+        }
+        limits = dict.fromkeys(requests, self._limits.reply_bytes(kind))
+        return self._summed(masked, self._exchange.send(kind, round, requests, limits))
+
+    def _agreed(self, kind: str, clients: list[int], round: int) -> "Masked | None":
+        """Masks that clients have agreed on for their part in the sum of a kind; None where there are none."""
+        added = TABLE[kind].added
+        assert added is not None, "scores are added up"
+        return self._masks.agreed(clients, round, added.segment) if self._masks else None
+
+    def _summed(self, masked: "Masked | None", replies: Replies) -> Scoring:
+        """The sum of scores."""
         names = self._plan.task.sums
         found, refused = wide_codes_in(replies, len(SCORED_SPLITS) * len(names))
         replies = replies.without(refused)
@@ -152,7 +182,7 @@ class SecureSums:
         sums = {split: dict(zip(names, row, strict=True)) for split, row in zip(SCORED_SPLITS, rows, strict=True)}
         return Scoring(sums, {}, replies.failed)
 
-    def _decoded(self, begun: Begun, replies: Replies, total: Array, rate: float) -> Trained:
+    def _decoded(self, begun: BegunSum, replies: Replies, total: Array, rate: float) -> Trained:
         """Return what a sum of codes stands for. Raises `WireError` where somebody's were none: nobody knows whose."""
         weight = sum(begun.weights[client] for client in replies.messages)
         mean = self._coding.mean(total, weight, begun.scales)
@@ -176,54 +206,3 @@ class SecureSums:
 def _nothing(replies: Replies) -> dict[int, dict[str, float]]:
     """What the server hears of each client that answered."""
     return {client: {} for client in replies.messages}
-
-
-def masks_of(plan: Plan, exchange: Exchange, clients: int) -> "MaskedExchange | None":
-    """Return what has clients agree on masks, where there are any: its cryptography takes its time to import."""
-    if not plan.secure_sum.masked:
-        return None
-    from fedgraft.engine.server.masked_exchange import MaskedExchange
-
-    return MaskedExchange(plan, exchange, clients)
-
-
-def codes_in(replies: Replies, count: int, bits: int) -> tuple[dict[int, Codes], dict[int, str]]:
-    """Return {client: what it adds}, so many codes, and {client: why its reply is refused}."""
-    codes, refused = {}, {}
-    for client, message in sorted(replies.messages.items()):
-        try:
-            codes[client] = packing.unpack((message.arrays or {})[CODES], count, bits)
-        except WireError as error:
-            refused[client] = printable(str(error))
-    return codes, refused
-
-
-def wide_codes_in(replies: Replies, count: int) -> tuple[dict[int, Codes], dict[int, str]]:
-    """The same of codes of `SCORE_BITS`."""
-    told = {client: (message.arrays or {})[CODES] for client, message in sorted(replies.messages.items())}
-    codes = {
-        client: content.view("<u8").astype(np.uint64)
-        for client, content in told.items()
-        if len(content) == SCORE_BITS // 8 * count
-    }
-    return codes, dict.fromkeys(told.keys() - codes.keys(), f"tells other than {count} numbers")
-
-
-def total_of(
-    plan: Plan, masks: "MaskedExchange | None", masked: "Masked | None", codes: Mapping[int, Codes], bits: int
-) -> tuple[Codes, Replies]:
-    """Return the sum of codes, {client: they}, modulo 2**bits, and the replies that unmasked it.
-
-    Raises `ClientError` where there is none.
-    """
-    if len(codes) < (least := plan.least_cohort):
-        raise ClientError(f"{len(codes)} clients are fewer than the {least} that a sum must be of")
-    if masks and masked:
-        return masks.unmasked(masked, codes, bits)
-    return np.stack(list(codes.values())).sum(0, dtype=np.uint64) & np.uint64(2**bits - 1), Replies()
-
-
-def signed(total: Codes, bits: int) -> NDArray[np.int64]:
-    """Return sums modulo 2**bits whose upper half stands for negative numbers."""
-    whole = total.astype(np.int64)
-    return whole - (whole >> (bits - 1) << bits)

@@ -15,11 +15,10 @@ from fedgraft.contracts.smoothing import Border
 from fedgraft.contracts.values import Indices
 from fedgraft.engine import border_codec
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.exchange import Exchange, Replies
+from fedgraft.engine.server.exchange import Exchange
 from fedgraft.engine.server.hops import Hops, Means
 from fedgraft.engine.server.joined import Joined
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.server.summed_hops import SummedHops
 from fedgraft.errors import WireError, printable
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
@@ -54,10 +53,19 @@ def chosen(tallies: Indices) -> int:
 
 
 class SmoothingExchange:
-    """The server's end of it; a client's reply with its border has at most `most_border` bytes, others by `limits`."""
+    """The server's end of it.
 
-    def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, most_border: int) -> None:
-        self._plan, self._exchange, self._limits, self._most_border = plan, exchange, limits, most_border
+    Args:
+        plan: what both ends agreed on.
+        exchange: sends requests.
+        limits: of replies.
+        most_border: bytes of a client's reply with its border at most.
+        hops: how clients are asked in a hop: each by itself, or for a sum.
+    """
+
+    def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, most_border: int, hops: type[Hops]) -> None:
+        self._plan, self._exchange, self._limits = plan, exchange, limits
+        self._most_border, self._hops_of = most_border, hops
 
     def ask(self, clients: Sequence[int], left: int | None) -> tuple[Joined, Mapping[int, str]]:
         """Ask clients for their borders; return these, joined, and {client: why it has no part in it}.
@@ -97,15 +105,8 @@ class SmoothingExchange:
         hops.choose(choice)
         return Smoothed(choice, layer, hops.clients, hops.failed)
 
-    def measure(self, clients: Sequence[int], round: int, charged: bool) -> Replies:
-        """Have clients score their smoothed answers, each by itself."""
-        request = wire.encode(Message("smoothed", round))
-        limits = dict.fromkeys(clients, self._limits.reply_bytes("smoothed"))
-        return self._exchange.send("smoothed", round, dict.fromkeys(clients, request), limits, charged)
-
     def _hops(self, joined: Joined, round: int, clients: Sequence[int] | Mapping[int, Arrays]) -> Hops:
-        kind = SummedHops if self._plan.secure_sum.active else Hops
-        return kind(self._plan, self._exchange, self._limits, joined, round, clients)
+        return self._hops_of(self._plan, self._exchange, self._limits, joined, round, clients)
 
     @staticmethod
     def _orders(joined: Joined, hops: Hops, means: Means) -> dict[int, Arrays]:

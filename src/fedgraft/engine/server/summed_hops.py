@@ -17,7 +17,7 @@ from fedgraft.engine.server.exchange import Exchange, Replies, together
 from fedgraft.engine.server.hops import Hops, Means
 from fedgraft.engine.server.joined import Joined
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.server.secure_sums import codes_in, masks_of, signed, total_of, wide_codes_in
+from fedgraft.engine.server.sum_codes import codes_in, masks_of, signed, total_of, wide_codes_in
 from fedgraft.errors import ClientError, InputError, printable
 from fedgraft.secrets.sizes import BOX_BYTES
 from fedgraft.wire import Message, packing

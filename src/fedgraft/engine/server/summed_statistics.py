@@ -12,7 +12,7 @@ from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.sums import STATISTICS
 from fedgraft.engine.server.exchange import Exchange, Replies, together
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.server.secure_sums import codes_in, masks_of, signed, total_of
+from fedgraft.engine.server.sum_codes import codes_in, masks_of, signed, total_of
 from fedgraft.errors import AllClientsFailedError, ClientError, InputError, printable
 from fedgraft.wire import Message, encode, message_bytes, packing
 from fedgraft.wire.layouts import Arrays, Layout, Spec
@@ -78,13 +78,7 @@ class SummedStatistics:
         task, privacy = self._plan.summed, self._plan.privacy
         assert task is not None, "the plan has statistics"
         arrays = self._coding.mean(total, 1, np.zeros(0, np.float32))
-        noise = 0.0
-        if privacy.active:
-            from fedgraft.engine.protocol.noise import noise_in  # its mathematics takes its time to import
-
-            made = noise_in(self._plan)
-            noise = float(np.sqrt(float(made.variance) * clients)) * made.step
-        return task.from_sum(arrays, privacy.unit, privacy.clip, noise)
+        return task.from_sum(arrays, privacy.unit, privacy.clip, self._coding.noise(clients))
 
     def _bits(self, units: int) -> int:
         """How many bits a number of the sum has. Raises `InputError` where these are too many."""

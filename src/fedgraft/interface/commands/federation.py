@@ -10,10 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
 from fedgraft.errors import InputError, Interrupted, missing_extra, printable
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import portable
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
+from fedgraft.interface.federated import keys_made_here
 from fedgraft.runtimes.flower_federation import control, making
 from fedgraft.runtimes.flower_federation.folders import NODE_KEY, SECRET, FederationFolder
 from fedgraft.runtimes.flower_federation.superlink import SuperLink, listens, register_all
@@ -64,7 +66,7 @@ def init(
     """
     if no_keys and insecure:
         raise InputError("--no-keys and --insecure cannot be given together: there are no keys at all with --insecure.")
-    text = None if recipe is None else load(recipe).to_toml()
+    text = None if recipe is None else load(recipe, also=None if no_keys else keys_made_here).to_toml()
     listed = making.names_of(folder, clients, names, needed=not no_keys)
     made = making.make(folder, listed, text, host, port, insecure, keys=not no_keys)
     say(f"1. Start the server: fedgraft federation start {folder}")
@@ -82,7 +84,7 @@ def init(
         say(f'A site may name the server in its policy: server = "{key_of(made.authority.read_bytes())}"')
     if not (no_keys or insecure):
         say("This machine has seen these keys, and the secret of all sites; with --no-keys sites make their own.")
-        say("So these keys prove nothing against this server: secure_sum.signed = true is refused with them.")
+        say(f"So these keys prove nothing against this server: {SIGNED_KEYS} = true is refused with them.")
     if insecure:
         say(f"Whoever reaches {made.address} can take part and read along: --insecure is for trials.")
 
@@ -161,7 +163,7 @@ def rotate(folder: Folder, name: Name, key: Key = None) -> None:
 def _say_signers(folder: FederationFolder) -> None:
     """Say which file all sites need that know each other's keys."""
     if not folder.insecure:
-        say(f"Where secure_sum.signed = true, hand all sites the keys of all: {folder.signers}")
+        say(f"Where {SIGNED_KEYS} = true, hand all sites the keys of all: {folder.signers}")
 
 
 def _tell_server(folder: FederationFolder) -> None:

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.engine.client.own_secrets import RegisteredKeys
 from fedgraft.engine.client.served import Served
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.secure_sum import Assurance
 from fedgraft.engine.protocol import codes, transport
 from fedgraft.engine.protocol.codes import refused_as
 from fedgraft.errors import ClientError, FedgraftError, RefusedError, WireError, memory_shortage, printable
@@ -148,6 +149,7 @@ class Node:
         try:
             if self.journal:
                 self.journal.enter(order, answer, self._told(order, answer), self._reason, failed)
+                answer = replace(answer, head=self.journal.head)
         except FedgraftError as error:
             LOG.warning("Order %r has no answer, for it cannot be logged: %s", order.kind, error)
             answer = self._response(order, envelope.REFUSED, codes.UNABLE.encode())
@@ -175,6 +177,8 @@ class Node:
 
     def _joined(self, order: envelope.Order) -> _Joined:
         """Return a run to take part in: the one that is known, or with nothing but what is on disk."""
+        if self.journal:
+            self.journal.check_head(order.head)
         known = self._runs.get(order.run)
         if known and known.recipe == order.request and order.told in (b"", known.told):
             return known
@@ -192,15 +196,14 @@ class Node:
                 shard, about = self.read_data(order.request, order.told, order.run, nonce)
         client = None if shard is None else self._client(plan, shard, order.run, nonce)
         key = self.memory_key(order.run) if self.memory_key else b""
-        hides = bool(key) and (plan.secure_sum.masked or plan.privacy.active)
+        hides = bool(key) and plan.collection.hides
         return _Joined(order.request, client, store_of(self.folder, order.run, key), about, hides, told=order.told)
 
     def _client(self, plan: Plan, shard: Any, run: str, nonce: bytes) -> Client:
         seal = self.seal(run) if self.seal and plan.sealed else OPEN
-        hidden = plan.secure_sum.masked or plan.privacy.active
-        root = self.mask_root(run, nonce) if self.mask_root and hidden else b""
+        root = self.mask_root(run, nonce) if self.mask_root and plan.collection.hides else b""
         with refused_as(codes.KEYS):
-            keys = self.keys(run) if self.keys and plan.secure_sum.signed else None
+            keys = self.keys(run) if self.keys and plan.collection.assurance == Assurance.SIGNED else None
         return Client(plan, {self.number: shard}, seal=seal, root=root, keys=keys)
 
     def _taken(self, joined: _Joined, order: envelope.Order) -> envelope.Answer:

@@ -3,6 +3,7 @@
 from typing import Final, TypeAlias
 
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.secure_sum import Assurance
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
 
@@ -24,8 +25,7 @@ class Places:
     def __init__(self, plan: Plan | None = None) -> None:
         self._plan = plan
         self._protocol = Protocol.of(plan) if plan else None
-        self._masked = plan is not None and plan.secure_sum.masked
-        self._added = self._masked or (plan is not None and plan.privacy.active)
+        self._masked = plan is not None and plan.collection.assurance > Assurance.NONE
 
     def taken(self, kind: str, round: int, number: int) -> list[Place]:
         """Return the places that a request takes, at least one: its own, and that of the sum that it adds to."""
@@ -48,8 +48,8 @@ class Places:
         kind = place[0]
         if kind == SUM or self._plan is None or self._is_once(kind):
             return 1
-        several = TABLE[kind].several(self._plan) if kind in TABLE else 1
-        return several * (1 if self._added else self._plan.policy.queries_per_round)
+        several = self._protocol.several(kind) if self._protocol else 1
+        return several * (1 if self._plan.collection.hides else self._plan.policy.queries_per_round)
 
     def outside(self, kind: str, round: int) -> str:
         """Return why a round is none of the run; "" where it is one."""

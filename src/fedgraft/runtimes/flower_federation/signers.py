@@ -3,6 +3,7 @@
 import tomllib
 
 from fedgraft.engine.client.own_secrets import RegisteredKeys
+from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
 from fedgraft.errors import ClientError, InputError
 from fedgraft.runtimes.flower_federation.audit import public_key_of
 from fedgraft.runtimes.flower_federation.folders import (
@@ -42,9 +43,9 @@ def registered_keys(folder: NodeFolder, run: str) -> RegisteredKeys:
     where the server has made any of these.
     """
     if folder.insecure:
-        raise InputError("secure_sum.signed = true needs keys of nodes; this federation was made with --insecure.")
+        raise InputError(f"{SIGNED_KEYS} = true needs keys of nodes; this federation was made with --insecure.")
     if not folder.signers.is_file():
-        raise InputError(f"secure_sum.signed = true needs {folder.signers}, the keys of all sites. {HINT}")
+        raise InputError(f"{SIGNED_KEYS} = true needs {folder.signers}, the keys of all sites. {HINT}")
     private = folder.key.read_bytes()
     try:
         own = _key_of(folder, folder.client).split()[:2]
@@ -53,7 +54,7 @@ def registered_keys(folder: NodeFolder, run: str) -> RegisteredKeys:
         raise InputError(f"{folder.signers} does not have the key of {folder.name}: {error}") from error
     if foreign:
         raise InputError(
-            f"secure_sum.signed = true needs keys that sites have made themselves, and {folder.signers} does not say "
+            f"{SIGNED_KEYS} = true needs keys that sites have made themselves, and {folder.signers} does not say "
             f"so of {', '.join(foreign)}: the server could sign for them. {REMEDY}; then hand all the new {SIGNERS}."
         )
     if own != public_key_of(private).encode().split()[:2]:
