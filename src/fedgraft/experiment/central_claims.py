@@ -14,6 +14,7 @@ _SECRET: Final = "each client takes part in a round by a coin of probability {sh
 _NONE: Final = "none: a client counts as a part of every round"
 _COHORTS: Final = "who took part in which round: rounds.jsonl, ledger.jsonl and reports tell the server's operator"
 _SCORES: Final = "exact scores and losses in curves, summary and reports, of clients' own examples: for the operator"
+AGAIN: Final = "a round that is made again after a kill, in which other clients answer: it counts twice"
 _TIMES: Final = "how long rounds take: who sees that may guess how many took part"
 
 
