@@ -145,7 +145,7 @@ def test_a_start_adds_up_and_one_whose_server_was_trusted_does_not_hide_from_it(
     assert told[1] == pytest.approx(2 * told[0])
     hidden = {"data.name": "blocks", "data.nodes": 600, "data.clients": CLIENTS, "data.features": 8, "rounds": 1}
     changes = {**hidden, "privacy.unit": "client", "privacy.delta": 1e-3, "secure_sum.name": "clear", "yardsticks": []}
-    with pytest.raises(InputError, match=r"the server of that run was trusted, and here privacy\.name = 'dist"):
+    with pytest.raises(InputError, match=r"the server of that run was trusted: privacy\.name = 'central' here"):
         runner.execute(load("graft_node_private", changes), tmp_path / "third", start=start_from(first[1]))
 
 

@@ -21,6 +21,7 @@ _COVERED = ("publish", "train", "alone", "evaluate", "tally", "smoothed")
 """Kinds of messages that hold noise, tell no more, or are spoken of by themselves."""
 _ANSWERS = ("smooth", "hop")
 """Kinds that tell answers, which may be randomised."""
+EXPERIMENTER = "scores that this machine's experimenter sees, who has all data; at sites none leaves a client"
 SIMULATED = "who knows the seed: in a simulation noise follows from it"
 
 
@@ -32,9 +33,9 @@ def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: i
 
     Returns:
         {"unit", "neighbouring", "epsilon", "replaced": epsilon where a unit is replaced by another one, "delta",
-        "adversaries": as `adversaries` says, "mechanism", "sampling", "parts", "not_covered"}, and "trusted" where
-        somebody must be; of each part what it is, its rounds, the noise of a sum in units of what one unit can change,
-        and how it is made.
+        "exact_scores": whether scores without noise are told beside it, "adversaries": as `adversaries` says,
+        "mechanism", "sampling", "parts", "not_covered"}, and "trusted" where somebody must be; of each part what it is,
+        its rounds, the noise of a sum in units of what one unit can change, and how it is made.
     """
     privacy, spent = experiment.plan.privacy, experiment.spent
     if not experiment.plan.collection.claims:
@@ -48,6 +49,7 @@ def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: i
         "epsilon": made["epsilon"] + spent.get("epsilon", 0.0),
         "replaced": made["replaced"] + spent.get("replaced", spent.get("epsilon", 0.0)),
         "delta": privacy.delta + spent.get("delta", 0.0),
+        "exact_scores": not experiment.plan.at_home,
         "adversaries": [_after(row, spent) for row in made["adversaries"]],
         "parts": [*made["parts"], *_start(spent)],
         "not_covered": [*uncovered, *made["not_covered"]],
@@ -75,7 +77,7 @@ def _distributed(experiment: Experiment, clients: int, numbers: int, here: bool)
         "mechanism": "distributed discrete Gaussian" if privacy.shares > 1 else "discrete Gaussian at each client",
         "sampling": "none: statistics are told once" if plan.summed else SAMPLING.format(unit=privacy.unit),
         "parts": [part, *_answers(plan)],
-        "not_covered": [*_told(experiment), _scores(plan), *([SIMULATED] if here else [])],
+        "not_covered": [*_told(experiment), *_scores(plan), *([SIMULATED] if here else [])],
     }
 
 
@@ -135,8 +137,9 @@ def sentence(claim: dict[str, Any]) -> str:
 
 
 def _of(claim: dict[str, Any]) -> str:
-    """What is claimed of, where it is not the model: scores of models that clients train for themselves are exact."""
-    return " of statistics alone," if claim["parts"][0]["what"] == STATISTICS else ""
+    """What is claimed of, where scores are told of models that clients train for themselves without noise."""
+    alone = claim["parts"][0]["what"] == STATISTICS and claim.get("exact_scores", True)
+    return " of statistics alone, not of scores," if alone else ""
 
 
 def _reached(row: dict[str, Any], epsilon: float) -> str:
@@ -176,7 +179,9 @@ def _cohort(experiment: Experiment) -> int:
     return clients if isinstance(clients, int) and not experiment.plan.summed else 0
 
 
-def _scores(plan: Plan) -> str:
+def _scores(plan: Plan) -> list[str]:
+    if plan.at_home:
+        return [] if plan.at_sites else [EXPERIMENTER]
     added = "masked sums" if plan.collection.assurance else "each client's sums, unmasked,"
     answered = "how they are answered"
     if not plan.connected:
@@ -184,4 +189,4 @@ def _scores(plan: Plan) -> str:
     if plan.smoothing:
         answered += ", smoothed with what its training labels say of its own errors"
     kinds = ["evaluate", *(["tally", "smoothed"] if plan.smoothing else [])]
-    return f"held-out examples: {added} of {answered}, without noise ({', '.join(kinds)})"
+    return [f"held-out examples: {added} of {answered}, without noise ({', '.join(kinds)})"]

@@ -124,6 +124,8 @@ class Gate:
     def _beyond(self, reply: Message) -> str:
         """Why a reply stays; "" where it may leave."""
         policy, row, plan = self._policy, TABLE[reply.kind], self._plan
+        if row.outside and plan.at_home:  # of data on one machine: at a site it is not served
+            return ""
         if policy.capabilities is not None and (more := sorted(self.told_by([reply.kind]) - {*policy.capabilities})):
             return f"policy.capabilities has no {more[0]!r}"
         if policy.purposes is not None and (other := sorted(self.purposes_of([reply.kind]) - {*policy.purposes})):

@@ -7,7 +7,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.central import CentralMechanism, central_mechanism
 from fedgraft.engine.privacy.mechanism import Mechanism, mechanism_of
 from fedgraft.engine.privacy.private_sums import numbers_of
-from fedgraft.engine.privacy.spending import ANSWERED, NOISE
+from fedgraft.engine.privacy.spending import ANSWERED, NOISE, UNIT
 
 
 def noise_in(plan: Plan, numbers: int = 0) -> Mechanism:
@@ -43,7 +43,7 @@ def told_by_kind(plan: Plan) -> dict[str, dict[str, Any]]:
     if not plan.collection.noisy:
         return {}
     released = noise_in(plan).released
-    unit = {"unit": plan.privacy.unit}
+    unit = {UNIT: plan.privacy.unit}
     noise = {**unit, NOISE: released.noise, "divergence": released.divergence, "failure": released.failure}
     answers = {"smooth": {**unit, ANSWERED: plan.privacy.answers}} if plan.privacy.answers else {}
     return {"publish" if plan.summed else "train": noise, **answers}

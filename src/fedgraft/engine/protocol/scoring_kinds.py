@@ -28,8 +28,8 @@ def _after(plan: Plan) -> Layout:
 
 
 def _looked_at(plan: Plan) -> bool:
-    """Whether the experimenter may look at single clients: not where answers are added up."""
-    return plan.collection.single
+    """Whether the experimenter may look at single clients: not where answers are added up, nor into a site."""
+    return not plan.at_sites if plan.at_home else plan.collection.single
 
 
 def _names(plan: Plan) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Field]]] = {
         "memory": Field(bytes, KEYED, "whether what the client remembers is what it was before in this run"),
         "set_up": Field(bytes, ECHO, "which of the server's own messages has set the client up"),
         "flops": Field(int, WORD, "operations of the request; 0 where sums are masked or hold noise"),
+        "head": Field(bytes, KEYED, "hash of the audit log's last line, which has random bits that stay at the site"),
     },
     JOINING: {
         "name": Field(str, WORD, "the site's name, as the operator gave it"),

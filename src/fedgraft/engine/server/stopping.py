@@ -11,6 +11,8 @@ from fedgraft.contracts import Outcome, randomness
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import require, require_one_of, require_options
 
+HOME = "home"
+"""Where models are scored of which no score leaves a client."""
 PROBE, SCORING = "probe: ", "scoring: "
 """What a reason begins with where a client failed at something else than to train."""
 
@@ -74,7 +76,9 @@ class Evaluation:
             tables, and of `amlsim`, with two classes of which one is rarer than 20 %, else the task's usual one.
         at: "server": on held-out data that the server has, outside the protocol and free, as the papers assume; or
             "clients": the model is sent to every client, which scores it on its own held-out data; from round 1
-            on all of it is charged.
+            on all of it is charged; or "home": no score leaves a client, and the model of the last round is kept. An
+            experimenter who has all data on one machine sees scores all the same, outside the protocol. Of sites there
+            are none.
         sample: score so many clients in place of all, >= 0; drawn by the seed, the same ones in every round, so that
             scores of rounds can be compared. 0 = everybody.
         every: rounds between two evaluations, >= 1; the last round is always evaluated.
@@ -83,6 +87,7 @@ class Evaluation:
             small cohorts. 0 = off.
         keep: what a client with parameters of its own is scored with, and keeps: "best", of all models it was scored
             with, by its own validation split, which it can tell without talking to anybody; or "last", the one it has.
+            With `at` = "home" always the last: elsewhere nobody has it scored.
         local_steps: whether each client's model after the local steps of a round is scored beside the merged model, as
             many papers do. Wherever a model is scored, each client that scores it trains from it as in a next round,
             scores what comes of it, and forgets it: training is not touched. It takes the time of a round of all.
@@ -98,7 +103,7 @@ class Evaluation:
     local_steps: bool = False
 
     def __post_init__(self) -> None:
-        require_one_of("evaluation.at", self.at, ("server", "clients"))
+        require_one_of("evaluation.at", self.at, ("server", "clients", HOME))
         require(self.sample >= 0, "evaluation.sample", ">= 0 (0 = everybody)", self.sample)
         require_options(self, "evaluation", every=">= 1", averaging="in [0, 1)")
         require_one_of("evaluation.keep", self.keep, ("best", "last"))

@@ -10,7 +10,7 @@ from fedgraft.contracts.summing import SummableCodec
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
-from fedgraft.engine.server.stopping import Evaluation
+from fedgraft.engine.server.stopping import HOME, Evaluation
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.findings import Finding
@@ -108,7 +108,7 @@ def _of_the_server(
     if clock.late != "wait":
         why = f"clock.late = {clock.late!r} takes them one by one"
         found.append(Finding(why, "clock.late = 'wait'", {"clock.late": "wait"}))
-    if evaluation.at != "clients":
+    if evaluation.at not in ("clients", HOME):
         why = f"evaluation.at = {evaluation.at!r} has the experimenter look at clients"
         found.append(Finding(why, "evaluation.at = 'clients'", {"evaluation.at": "clients"}))
     if evaluation.local_steps:

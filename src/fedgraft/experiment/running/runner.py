@@ -272,6 +272,7 @@ def _train(
     sites: Sites | None = None,
 ) -> dict[str, Any]:
     """Train to the end, from the beginning or from what was stored, and store the result; the summary."""
+    experiment = experiment if sites is None else experiment.at_sites()
     failed: AllClientsFailedError | None = None
     told_of = experiment.runtime.fingerprints if sites is None else sites.fingerprints
     if stored is not None and stored[0].finished and not _unsmoothed(experiment.plan, stored[0]):
@@ -315,8 +316,7 @@ def _finish(
     # First, or a signal could end the start of a worker half-way.
     with deferred() as interrupted, running(experiment, shards, site_runtime, root=root) as (loop, runtime):
         raw_data = (lambda: None) if at_sites else cache(lambda: baselines.raw_data(shards))
-        every, private = experiment.checkpoint.every_seconds, experiment.plan.collection.claims
-        recorder = Recorder(loop, runtime, run_folder, every, watcher, interrupted, raw_data, at_sites, private)
+        recorder = Recorder(loop, runtime, run_folder, experiment, watcher, interrupted, raw_data, at_sites)
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(shards):,}")
             first = {client: wire.pack(dict(memory)) for client, memory in experiment.own.items()}

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedgraft import wire
+from fedgraft.engine.privacy.options import CENTRAL, DISTRIBUTED
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.own_parameters import Own, fitting
+from fedgraft.experiment.recipes.findings import Finding, UnsuitedError
+from fedgraft.experiment.recipes.recipe import section_of
 from fedgraft.experiment.seen_rows import Hashes, new_rows, seen_at_end
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.provenance import Origin
@@ -82,7 +85,8 @@ class Start:
         Raises `InputError` where the model is not of the same task, encoder, shapes and names.
         """
         self._check_options(experiment)
-        self._check_claim(experiment)
+        if found := self.findings(experiment.sections):
+            raise UnsuitedError.of(found)
         plan = experiment.plan
         if plan.model_layout.specs and not self.arrays:
             sharing = self.sections["sharing"]["name"]
@@ -133,22 +137,21 @@ class Start:
             if had != has:
                 raise self._misfit(f"{key} is {has!r} here and was {had!r} there")
 
-    def _check_claim(self, experiment: Experiment) -> None:
-        """Raise `InputError` where this run claims to hide units that the model to begin with may tell exactly."""
-        unit = experiment.plan.privacy.unit
-        if unit and (self.claim or {}).get("unit") != unit:
-            had = f"hides a {self.claim['unit']}" if self.claim else "holds no noise"
-            raise InputError(
-                f"--from {self.folder}: privacy.unit = {unit!r} hides a {unit}, and that run {had}, so its model may "
-                f"tell of single {unit}s. Begin with a run that hides a {unit}, too, or leave --from out."
-            )
-
-        trusted = (self.claim or {}).get("trusted")
-        if unit and trusted and not experiment.plan.privacy.central:
-            raise InputError(
-                f"--from {self.folder}: {trusted} of that run was trusted, and here privacy.name = "
-                f"{experiment.plan.privacy.name!r} hides a {unit} from it. Take privacy.name = 'central' here, too."
-            )
+    def findings(self, recipe: Mapping[str, Any]) -> list[Finding]:
+        """Return what a recipe claims to hide that the model to begin with may tell, or told a trusted server."""
+        privacy = section_of(dict(recipe), "privacy", named=False)
+        unit, name, claim = privacy.get("unit", ""), privacy.get("name", DISTRIBUTED), self.claim or {}
+        if not unit:
+            return []
+        here = f"--from {self.folder}: privacy.unit = {unit!r} hides a {unit}"
+        if claim.get("unit") != unit:
+            had = f"hides a {claim['unit']}" if claim else "holds no noise"
+            why = f"{here}, and that run {had}, so its model may tell of single {unit}s"
+            return [Finding(why, f"begin with a run that hides a {unit}, too, or leave --from out")]
+        if "trusted" in claim and name != CENTRAL:
+            why = f"{here} from the server, and {claim['trusted']} of that run was trusted"
+            return [Finding(why, f"privacy.name = {CENTRAL!r} here, too, or leave --from out")]
+        return []
 
     def _check_names(self, began: Origin) -> None:
         """Raise `InputError` where shared parameters are numbered by other names than in the run that trained them."""
