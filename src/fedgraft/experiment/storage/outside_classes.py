@@ -67,9 +67,9 @@ def stored_experiment(run_folder: RunFolder) -> Experiment:
             f"on this machine had them. If you trust them: fedgraft trust {run_folder.folder}"
         )
     _take_network(run_folder, text)
+    experiment = Experiment.from_toml(text, str(where))
     start = run_folder.origin().get("start", {})
-    spent = json.loads(start.get(SPENT, "{}"))
-    experiment = Experiment.from_toml(text, str(where)).started(*parted(_first_model(run_folder)), spent)
+    experiment = experiment.started(*parted(_first_model(run_folder)), json.loads(start.get(SPENT, "{}")))
     rows = run_folder.seen() if start else None
     return experiment if rows is None else replace(experiment, seen=seen_before(rows))
 
