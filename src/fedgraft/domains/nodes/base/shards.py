@@ -222,18 +222,15 @@ def _check(graph: LabelledNodes, what: str, senders: int) -> None:
 # --- edges ------------------------------------------------------------------------------------------------------------
 
 
-def undirected(
-    ends: NDArray[np.integer], nodes: int, where: str, base: int = 0
-) -> tuple[Indices, Numbers, tuple[str, ...]]:
+def undirected(ends: NDArray[np.integer], nodes: int, where: str) -> tuple[Indices, Numbers, tuple[str, ...]]:
     """(pointers, senders) as a `WholeGraph` holds them, and a note for each kind of edge that was left out.
 
     Args:
         ends: whole numbers [2, m], nodes; an edge may be listed one way or both.
         nodes: how many there are.
         where: what an edge is called in errors, such as "edges.csv, row"; its number, from 1, follows.
-        base: the number of the first node, as the errors should say it.
     """
-    check_ends(ends, nodes, where, base)
+    check_ends(ends, nodes, where, 0)
     loops = ends[0] == ends[1]
     if count := int(np.count_nonzero(loops)):
         ends = ends[:, ~loops]
