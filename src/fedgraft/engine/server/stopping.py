@@ -122,7 +122,7 @@ class Row:
 
     Args:
         round: counted from 1.
-        selected: the cohort; empty where the server only waited for late answers.
+        selected: the cohort; empty where nobody was drawn, or late answers were waited for.
         failed: {client: reason}.
         loss: mean over the answers that arrived; nan without any, and where updates are added up.
         validation: score, None where the round was not scored; test: likewise.
