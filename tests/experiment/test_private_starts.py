@@ -32,6 +32,7 @@ def test_a_start_without_noise_is_refused(tmp_path):
     assert not (tmp_path / "hidden").exists()
 
 
+@pytest.mark.slow
 def test_a_start_that_hides_the_same_unit_is_added(tmp_path):
     first = run(tmp_path / "first", NODES)["privacy"]
     second = run(tmp_path / "second", NODES, tmp_path / "first")["privacy"]

@@ -252,14 +252,11 @@ def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
     return experiment, shards
 
 
-def environment() -> dict[str, Any]:
+@cache  # stays what it is while a process lives, and reading versions takes longer than a round of a small run
+def environment() -> Mapping[str, Any]:
     """Return what a run depends on: versions and machine."""
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        **{name: version(name) for name in LIBRARIES},
-    }
+    machine = {"python": platform.python_version(), "platform": platform.platform(), "cores": os.cpu_count()}
+    return {**machine, **{name: version(name) for name in LIBRARIES}}
 
 
 def _train(
