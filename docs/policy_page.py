@@ -93,7 +93,7 @@ One table has all that both ends, a policy, an audit log and this page say of a 
 def _kind(row: MessageKind) -> str:
     """Return the line of a kind."""
     added = f"sum {row.added.segment}" if row.added else "no"
-    says = row.says if row.replied else f"(a request alone) {row.says}"
+    says = row.says if row.reply else f"(a request alone) {row.says}"
     return f"| `{row.name}` | {row.purpose or 'of the request'} | {row.rounds.words} | {says} | {added} | {row.error} |"
 
 

@@ -14,6 +14,8 @@ _SECRET: Final = "each client takes part in a round by a coin of probability {sh
 _NONE: Final = "none: a client counts as a part of every round"
 _COHORTS: Final = "who took part in which round: rounds.jsonl, ledger.jsonl and reports tell the server's operator"
 _SCORES: Final = "exact scores and losses in curves, summary and reports, of clients' own examples: for the operator"
+_LOSSES: Final = "exact losses of training in rounds.jsonl and reports: for the operator"
+AGAIN: Final = "a round that is made again after a kill, in which other clients answer: it counts twice"
 _TIMES: Final = "how long rounds take: who sees that may guess how many took part"
 
 
@@ -54,7 +56,7 @@ def part(noise: CentralMechanism) -> dict[str, Any]:
 def not_covered(experiment: Experiment) -> list[str]:
     """Return what the operator of the server has beside the model, in words: none of it may be handed on."""
     drawn = [_COHORTS, _TIMES] if isinstance(experiment.selector, PoissonSelector) else []
-    return [*drawn, _SCORES]
+    return [*drawn, _LOSSES if experiment.plan.at_home else _SCORES]
 
 
 def _row(adversary: str, epsilon: float | None, clients: int, together: int, why: str = "") -> dict[str, Any]:

@@ -40,7 +40,7 @@ def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: i
     privacy, spent = experiment.plan.privacy, experiment.spent
     if not experiment.plan.collection.claims:
         return None
-    made = (_central if privacy.central else _distributed)(experiment, clients, numbers)
+    made = (_central if privacy.central else _distributed)(experiment, clients, numbers, here)
     uncovered = [f"{row['adversary']}: {row['why']}" for row in made["adversaries"] if row["why"]]
     return {
         "unit": privacy.unit,
@@ -52,11 +52,11 @@ def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: i
         "exact_scores": not experiment.plan.at_home,
         "adversaries": [_after(row, spent) for row in made["adversaries"]],
         "parts": [*made["parts"], *_start(spent)],
-        "not_covered": [*uncovered, *made["not_covered"], *([SIMULATED] if here else [])],
+        "not_covered": [*uncovered, *made["not_covered"]],
     }
 
 
-def _distributed(experiment: Experiment, clients: int, numbers: int) -> dict[str, Any]:
+def _distributed(experiment: Experiment, clients: int, numbers: int, here: bool) -> dict[str, Any]:
     """What is claimed of the run alone where each client adds a share of the noise."""
     plan, privacy, noise = experiment.plan, experiment.plan.privacy, noise_in(experiment.plan, numbers)
     part = {
@@ -77,11 +77,11 @@ def _distributed(experiment: Experiment, clients: int, numbers: int) -> dict[str
         "mechanism": "distributed discrete Gaussian" if privacy.shares > 1 else "discrete Gaussian at each client",
         "sampling": "none: statistics are told once" if plan.summed else SAMPLING.format(unit=privacy.unit),
         "parts": [part, *_answers(plan)],
-        "not_covered": [*_told(experiment), *_scores(plan)],
+        "not_covered": [*_told(experiment), *_scores(plan), *([SIMULATED] if here else [])],
     }
 
 
-def _central(experiment: Experiment, clients: int, numbers: int) -> dict[str, Any]:
+def _central(experiment: Experiment, clients: int, numbers: int, here: bool) -> dict[str, Any]:
     """The same where the server adds it."""
     noise = central_noise_in(experiment.plan, experiment.selector, clients, numbers)
     return {
@@ -91,7 +91,11 @@ def _central(experiment: Experiment, clients: int, numbers: int) -> dict[str, An
         "adversaries": central_claims.against(noise, clients),
         **central_claims.described(noise),
         "parts": [central_claims.part(noise)],
-        "not_covered": [*central_claims.not_covered(experiment), *_told(experiment)],
+        "not_covered": [
+            *central_claims.not_covered(experiment),
+            *_told(experiment),
+            SIMULATED if here else central_claims.AGAIN,
+        ],
     }
 
 

@@ -83,3 +83,9 @@ def test_one_release_is_the_gaussian_mechanism():
 def test_options_that_do_not_go_together_are_refused(changes, error):
     with pytest.raises(InputError, match=error):
         replace(FIXED, **changes)
+
+
+def test_very_many_clients_are_counted_in_whole_ones():
+    few, many = (central_mechanism(ADAPTIVE, 10, 10, 0.1, cohort) for cohort in (1e4, 1e6))
+    assert (few.count_steps, many.count_steps) == (64, 1)
+    assert many.epsilon <= 4.0

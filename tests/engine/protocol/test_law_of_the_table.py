@@ -85,7 +85,7 @@ class Asking:
     def everything(self, edges=EDGES):
         """Ask, and write down what came of each request; keep what the client remembers, to go back to it."""
         for kind, row in TABLE.items():
-            if row.number is None or not row.requested:
+            if row.number is None or row.request is None:
                 continue
             for round in (0, 1, 2, 3, 77):
                 for memory in range(len(self.memories[-2:])):

@@ -66,12 +66,6 @@ class ScaledTables(FittedData[Shard]):
         require_one_of(f"{owner}.scaling", self.scaling, SCALINGS)
         require(self.least_examples >= 1, f"{owner}.least_examples", "at least 1", self.least_examples)
 
-    @classmethod
-    def of_earlier(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options of a stored run; earlier versions left columns as they were."""
-        before = {} if "scaling" in options else {"scaling": "rows", "transforms": {}}
-        return super().of_earlier({**before, **options})
-
     @abstractmethod
     def read(self) -> Collection[Any]:
         """Read the data of all clients, before they are dealt, with `columns` that features are still made of."""

@@ -12,8 +12,9 @@ from fedgraft.engine.privacy.options import CLIENT, Privacy
 from fedgraft.secrets.accountant import Released, epsilon_of, noise_for
 from fedgraft.secrets.noise_shares import divergence, noise_multiplier, share_variance
 
-COUNT_STEPS: Final = 64
-"""Of what one client can change in the count: a finer grid would hardly need less noise. Ours."""
+_FINE, _MANY = 64, 4096.0
+"""Steps of what one client can change in the count, of which a finer grid would hardly need less noise; and the count's
+deviation in clients from which on one step is enough. Ours."""
 _MORE: Final = 1.001
 """Factor by which noise grows until the claim holds."""
 _RAREST: Final = 60.0
@@ -56,17 +57,22 @@ class CentralMechanism:
         alone = Privacy(unit=CLIENT, epsilon=self.privacy.epsilon, delta=self.privacy.delta, clip=1.0, shares=1)
         return Mechanism(alone, self.rounds, self.dimension, noise)
 
+    @property
+    def count_steps(self) -> int:
+        """Int, steps that a client adds to the count, or takes away from it."""
+        return _FINE if adaptive_clipping.count_noise(self.cohort) < _MANY else 1
+
     @cached_property
     def of_count(self) -> Fraction:
-        """Variance of the count's noise, in squared steps of which a client adds `COUNT_STEPS`, or takes them away."""
-        return share_variance(2 * adaptive_clipping.count_noise(self.cohort), 1, COUNT_STEPS)
+        """Variance of the count's noise, in squared steps."""
+        return share_variance(2 * adaptive_clipping.count_noise(self.cohort), 1, self.count_steps)
 
     @cached_property
     def released(self) -> Released:
         """All rounds, as the accountant counts them: of sum and count, which are one Gaussian."""
         noise, far = self.of_sum.released.noise, self.of_sum.released.divergence
         if self.adaptive:
-            counted = noise_multiplier(self.of_count, 1, COUNT_STEPS)
+            counted = noise_multiplier(self.of_count, 1, self.count_steps)
             noise, far = (noise**-2 + counted**-2) ** -0.5, far + divergence(self.of_count, 1, 1)
         return Released(noise, self.rounds, self.share, far)
 

@@ -145,7 +145,7 @@ class Gate:
         """Why a reply stays that tells of small groups; what is scored is told of all held-out examples."""
         least = self._policy.least_of_class
         told = self._protocol.tells.get(reply.kind, frozenset()) & COUNTED
-        if not least or not told or TABLE[reply.kind].held_out:
+        if not least or not told or ((row := TABLE[reply.kind].reply) and row.held_out):
             return ""
         if (count := fewest(told)) >= least:
             return ""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.engine.privacy import adaptive_clipping
-from fedgraft.engine.privacy.central import COUNT_STEPS, CentralMechanism
+from fedgraft.engine.privacy.central import CentralMechanism
 from fedgraft.engine.server.server_secret import ServerSecret
 from fedgraft.secrets.discrete_gaussian import discrete_gaussian
 from fedgraft.secrets.rounding import rounded
@@ -37,11 +37,11 @@ class CentralNoise:
             length: to which they are cut, > 0.
         """
         mechanism = self._mechanism
-        total, shorter = np.zeros(mechanism.dimension, np.int64), 0
+        total, shorter, step = np.zeros(mechanism.dimension, np.int64), 0, mechanism.count_steps
         for client, numbers in sorted(updates.items()):
             cut, short = shortened(numbers / length)
             total += self.steps(cut, round, client)
-            shorter += COUNT_STEPS if short else -COUNT_STEPS
+            shorter += step if short else -step
         hidden = [total, np.array([shorter]), np.array([length])]
         words = self._secret.words("noise", round, content=hidden)
         noisy = total + discrete_gaussian(mechanism.of_sum.variance, mechanism.dimension, words)
@@ -50,7 +50,7 @@ class CentralNoise:
             return mean, length
         words = self._secret.words("count", round, content=hidden)
         counted = shorter + int(discrete_gaussian(mechanism.of_count, 1, words)[0])
-        share = 0.5 + counted / (2 * COUNT_STEPS * mechanism.cohort)
+        share = 0.5 + counted / (2 * step * mechanism.cohort)
         return mean, adaptive_clipping.following(length, share, mechanism.privacy.target_quantile)
 
     def steps(self, numbers: Numbers, round: int, client: int) -> NDArray[np.int64]:
