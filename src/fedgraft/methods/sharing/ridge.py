@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExtendedSharing, Linear, LinearSharing, Regression, SilentSharing, Trainer, Update
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt
 from fedgraft.domains.closed_form import Floats, Solution, nearest_means, packed, ridge, unpacked
-from fedgraft.errors import InputError, require, require_one_of, require_options
+from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 
@@ -78,17 +79,12 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
     """
 
     form: Literal["auto", "class_sums", "gram", "random_features"] = "auto"
-    width: int = 512
-    penalty: float = 0.0
-    sharpness: float = 0.0
-    least: int = 2
-    projection: int = 0
+    width: PositiveInt = 512
+    penalty: NonNegativeFloat = 0.0
+    sharpness: NonNegativeFloat = 0.0
+    least: PositiveInt = 2
+    projection: NonNegativeInt = 0
     linear: Linear | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        require_one_of("Ridge.form", self.form, FORMS)
-        limits = {"width": ">= 1", "penalty": ">= 0", "sharpness": ">= 0", "least": ">= 1", "projection": ">= 0"}
-        require_options(self, "Ridge", **limits)
 
     def fitted(self, linear: Linear) -> Self:
         """With the model that is solved for."""
