@@ -22,7 +22,7 @@ def test_other_items_are_never_taken_ones() -> None:
     assert drawn.tolist() == [4] * 50 + [0] * 50 + [1] * 50
 
 
-@pytest.mark.parametrize(("name", "value", "allowed"), [("width", 0, "at least 1"), ("learning_rate", 0, "above 0")])
+@pytest.mark.parametrize(("name", "value", "allowed"), [("width", 0, ">= 1"), ("learning_rate", 0, "> 0")])
 def test_errors_name_the_option(name: str, value: float, allowed: str) -> None:
     with pytest.raises(InputError, match=rf"Bpr\.{name} must be {allowed}; got {value}\."):
         Bpr(**{name: value})

@@ -53,12 +53,12 @@ def test_near_the_biases_where_there_is_nothing_else(form: str) -> None:
     ("options", "message"),
     [
         ({"form": "both"}, "SoReg.form must be one of"),
-        ({"rank": 0}, "SoReg.rank must be at least 1; got 0"),
-        ({"socials": (-1.0,)}, "SoReg.socials must be at least one number, each at least 0"),
-        ({"penalties": ()}, "SoReg.penalties must be at least one number, each at least 0"),
-        ({"spread": 0.0}, "SoReg.spread must be above 0; got 0.0"),
-        ({"patience": 0}, "SoReg.patience must be at least 1; got 0"),
-        ({"seed": -1}, "SoReg.seed must be at least 0; got -1"),
+        ({"rank": 0}, "SoReg.rank must be >= 1; got 0"),
+        ({"socials": (-1.0,)}, "SoReg.socials must be at least one number, each >= 0"),
+        ({"penalties": ()}, "SoReg.penalties must be at least one number, each >= 0"),
+        ({"spread": 0.0}, "SoReg.spread must be > 0; got 0.0"),
+        ({"patience": 0}, "SoReg.patience must be >= 1; got 0"),
+        ({"seed": -1}, "SoReg.seed must be >= 0; got -1"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:
