@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import EdgeEncoder, EdgeLayeredEncoder
 from fedgraft.contracts.plain import PlainEdgeEncoder
-from fedgraft.errors import require, require_options
+from fedgraft.contracts.ranges import PositiveFloat, PositiveInt, ProperFraction
+from fedgraft.errors import require
 from fedgraft.nn import edge_attention
 from fedgraft.nn.edge_attention import Ends, attention
 from fedgraft.nn.layers import MakeLinear, linear, normal
@@ -86,18 +87,17 @@ class GAT(EdgeEncoder, EdgeLayeredEncoder, PlainEdgeEncoder):
 
     hidden: int = 32
     embedding: int = 64
-    layers: int = 2
-    heads: int = 2
-    slope: float = 0.2
-    score_limit: float = 8.0
+    layers: PositiveInt = 2
+    heads: PositiveInt = 2
+    slope: ProperFraction = 0.2
+    score_limit: PositiveFloat = 8.0
 
     def __post_init__(self) -> None:
-        require_options(self, "GAT", layers=">= 1", heads=">= 1")
+        super().__post_init__()
         for name in ("hidden", "embedding"):
             value = getattr(self, name)
             fits = value >= 1 and value % self.heads == 0
             require(fits, f"GAT.{name}", f"a positive multiple of heads = {self.heads}", value)
-        require_options(self, "GAT", slope="in [0, 1)", score_limit="> 0")
 
     @property
     def widths(self) -> tuple[int, ...]:

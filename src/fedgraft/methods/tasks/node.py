@@ -4,9 +4,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import UnionType
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
+from annotated_types import Ge, Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, LocalGraph, Sums
@@ -16,6 +17,7 @@ from fedgraft.contracts.graph_abilities import LocalGraphTask
 from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.read_edges import ReadEdges
@@ -166,30 +168,27 @@ class Node(
     generator: bool = False
     mask: bool = False
     refinement: bool = False
-    generated: int = 5
-    hidden: float = 0.5
-    elsewhere: int = 64
-    logit_adjustment: float = 0.0
-    label_smoothing: float = 0.0
+    generated: PositiveInt = 5
+    hidden: Annotated[float, Interval(gt=0, lt=1)] = 0.5
+    elsewhere: NonNegativeInt = 64
+    logit_adjustment: Annotated[float, Ge(0), "0 = none"] = 0.0
+    label_smoothing: ProperFraction = 0.0
     judged: str = ""
     rare: str = ""
     class_weights: str | dict[str, float] = ""
-    focal: float = 0.0
-    classes: int = 0
+    focal: Annotated[float, Ge(0), "0 = off"] = 0.0
+    classes: NonNegativeInt = 0
     class_names: tuple[str, ...] = ()
-    smoothing: int = 0
+    smoothing: NonNegativeInt = 0
     class_prior: bool = False
-    refit: str = ""
+    refit: Literal["", "answers", "hidden"] = ""
     local_fit: bool = False
     share_labels: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self)
-        class_weights.check_options("Node", self.class_weights, self.focal)
-        require(
-            not (self.focal and self.label_smoothing), "Node.focal", "0 unless task.label_smoothing is 0", self.focal
-        )
+        class_weights.check_weights("Node", self.class_weights)
 
     @cached_property
     def labels(self) -> CountedClasses | JudgedClasses:

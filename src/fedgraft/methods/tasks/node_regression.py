@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge
 
 from fedgraft.contracts.labels import Labels
 from fedgraft.domains.labels.judging import JudgedByData
@@ -11,7 +13,6 @@ from fedgraft.domains.labels.shared_unit import UNIT, SharedUnit
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.informed_nodes import InformedNodes
 from fedgraft.domains.nodes.training.client_graph import NodeData
-from fedgraft.errors import require
 from fedgraft.wire.layouts import Arrays
 
 
@@ -60,12 +61,8 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
     classes: ClassVar[int] = 0
     class_names: ClassVar[tuple[str, ...]] = ()
 
-    huber: float = 0.0
+    huber: Annotated[float, Ge(0), "0 = squared errors"] = 0.0
     judged: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.huber >= 0, "NodeRegression.huber", ">= 0 (0 = squared errors)", self.huber)
 
     @cached_property
     def labels(self) -> Labels:

@@ -3,10 +3,11 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
@@ -16,6 +17,7 @@ from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.naming import NamingTask
 from fedgraft.contracts.pooling import PooledTask
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.sealing import SealedTask
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
@@ -62,8 +64,8 @@ class NodeTask(
 
     encoder: LayeredEncoder | NetworkEncoder
     head: Literal["linear", "convolution"] = "linear"
-    neighbours: int = 10
-    halo: int = 0
+    neighbours: NonNegativeInt = 10
+    halo: NonNegativeInt = 0
     share_features: bool = True
     share_states: bool = True
     sealed: bool = False
@@ -71,23 +73,20 @@ class NodeTask(
     aggregate_hops: int = 1
     fresh: bool = False
     pull: Literal["changed", "asked"] = "changed"
-    dropout: float = 0.0
-    scale: float = 0.0
-    features: int = 0
-    edge_features: int = 0
+    dropout: ProperFraction = 0.0
+    scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
+    features: NonNegativeInt = 0
+    edge_features: NonNegativeInt = 0
     edge_weights: bool = False
     sparse: bool = False
-    propagate: int = 0
+    propagate: Annotated[int, Ge(0), "0 = none"] = 0
     joined: Joined = "concatenate"
     share_sums: bool = False
-    least: int = 3
+    least: PositiveInt = 3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         name = type(self).__name__
-        for option in ("neighbours", "halo", "features", "edge_features"):
-            require(getattr(self, option) >= 0, f"{name}.{option}", ">= 0", getattr(self, option))
-        require(0 <= self.dropout < 1, f"{name}.dropout", "in [0, 1)", self.dropout)
-        require(self.scale >= 0, f"{name}.scale", ">= 0 (0 = as they are)", self.scale)
         fits = not self.aggregates or (self.share_features and not self.share_states)
         require(fits, f"{name}.aggregates", "false where states are shared, or features are not", self.aggregates)
         require(self._connected or not self.sealed, f"{name}.sealed", "false where no rows are shared", self.sealed)

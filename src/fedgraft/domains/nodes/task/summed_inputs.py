@@ -12,15 +12,13 @@ from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.input_sums import InputSums
-from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs, Within, averages, check_hops
+from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs, Within, averages
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Arrays, Layout
 
 
 def check_options(node: Any, name: str) -> None:
-    """Raise `InputError` for options of smoothed inputs that are out of range, or at odds; `name` is the task's."""
-    check_hops(node, name)
-    require(node.least >= 1, f"{name}.least", ">= 1", node.least)
+    """Raise `InputError` for options of smoothed inputs that are at odds; `name` is the task's."""
     for fits, where in ((node.propagate > 0, "propagate is 0"), (not node.share_features, "share_features is true")):
         require(fits or not node.share_sums, f"{name}.share_sums", f"false where {where}", node.share_sums)
 

@@ -8,7 +8,7 @@ Differs: they have the symmetric D^-1/2 (A + I) D^-1/2; a mean keeps the scale o
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,8 @@ from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.shards import NodeShard, each_once
 from fedgraft.domains.nodes.training.input_sums import HopSums
-from fedgraft.errors import require
 
 Joined = Literal["concatenate", "last", "mean", "attention"]
-
-
-def check_hops(task: Any, name: str) -> None:
-    """Raise `InputError` for hops of a task, `name`, that are out of range; without any, `joined` has no part."""
-    require(task.propagate >= 0, f"{name}.propagate", ">= 0 (0 = none)", task.propagate)
 
 
 @dataclass(frozen=True)
