@@ -1,16 +1,18 @@
 """A made-up catalogue of items with topics, texts and images, and users who take some, without any download."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
 from fedgraft.domains.ranking.partition import check_partition, deal
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard
-from fedgraft.errors import require, require_options
+from fedgraft.errors import require
 from fedgraft.wire.layouts import Array
 
 Floats = NDArray[np.float64]
@@ -56,25 +58,24 @@ class Catalogue(ClientData[RankingShard]):
     users: int = 600
     items: int = 400
     count: int = 18_000
-    topics: int = 8
-    taste: float = 1.5
-    tail: float = 0.7
-    text: int = 24
-    image: int = 32
-    noise: float = 0.5
+    topics: Annotated[int, Ge(2)] = 8
+    taste: NonNegativeFloat = 1.5
+    tail: NonNegativeFloat = 0.7
+    text: NonNegativeInt = 24
+    image: NonNegativeInt = 32
+    noise: NonNegativeFloat = 0.5
     clients: int = 8
     partition: str = "exponential"
     ubi: float = 0.1172
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_partition("Catalogue", self.clients, self.partition, self.ubi)
-        allowed = f"at least {self.clients} (clients), with {LEAST} of data.count for each"
+        allowed = f">= {self.clients} (clients), with {LEAST} of data.count for each"
         require(self.users >= self.clients, "Catalogue.users", allowed, self.users)
-        require(self.items >= 2 * LEAST, "Catalogue.items", f"at least {2 * LEAST}", self.items)
+        require(self.items >= 2 * LEAST, "Catalogue.items", f">= {2 * LEAST}", self.items)
         low, high = LEAST * self.users, self.users * self.items // 2
         require(low <= self.count <= high, "Catalogue.count", f"{low}..{high}", self.count)
-        require_options(self, "Catalogue", topics="at least 2", taste="at least 0", tail="at least 0")
-        require_options(self, "Catalogue", text="at least 0", image="at least 0", noise="at least 0")
 
     def interactions(self, seed: int) -> Interactions:
         """Make the whole set, before it is dealt to clients."""
