@@ -93,7 +93,7 @@ One table has all that both ends, a policy, an audit log and this page say of a 
 def _kind(row: MessageKind) -> str:
     """Return the line of a kind."""
     added = f"sum {row.added.segment}" if row.added else "no"
-    says = row.says if row.replied else f"(a request alone) {row.says}"
+    says = row.says if row.reply else f"(a request alone) {row.says}"
     return f"| `{row.name}` | {row.purpose or 'of the request'} | {row.rounds.words} | {says} | {added} | {row.error} |"
 
 
@@ -102,7 +102,9 @@ def written() -> str:
     words = "\n".join(f"| `{word}` | {what} |" for word, what in CAPABILITIES.items())
     rows = []
     for recipe in sorted(recipes()):
-        experiment = without_data(recipe, {"evaluation.at": "clients"})
+        experiment = without_data(recipe)
+        if not experiment.plan.at_home:
+            experiment = without_data(recipe, {"evaluation.at": "clients"})
         gate, kinds = Gate(experiment.plan), kinds_of(experiment)
         told = {*gate.told_by(kinds), *joining_tells(experiment)}
         purposes = {*gate.purposes_of(kinds), *joining_tells(experiment).values()}
@@ -114,7 +116,8 @@ def written() -> str:
                 OPENING.strip(),
                 f"## Capabilities\n\n| word | what is told of one client |\n|---|---|\n{words}",
                 "## What each recipe has a client tell\n\nWith the data set that the recipe names, scored at clients "
-                '(`evaluation.at = "clients"`). Own tables add `columns`, and `ids` where sites match them. '
+                '(`evaluation.at = "clients"`) unless it keeps scores '
+                "at home. Own tables add `columns`, and `ids` where sites match them. "
                 f"[Security](security.md) says it message by message.\n\n{table}",
                 KINDS + "\n".join(map(_kind, TABLE.values())),
             )

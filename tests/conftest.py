@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,11 @@ pytest_plugins = ["helpers.killed_runs", "helpers.whole_runs"]
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as under nohup: tests send it, and processes inherit this
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# Folders of tests lie in memory where there is enough of it: a file that takes the place of another waits for a disk.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # From here on, shapes in signatures are checked at every call; outside tests they cost nothing.
 install_import_hook(["fedgraft.methods.models", "fedgraft.nn.propagate"], "beartype.beartype")

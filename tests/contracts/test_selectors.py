@@ -11,7 +11,8 @@ from fedgraft.contracts import Selector
 from fedgraft.testing import selectors
 from helpers.laws import held
 
-SLOW = [f"{name}-runs_sixty_rounds" for name in ("acfl", "favor", "fedcor", "fedmarl", "rafhgl")]
+SLOW = [f"{name}-runs_sixty_rounds" for name in ("acfl", "favor", "fedcor", "fedmarl", "harmony", "rafhgl")]
+SLOW += [f"fedmarl-{law}" for law in ("terms_are_of_every_client", "learns_from_late_answers")]
 NAMES = sorted(module.name for module in pkgutil.iter_modules(fedgraft.methods.selectors.__path__))
 
 

@@ -228,8 +228,10 @@ def frames(role: str, values: pd.Series) -> dict[str, DataSet[Any]]:
 @pytest.mark.parametrize(
     "role",
     [
-        *("node", "client", "source", "user", "item", "rating", "time", "kind", "split"),
-        *(pytest.param(role, marks=pytest.mark.slow) for role in ("label", "x")),  # of the most data sets
+        *("node", "source", "user", "item", "rating", "time", "kind"),
+        *(
+            pytest.param(role, marks=pytest.mark.slow) for role in ("client", "split", "label", "x")
+        ),  # of the most data sets
     ],
 )
 def test_every_dtype_of_a_column(role: str) -> None:

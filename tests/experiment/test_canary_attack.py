@@ -212,6 +212,7 @@ def test_users_whose_parts_are_not_cut_refute_the_claim(tmp_path, monkeypatch):
     assert found["epsilon"] > found["claim"]
 
 
+@pytest.mark.slow
 def test_clients_are_canaries_where_they_are_the_unit(clients, monkeypatch):
     found = canaries(clients, 600)
     assert (found["canaries"], found["read"]) == (60, "3 sums of updates")

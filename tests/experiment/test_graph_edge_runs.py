@@ -121,7 +121,9 @@ def test_it_is_the_same_with_workers_and_after_a_resume(finished: Path, tmp_path
     "changes",
     [
         {"model.name": "gine", "data.edge_features": ["bond", "length"]},
-        {"model.name": "multigraph", "data.edge_features": "all", "data.directed": True},
+        pytest.param(
+            {"model.name": "multigraph", "data.edge_features": "all", "data.directed": True}, marks=pytest.mark.slow
+        ),
         {"model.name": "gin", "data.weight": "length"},
     ],
 )

@@ -2,8 +2,10 @@
 
 import hashlib
 import os
-from contextlib import suppress
+import shutil
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,6 @@ from fedgraft.runtimes.flower_federation.audit import FILE, read
 from fedgraft.runtimes.flower_federation.envelope import Answer, Order
 from fedgraft.runtimes.flower_federation.envelope import opened as opened_as
 from fedgraft.runtimes.flower_federation.node import Node
-from helpers.killed_runs import Killed
 from helpers.local_sites import LocalSites
 
 COMMON = {"data.clients": 3, "rounds": 2, "yardsticks": [], "privacy.delta": 1e-4, "privacy.shares": 3}
@@ -29,29 +30,46 @@ RECIPES = {
     },
     "graft_rating_private": {"data.users": 30, "data.items": 30, "data.count": 200, "training.epochs": 1},
 }
-MOST = 700
-"""File operations of a run are fewer."""
 
 
 class Operations:
-    """Count calls by which files become durable, or are renamed, and die at one: before it is done, or after."""
+    """Count calls by which files become durable, or are renamed; of every `step`th keep what a kill there leaves.
 
-    def __init__(self, patching: pytest.MonkeyPatch) -> None:
-        self.count, self.last = 0, 0
+    What is on all disks is copied before the call is done, or after, in turn.
+
+    Args:
+        root: of the run's folders.
+        copies: where {number of the call: copy of the root} come to be.
+        step: how far apart they lie.
+        replies: that have left nodes so far.
+    """
+
+    def __init__(self, root: Path, copies: Path, step: int, replies: list[Any]) -> None:
+        self.root, self.copies, self.step, self.replies = root, copies, step, replies
+        self.count, self.left = 0, dict[int, list[Any]]()
+
+    def watch(self, patching: pytest.MonkeyPatch) -> None:
+        """Count from now on."""
         for name in ("fsync", "replace"):
             patching.setattr(os, name, self._counted(getattr(os, name)))
 
     def _counted(self, done):
         def call(*given, **named):
             self.count += 1
-            if self.count == self.last and self.last % 2:
-                raise Killed
+            number = self.count
+            chosen = number % self.step == 1
+            if chosen and number % 2:
+                self._kept(number)
             result = done(*given, **named)
-            if self.count == self.last:
-                raise Killed
+            if chosen and not number % 2:
+                self._kept(number)
             return result
 
         return call
+
+    def _kept(self, number: int) -> None:
+        shutil.copytree(self.root, self.copies / str(number))
+        self.left[number] = list(self.replies)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -105,23 +123,17 @@ def left(patching):
     return found
 
 
-def check_killed(prepared, root, at):
-    """Kill the run at a file operation and take it up; False where it has fewer."""
+def check_killed(prepared, root, before):
+    """Take up a run from what a kill has left on all disks, after these replies."""
     experiment, _, names, expected = prepared
     folder, noisy = root / "run", ("publish", "smooth") if experiment.plan.summed else ("train", "smooth")
     with pytest.MonkeyPatch.context() as patching:
         replies = left(patching)
-        with pytest.MonkeyPatch.context() as deadly:
-            operations = Operations(deadly)
-            operations.last = at
-            with suppress(Killed):
-                runner.execute(experiment, folder, sites=opened(prepared, root))
-                return False
         sites = opened(prepared, root)
         begun = (folder / "experiment.toml").exists()
         again = partial(runner.resume, folder) if begun else partial(runner.execute, experiment, root / "again")
         resumed = again(sites=sites)
-    told = {each for each in replies if each[1] in (*noisy, "tally", "unmask")}
+    told = {each for each in (*before, *replies) if each[1] in (*noisy, "tally", "unmask")}
     assert len({each[:3] for each in told}) == len(told), "a sum was told twice"
     for client, name in enumerate(names):
         lines = [line for line in read(sites.root / name / FILE) if "noise" in line or "answered" in line]
@@ -131,15 +143,19 @@ def check_killed(prepared, root, at):
         assert sent, "nothing was told"
     if begun:
         assert resumed["digest"] == expected
-    return True
 
 
 def killed_every(step, prepared, root):
-    """Kill runs at file operations that lie so far apart; return how many operations there are."""
-    for at in range(1, MOST, step):
-        if not check_killed(prepared, root / str(at), at):
-            return at
-    raise AssertionError(f"more than {MOST} file operations")
+    """Kill a run at file operations that lie so far apart; return how many operations there are."""
+    whole = root / "whole"
+    whole.mkdir()
+    with pytest.MonkeyPatch.context() as patching:
+        operations = Operations(whole, root, step, left(patching))
+        operations.watch(patching)
+        assert runner.execute(prepared[0], whole / "run", sites=opened(prepared, whole))["digest"] == prepared[3]
+    for number, replies in operations.left.items():
+        check_killed(prepared, root / str(number), replies)
+    return operations.count
 
 
 def test_a_masked_run_with_noise_is_killed_here_and_there(prepared, tmp_path):

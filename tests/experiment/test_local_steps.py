@@ -148,7 +148,7 @@ def test_steps_that_fail_leave_the_model_its_score():
     assert [summary["after_local_steps"][name] for name in ("round", "validation", "test")] == [None] * 3
 
 
-@pytest.mark.parametrize("at", ["server", "clients"])
+@pytest.mark.parametrize("at", [pytest.param("server", marks=pytest.mark.slow), "clients"])
 def test_killed_a_run_ends_as_if_it_had_not_been(at, whole_run, tmp_path):
     changes = {**MOLECULES, "rounds": 6, "evaluation.local_steps": True, "evaluation.at": at}
     experiment = load("cefgl", {**changes, "checkpoint.every_seconds": 0, "runtime.workers": 0})

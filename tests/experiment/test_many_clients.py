@@ -219,7 +219,7 @@ def test_yardsticks_see_the_data_of_the_sample_alone(made):
     assert list(summary["yardsticks"]) == ["global_mean"]
 
 
-@pytest.mark.parametrize("at", ["server", "clients"])
+@pytest.mark.parametrize("at", [pytest.param("server", marks=pytest.mark.slow), "clients"])
 def test_a_resumed_run_scores_the_same_sample_and_ends_by_the_same_patience(at, tmp_path):
     changes = {**QUICK, "evaluation.sample": 3, "evaluation.at": at, "patience": 2, "rounds": 30}
     changes |= {"training.learning_rate": 1.0, "checkpoint.every_seconds": 0}

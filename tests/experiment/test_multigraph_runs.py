@@ -43,6 +43,7 @@ def test_what_edges_carry_tells(experiment) -> None:
     assert blind["test"] < 0.6, "nothing but amounts tells"
 
 
+@pytest.mark.slow
 def test_processes_and_a_stop_change_no_bit(experiment, tmp_path: Path) -> None:
     alone = execute(experiment())
     assert execute(experiment(**{"runtime.workers": 2}))["digest"] == alone["digest"]

@@ -162,7 +162,7 @@ def test_workers_that_do_not_know_a_notebooks_class_say_what_to_do(tmp_path):
 @pytest.mark.slow
 def test_a_whole_network_learns_as_well_as_the_same_layers_in_a_stack():
     data = {"name": "blocks", "nodes": 600, "clients": 3}
-    changes = {**OFTEN, "data": data, "selector.name": "all", "rounds": 8}
+    changes = {**OFTEN, "data": data, "selector.name": "all", "rounds": 8, "evaluation.every": 8}
     layers = {"name": "pyg", "module": "torch_geometric.nn:SAGEConv", "hidden": 32}
     models = {"network": {**SAGE, "hidden_channels": 32}, "pyg": layers, "sage": {"name": "sage", "hidden": 32}}
     scores = {

@@ -111,7 +111,7 @@ def test_without_a_limit_it_is_counted_alone():
     plan = experiments.load("graft_node_private", {**CHANGES, "secure_sum.name": "clear", "privacy.shares": 4}).plan
     part = told_by_kind(plan)["train"]
     free = Spending(Policy(delta=1e-4), [])
-    assert free.epsilon == 0.0
+    assert free.epsilons == {}
     told = [free.note(part) for _ in range(3)]
     assert told == sorted(told)
     assert free.refusal(part) == ""
@@ -126,10 +126,10 @@ def test_random_answers_add_to_what_noise_has_told():
     told = told_by_kind(experiments.load("graft_node_private", {**CHANGES, **options}).plan)
     assert told.keys() == {"train", "smooth"}
     spent = Spending(Policy(delta=1e-4), [told["smooth"]])
-    assert spent.epsilon == pytest.approx(1.5, abs=1e-3)
+    assert spent.epsilons == {"node": pytest.approx(1.5, abs=1e-3)}
     assert spent.note(told["smooth"]) == pytest.approx(3.0, abs=1e-3)
     both = Spending(Policy(epsilon=4.0, delta=1e-4), [told["train"], told["train"]])
-    assert both.epsilon < 2.6 < both.note(told["smooth"]) <= 4.0
+    assert both.epsilons["node"] < 2.6 < both.note(told["smooth"]) <= 4.0
     assert "privacy is spent: with this reply epsilon would be" in both.refusal(told["smooth"])
 
 

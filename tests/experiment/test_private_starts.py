@@ -2,6 +2,7 @@
 
 import pytest
 
+import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import runner
@@ -31,6 +32,7 @@ def test_a_start_without_noise_is_refused(tmp_path):
     assert not (tmp_path / "hidden").exists()
 
 
+@pytest.mark.slow
 def test_a_start_that_hides_the_same_unit_is_added(tmp_path):
     first = run(tmp_path / "first", NODES)["privacy"]
     second = run(tmp_path / "second", NODES, tmp_path / "first")["privacy"]
@@ -47,3 +49,15 @@ def test_a_start_that_hides_another_unit_is_refused(tmp_path):
     run(tmp_path / "clients", {**NODES, "privacy.unit": "client", "privacy.delta": 0.01})
     with pytest.raises(InputError, match="that run hides a client"):
         run(tmp_path / "nodes", NODES, tmp_path / "clients")
+
+
+def test_a_start_without_noise_is_one_of_all_reasons(tmp_path):
+    """Scores by which a run ends, too few clients, and what the start may tell: one error, before data are read."""
+    run(tmp_path / "open", NO_NOISE)
+    changes = {**NODES, "data.clients": 2, "patience": 2}
+    with pytest.raises(InputError) as error:
+        fedgraft.run("graft_node_private", overrides=changes, start=tmp_path / "open", progress=False)
+    said = str(error.value)
+    assert said.startswith("3 things must change: ")
+    for reason in ("patience = 0", "data.clients = 3 or more", "begin with a run that hides a node, too, or leave"):
+        assert reason in said

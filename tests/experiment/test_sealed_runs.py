@@ -138,7 +138,7 @@ def of_server(sent: Sequence[bytes], root: Path) -> list[bytes]:
     [
         ("identity", np.float32, AUTO),
         pytest.param("float16", np.float16, {**COLUMNS, **AT_CLIENTS}, marks=pytest.mark.slow),
-        ("quantized", np.float32, AUTO),
+        pytest.param("quantized", np.float32, AUTO, marks=pytest.mark.slow),
     ],
 )
 def test_no_row_of_features_or_states_is_seen_by_the_server(

@@ -136,7 +136,7 @@ def canaries() -> dict[str, pd.DataFrame]:
     }
 
 
-@pytest.mark.parametrize("options", [AUTO, {**AUTO, **PSI}])
+@pytest.mark.parametrize("options", [AUTO, pytest.param({**AUTO, **PSI}, marks=pytest.mark.slow)])
 def test_no_id_leaves_a_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]) -> None:
     every, sent = canaries(), traffic(monkeypatch)
     at_sites(every, tmp_path, "fedais", options)

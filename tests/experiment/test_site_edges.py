@@ -36,13 +36,16 @@ def at_sites(every: dict[str, pd.DataFrame], root: Path, changes: dict[str, Any]
     return federated("graft_edge", {**CHANGES, **nowhere, **changes}, given, list(BANKS), root / "sites")
 
 
+WITHOUT_TIME = pytest.param({"data.time": "", "data.edge_features": ["amount"]}, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {},
-        {"data.match": "psi"},
+        pytest.param({"data.match": "psi"}, marks=pytest.mark.slow),
         {"data.source_client": "auto", "data.target_client": ""},
-        pytest.param({"data.time": "", "data.edge_features": ["amount"]}, marks=pytest.mark.slow),
+        WITHOUT_TIME,
         {"data.labels": "numbers", "data.label": "amount", "data.edge_features": ["channel"]},
     ],
 )
@@ -67,7 +70,7 @@ def test_sites_end_as_one_machine_with_the_whole_table(tmp_path: Path, changes: 
         assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
 
 
-@pytest.mark.parametrize("changes", [{}, {"data.time": "", "data.edge_features": ["amount"]}])
+@pytest.mark.parametrize("changes", [{}, WITHOUT_TIME])
 def test_edges_that_only_their_sources_client_lists_are_scored(
     tmp_path: Path, changes: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -96,7 +99,7 @@ def test_edges_that_only_their_sources_client_lists_are_scored(
     [
         {},
         pytest.param({"data.match": "psi"}, marks=pytest.mark.slow),
-        {"data.time": "", "data.edge_features": ["amount"]},
+        WITHOUT_TIME,
     ],
 )
 def test_accounts_of_two_banks_hear_of_their_copies(tmp_path: Path, changes: dict[str, Any]) -> None:

@@ -8,7 +8,8 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.engine.protocol import transport
-from fedgraft.engine.protocol.transport import ECHO, ENDING, ENVELOPE, FIELDS, JOINING, leaving
+from fedgraft.engine.protocol.fields import ECHO
+from fedgraft.engine.protocol.transport import ENDING, ENVELOPE, FIELDS, JOINING, leaving
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.client_files import read_client, write_client
@@ -130,9 +131,9 @@ def test_a_site_whose_data_change_says_so_and_is_known_again_after_a_restart(tmp
 
 
 def test_what_is_not_declared_does_not_leave():
-    with pytest.raises(ValueError, match=r"^'digest' is no field of what leaves as joining: name, python"):
+    with pytest.raises(ValueError, match=r"^'digest' is no field of what leaves as join: name, python"):
         leaving(JOINING, {"name": "north", "digest": "00"})
-    with pytest.raises(ValueError, match="data of joining must be of type str"):
+    with pytest.raises(ValueError, match="data of join must be of type str"):
         leaving(JOINING, {"data": b"00"})
     answer = {"status": transport.REFUSED, "reply": b"/data/patients.csv is missing"}
     with pytest.raises(ValueError, match="a refusal must be a code"):

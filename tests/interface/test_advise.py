@@ -184,6 +184,7 @@ def test_without_time_or_work_there_is_no_verdict_yet(fedgraft, limit: str) -> N
     assert set(found["not_run"].values()) == {limit}
 
 
+@pytest.mark.slow
 def test_the_same_answer_on_a_machine_that_is_a_thousand_times_slower(fedgraft, monkeypatch) -> None:
     """Work is counted: a clock that runs away leaves nothing out, nor does what was done before."""
     asked = ["blocks", "data.nodes=400", "data.clients=5", "data.features=32", "rounds=4", *QUICK, "--work", 2e-4]

@@ -28,7 +28,14 @@ RUNS = {
 }
 
 
-@pytest.fixture(scope="module", params=[(name, keep) for name in RUNS for keep in ("best", "last")], ids="-".join)
+def params():
+    """Runs, and which of its models each client keeps."""
+    for name in RUNS:
+        yield pytest.param((name, "best"), id=f"{name}-best")
+        yield pytest.param((name, "last"), id=f"{name}-last", marks=[] if name == "fedper" else [pytest.mark.slow])
+
+
+@pytest.fixture(scope="module", params=params())
 def run(request, tmp_path_factory):
     name, keep = request.param
     recipe, changes = RUNS[name]

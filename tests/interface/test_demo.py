@@ -30,6 +30,7 @@ def test_its_pairs_can_be_predicted(shown):
     assert len(predict(out / "graft_rating", {"pairs": out / "pairs.csv"})) == 6
 
 
+@pytest.mark.slow
 def test_a_second_demonstration_replaces_the_first_and_is_equal(shown, capsys):
     out, table = shown
     again = demo.demo(out, SMALL, progress=False)

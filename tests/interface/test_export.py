@@ -196,10 +196,10 @@ def asked(run, name):
 @pytest.mark.parametrize(
     ("recipe", "options"),
     [
-        ("fedacs", {"model": {"name": "gat", "hidden": 4, "embedding": 4}}),
+        pytest.param("fedacs", {"model": {"name": "gat", "hidden": 4, "embedding": 4}}, marks=pytest.mark.slow),
         ("fedacs", {"model": {"name": "gcn", "hidden": 4, "embedding": 4, "layers": 3}, "task.walk": 3}),
         ("fedacs", {"model": {"name": "mlp", "hidden": 4}, "task.share": "nothing"}),
-        ("graft_rating", {"sharing.name": "fedper"}),
+        pytest.param("graft_rating", {"sharing.name": "fedper"}, marks=pytest.mark.slow),
         ("graft_rating", {}),
     ],
     ids=["gat", "gcn", "mlp", "private", "alone"],

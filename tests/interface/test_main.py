@@ -86,7 +86,10 @@ def begun(
     return process
 
 
-@pytest.mark.parametrize(("number", "code", "said"), [(2, 130, "Interrupted"), (15, 143, "Ended by SIGTERM")])
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(2, 130, "Interrupted"), pytest.param(15, 143, "Ended by SIGTERM", marks=pytest.mark.slow)],
+)
 def test_on_a_terminal_the_hint_stays(tmp_path: Path, number: int, code: int, said: str) -> None:
     ours, theirs = pty.openpty()
     process = begun(tmp_path / "run", "rounds=2000", "runtime.workers=0", stderr=theirs)
@@ -127,6 +130,7 @@ def test_workers_survive_what_ends_the_whole_group(tmp_path: Path) -> None:
     assert all(row["failed"] == {} for row in rows)
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     endless = "training.epochs=1000000"  # of the first round, which is not waited for
     process = begun(tmp_path / "run", "rounds=2", "runtime.workers=0", endless, when="experiment.toml")

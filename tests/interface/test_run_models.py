@@ -69,7 +69,7 @@ SOME_TASKS = {
 }
 CELLS = [(task, sharing) for task in TASKS for sharing in (*ANY_TASK, *SOME_TASKS.get(task, ()))]
 WITH_EVERY_METHOD = ("node",)
-ALIKE = ("feddc", "fedprox", "fedrep", "fedtgp", "gcfl", "scaffold")
+ALIKE = ("ditto", "fedala", "feddc", "fedprox", "fedrep", "fedtgp", "gcfl", "local", "scaffold")
 """Sharing methods whose models are found as others' are: in some tasks they are left to the long tests."""
 EXPORTED = {
     *product(["rating"], ANY_TASK),  # fedgnn and fesog have a row for each item

@@ -77,7 +77,8 @@ def test_it_answers_over_loopback_what_the_python_interface_does(finished_run: P
         assert (process.returncode, out, err) == (130, "", "Interrupted.\n")
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), pytest.param("SIGHUP", 129, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
 def test_signals_end_it_with_requests_under_way(finished_run: Path, name: str, code: int) -> None:
     with serving(finished_run) as (process, address):
         host, port = address.removeprefix("http://").split(":")
@@ -135,7 +136,8 @@ def test_what_a_server_should_know_is_told(finished_run: Path, monkeypatch) -> N
     assert len(said) == 2
 
 
-@pytest.mark.parametrize("name", ["starlette", pytest.param("uvicorn", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["starlette", "uvicorn"])
 def test_a_missing_extra_is_named(finished_run: Path, name: str) -> None:
     script = LACKING.format(name=name, arguments=["serve", str(finished_run)])
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=ENVIRONMENT)

@@ -68,5 +68,6 @@ def test_of_every_name_the_same_is_said_without_the_libraries() -> None:
     assert json.loads(child(SCRIPT, *NAMES, *UNKNOWN)) == json.loads(expected)
 
 
+@pytest.mark.slow
 def test_what_found_stand_ins_is_imported_anew_with_the_libraries() -> None:
     child(AFTERWARDS)

@@ -43,6 +43,7 @@ def test_tensorboard(fedgraft, tmp_path: Path) -> None:
     assert events.Scalars("yardstick_global_mean")[0].value > 0
 
 
+@pytest.mark.slow
 def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")

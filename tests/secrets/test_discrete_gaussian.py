@@ -51,6 +51,7 @@ def million():
     return discrete_gaussian(Fraction(400), 10**6, Keystream(KEY))
 
 
+@pytest.mark.slow
 def test_a_million_draws_have_the_variance(million):
     assert million.var() == pytest.approx(400, rel=0.005)
     assert abs(million.mean()) < 0.1

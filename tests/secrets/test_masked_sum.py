@@ -67,7 +67,7 @@ def enough(gone, share=0.55):
     return all(len(set(revealing) - {client}) >= t for client in (*alive, *dead))
 
 
-@pytest.mark.parametrize("clients", [3, 4, 5])
+@pytest.mark.parametrize("clients", [3, 4, pytest.param(5, marks=pytest.mark.slow)])
 def test_masks_cancel_for_every_pattern_of_dead_clients(clients):
     """Each is gone at one of four stages; of five clients, at the three before unmasking."""
     stages = (SHARES, MASKED, REVEALS, STAYS) if clients < 5 else (SHARES, MASKED, STAYS)

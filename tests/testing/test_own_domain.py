@@ -26,6 +26,8 @@ KINDS = {
     "several classes of crossings": {"kind": "classes", "of": "crossings"},
 }
 """{what is told, of what: options of the data}; some labels are missing in each."""
+SEVERAL, ONE = [], [pytest.mark.slow]
+"""Marks of tests of several labels, and of one."""
 
 
 def shown() -> dict[str, str]:
@@ -72,7 +74,10 @@ def test_it_takes_one_module_and_the_lines_that_publish_it():
     assert not [path for path in (ROOT / "src").rglob("*.py") if CODE in path.read_text(encoding="utf-8")]
 
 
-@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(options, id=kind, marks=SEVERAL if "several" in kind else ONE) for kind, options in KINDS.items()],
+)
 def test_it_is_run_asked_exported_and_reported(command, installed, options):
     changes = [f"data.{key}={json.dumps(value)}" for key, value in options.items()]
     done = command("run", installed / f"{CODE}.toml", *changes, "runtime.workers=0", "--out", "run", "--json")

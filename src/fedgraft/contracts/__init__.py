@@ -29,7 +29,7 @@ from fedgraft.contracts.sampler import (
     Sampler,
     SharedSampler,
 )
-from fedgraft.contracts.selector import ExplainedSelector, ProbingSelector, Selector
+from fedgraft.contracts.selector import ExplainedSelector, PoissonSelector, ProbingSelector, Selector
 from fedgraft.contracts.server_optimizer import ServerOptimizer
 from fedgraft.contracts.sharing import (
     ExtendedSharing,
@@ -107,6 +107,7 @@ __all__ = [
     "PartsSharing",
     "Penalty",
     "PersonalSharing",
+    "PoissonSelector",
     "Prepared",
     "Probe",
     "ProbingSelector",

@@ -1,4 +1,4 @@
-"""The contract of client selectors: choose who trains. With two abilities."""
+"""The contract of client selectors: choose who trains. With three abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -55,6 +55,18 @@ class ProbingSelector(Selector[State]):
     @abstractmethod
     def probe(self, state: State, view: View, g: np.random.Generator) -> Probe | None:
         """Choose whom to ask; None asks nobody. The answers reach `select` as `view.probed`."""
+
+
+class PoissonSelector(Selector[State]):
+    """Ability: each client takes part by a coin of its own (Poisson sampling), so that a claim of privacy is smaller.
+
+    The server throws the coins, in secret: in the view of `select` others are not available. Where nobody is drawn,
+    `select` is not asked, and the round is one of nobody. What `select` then leaves out must not depend on data.
+    """
+
+    @abstractmethod
+    def share(self, clients: int) -> float:
+        """Return the probability of each of so many clients, in (0, 1]."""
 
 
 class ExplainedSelector(Selector[State]):

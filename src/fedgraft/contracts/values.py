@@ -103,7 +103,7 @@ class Selection:
     """The cohort: distinct client indices in ascending order.
 
     `weights` are aggregation weights in the same order (the loop normalises over those that answer); None means by
-    training examples. An empty cohort ends the run: nothing affordable is left to do.
+    training examples. An empty cohort that a selector returns ends the run: nothing affordable is left to do.
     """
 
     clients: tuple[int, ...]

@@ -70,6 +70,8 @@ class Plan(Abilities):
         rounds: most rounds of the run, which noise must last for; 0 = not known.
         probes: whether the selector asks clients before it chooses.
         at_clients: whether clients score models; if not, the experimenter does, outside the protocol.
+        at_home: whether no score leaves a client; an experimenter who has all data here looks all the same.
+        at_sites: whether data are at sites, so that there is no such experimenter.
     """
 
     task: Task[Any, Any]
@@ -91,6 +93,8 @@ class Plan(Abilities):
     rounds: int = 0
     probes: bool = False
     at_clients: bool = False
+    at_home: bool = False
+    at_sites: bool = False
 
     def derived(self, make: Callable[["Plan"], Made]) -> Made:
         """Return what is made of this plan, such as its protocol; made once."""
@@ -130,6 +134,11 @@ class Plan(Abilities):
     def connected(self) -> bool:
         """True where clients share a parameter; if not, each trains by itself and nothing is sent."""
         return bool(self.first)
+
+    @property
+    def unscored(self) -> bool:
+        """True where nobody sees scores: none leaves a client, and data are at sites."""
+        return self.at_home and self.at_sites
 
     @property
     def adds(self) -> bool:

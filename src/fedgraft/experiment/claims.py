@@ -7,8 +7,9 @@ from typing import Any
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.adversaries import adversaries, replaced
-from fedgraft.engine.protocol.noise import noise_in
+from fedgraft.engine.protocol.noise import central_noise_in, noise_in
 from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.experiment import central_claims
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.policies import joining_tells, kinds_of
 
@@ -20,6 +21,7 @@ _COVERED = ("publish", "train", "alone", "evaluate", "tally", "smoothed")
 """Kinds of messages that hold noise, tell no more, or are spoken of by themselves."""
 _ANSWERS = ("smooth", "hop")
 """Kinds that tell answers, which may be randomised."""
+EXPERIMENTER = "scores that this machine's experimenter sees, who has all data; at sites none leaves a client"
 SIMULATED = "who knows the seed: in a simulation noise follows from it"
 
 
@@ -31,39 +33,69 @@ def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: i
 
     Returns:
         {"unit", "neighbouring", "epsilon", "replaced": epsilon where a unit is replaced by another one, "delta",
-        "adversaries": as `adversaries` says, "mechanism", "sampling", "parts", "not_covered"}; of each part what it is,
+        "exact_scores": whether scores without noise are told beside it, "adversaries": as `adversaries` says,
+        "mechanism", "sampling", "parts", "not_covered"}, and "trusted" where somebody must be; of each part what it is,
         its rounds, the noise of a sum in units of what one unit can change, and how it is made.
     """
-    plan = experiment.plan
-    if not plan.collection.noisy:
+    privacy, spent = experiment.plan.privacy, experiment.spent
+    if not experiment.plan.collection.claims:
         return None
-    noise, privacy, spent = noise_in(plan, numbers), plan.privacy, experiment.spent
-    against = adversaries(plan, noise, min(clients, _cohort(experiment) or clients))
-    uncovered = [f"{row['adversary']}: {row['why']}" for row in against if row["why"]]
+    made = (_central if privacy.central else _distributed)(experiment, clients, numbers, here)
+    uncovered = [f"{row['adversary']}: {row['why']}" for row in made["adversaries"] if row["why"]]
     return {
         "unit": privacy.unit,
         "neighbouring": NEIGHBOURING.format(unit=privacy.unit),
-        "epsilon": noise.epsilon + spent.get("epsilon", 0.0),
-        "replaced": replaced(noise) + spent.get("replaced", spent.get("epsilon", 0.0)),
+        **made,
+        "epsilon": made["epsilon"] + spent.get("epsilon", 0.0),
+        "replaced": made["replaced"] + spent.get("replaced", spent.get("epsilon", 0.0)),
         "delta": privacy.delta + spent.get("delta", 0.0),
-        "adversaries": [_after(row, spent) for row in against],
+        "exact_scores": not experiment.plan.at_home,
+        "adversaries": [_after(row, spent) for row in made["adversaries"]],
+        "parts": [*made["parts"], *_start(spent)],
+        "not_covered": [*uncovered, *made["not_covered"]],
+    }
+
+
+def _distributed(experiment: Experiment, clients: int, numbers: int, here: bool) -> dict[str, Any]:
+    """What is claimed of the run alone where each client adds a share of the noise."""
+    plan, privacy, noise = experiment.plan, experiment.plan.privacy, noise_in(experiment.plan, numbers)
+    part = {
+        "what": _what(plan),
+        "rounds": noise.rounds,
+        "noise": noise.released.noise,
+        "clip": privacy.clip,
+        "step": noise.step,
+        "shares": privacy.shares,
+        "numbers": noise.dimension,
+        "least_units": noise.least_units,
+    }
+    return {
+        "epsilon": noise.epsilon,
+        "replaced": replaced(noise),
+        "delta": privacy.delta,
+        "adversaries": adversaries(plan, noise, min(clients, _cohort(experiment) or clients)),
         "mechanism": "distributed discrete Gaussian" if privacy.shares > 1 else "discrete Gaussian at each client",
         "sampling": "none: statistics are told once" if plan.summed else SAMPLING.format(unit=privacy.unit),
-        "parts": [
-            {
-                "what": _what(plan),
-                "rounds": noise.rounds,
-                "noise": noise.released.noise,
-                "clip": privacy.clip,
-                "step": noise.step,
-                "shares": privacy.shares,
-                "numbers": noise.dimension,
-                "least_units": noise.least_units,
-            },
-            *_answers(plan),
-            *_start(spent),
+        "parts": [part, *_answers(plan)],
+        "not_covered": [*_told(experiment), *_scores(plan), *([SIMULATED] if here else [])],
+    }
+
+
+def _central(experiment: Experiment, clients: int, numbers: int, here: bool) -> dict[str, Any]:
+    """The same where the server adds it."""
+    noise = central_noise_in(experiment.plan, experiment.selector, clients, numbers)
+    return {
+        "epsilon": noise.epsilon,
+        "replaced": noise.replaced,
+        "delta": experiment.plan.privacy.delta,
+        "adversaries": central_claims.against(noise, clients),
+        **central_claims.described(noise),
+        "parts": [central_claims.part(noise)],
+        "not_covered": [
+            *central_claims.not_covered(experiment),
+            *_told(experiment),
+            SIMULATED if here else central_claims.AGAIN,
         ],
-        "not_covered": [*uncovered, *_not_covered(experiment), *([SIMULATED] if here else [])],
     }
 
 
@@ -81,7 +113,9 @@ def _start(spent: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _after(row: dict[str, Any], spent: Mapping[str, Any]) -> dict[str, Any]:
     """What an adversary reaches that has seen the run that this one begins with."""
-    return row if row["epsilon"] is None else {**row, "epsilon": row["epsilon"] + spent.get("epsilon", 0.0)}
+    reached = {each["adversary"]: each["epsilon"] for each in spent.get("adversaries", [])}
+    before = reached.get(row["adversary"], spent.get("epsilon", 0.0))
+    return {**row, "epsilon": None if None in (row["epsilon"], before) else row["epsilon"] + before}
 
 
 def _what(plan: Plan) -> str:
@@ -94,15 +128,18 @@ def sentence(claim: dict[str, Any]) -> str:
     """Return a claim in one line: what is claimed, of which neighbouring data, against whom."""
     parts = ", ".join(f"{_times(part['rounds'])} {part['what']} {_hidden(part)}" for part in claim["parts"])
     known = [_reached(row, claim["epsilon"]) for row in claim["adversaries"] if row["epsilon"] is not None]
+    trusted = f"; {claim['trusted']} is trusted" if "trusted" in claim else ""
+    against = f"against {', '.join(['other clients', *known])}{trusted}"
     return (
         f"epsilon {_number(claim['epsilon'])} at delta {claim['delta']:g}{_of(claim)} where {claim['neighbouring']} "
-        f"({_number(claim['replaced'])} where one is replaced), against {', '.join(['other clients', *known])}: {parts}"
+        f"({_number(claim['replaced'])} where one is replaced), {against}: {parts}"
     )
 
 
 def _of(claim: dict[str, Any]) -> str:
-    """What is claimed of, where it is not the model: scores of models that clients train for themselves are exact."""
-    return " of statistics alone," if claim["parts"][0]["what"] == STATISTICS else ""
+    """What is claimed of, where scores are told of models that clients train for themselves without noise."""
+    alone = claim["parts"][0]["what"] == STATISTICS and claim.get("exact_scores", True)
+    return " of statistics alone, not of scores," if alone else ""
 
 
 def _reached(row: dict[str, Any], epsilon: float) -> str:
@@ -123,7 +160,7 @@ def _times(rounds: int) -> str:
     return "once" if rounds == 1 else str(rounds)
 
 
-def _not_covered(experiment: Experiment) -> list[str]:
+def _told(experiment: Experiment) -> list[str]:
     """What leaves clients beside sums with noise, in words."""
     plan, told = experiment.plan, Protocol.of(experiment.plan).tells
     words: dict[str, list[str]] = {}
@@ -133,8 +170,7 @@ def _not_covered(experiment: Experiment) -> list[str]:
             words.setdefault(word, []).append(kind)
     for word in joining_tells(experiment):
         words.setdefault(word, []).append("joining")
-    found = [f"{CAPABILITIES[word]} ({', '.join(kinds)})" for word, kinds in words.items()]
-    return [*found, _scores(plan)]
+    return [f"{CAPABILITIES[word]} ({', '.join(kinds)})" for word, kinds in words.items()]
 
 
 def _cohort(experiment: Experiment) -> int:
@@ -143,7 +179,9 @@ def _cohort(experiment: Experiment) -> int:
     return clients if isinstance(clients, int) and not experiment.plan.summed else 0
 
 
-def _scores(plan: Plan) -> str:
+def _scores(plan: Plan) -> list[str]:
+    if plan.at_home:
+        return [] if plan.at_sites else [EXPERIMENTER]
     added = "masked sums" if plan.collection.assurance else "each client's sums, unmasked,"
     answered = "how they are answered"
     if not plan.connected:
@@ -151,4 +189,4 @@ def _scores(plan: Plan) -> str:
     if plan.smoothing:
         answered += ", smoothed with what its training labels say of its own errors"
     kinds = ["evaluate", *(["tally", "smoothed"] if plan.smoothing else [])]
-    return f"held-out examples: {added} of {answered}, without noise ({', '.join(kinds)})"
+    return [f"held-out examples: {added} of {answered}, without noise ({', '.join(kinds)})"]

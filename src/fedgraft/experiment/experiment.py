@@ -33,7 +33,7 @@ from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.engine.server.disconnections import Dropout
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
-from fedgraft.engine.server.stopping import Evaluation, Stopping
+from fedgraft.engine.server.stopping import HOME, Evaluation, Stopping
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipes import discovery, private, secured, suiting
@@ -41,6 +41,7 @@ from fedgraft.experiment.recipes.agreeing import agree
 from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec, sealed_by_data
 from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.encoder_sections import without_layers
+from fedgraft.experiment.recipes.findings import Also
 from fedgraft.experiment.recipes.given_models import with_encoder
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.recipes.recipe import (
@@ -230,6 +231,10 @@ class Experiment:
             return self
         return replace(self, plan=plan, sections={**self.sections, "privacy": plain(asdict(plan.privacy))})
 
+    def at_sites(self) -> "Experiment":
+        """Return the experiment on data that nobody here has."""
+        return replace(self, plan=replace(self.plan, at_sites=True))
+
     def with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Experiment":
         """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
@@ -254,20 +259,28 @@ class Experiment:
         return replace(begun, plan=replace(self.plan, start=start)) if start else begun
 
 
-def load(recipe: str, overrides: Mapping[str, Any] | None = None, switch: str = "") -> Experiment:
+def load(
+    recipe: str, overrides: Mapping[str, Any] | None = None, switch: str = "", also: Also | None = None
+) -> Experiment:
     """An experiment from a recipe's name or TOML file, and overrides {"section.key": value}.
 
-    `switch` is what a user calls the switch for secure sums that is on, such as "--secure"; "" = none is.
+    `switch` is what a user calls the switch for secure sums that is on, such as "--secure"; "" = none is. `also` says
+    what does not suit of things beside the recipe, which is told with the rest.
     """
     name, content = read_recipe(recipe)
-    return chosen(name, content, overrides or {}, own_options(recipe), switch)
+    return chosen(name, content, overrides or {}, own_options(recipe), switch, also)
 
 
 def chosen(
-    name: str, content: Section, changes: Mapping[str, Any], own: Collection[str] = (), switch: str = ""
+    name: str,
+    content: Section,
+    changes: Mapping[str, Any],
+    own: Collection[str] = (),
+    switch: str = "",
+    also: Also | None = None,
 ) -> Experiment:
     """An experiment from what a recipe of this name holds; `own` are the options in it that its user has set."""
-    made: Experiment = secured.built(lambda section: build(name, section), content, changes, own, switch)
+    made: Experiment = secured.built(lambda section: build(name, section), content, changes, own, switch, also)
     return replace(made, asked=frozenset((*own, *changes)))
 
 
@@ -309,7 +322,7 @@ def build(recipe: str, content: Section) -> Experiment:
         reports=selector.reports,
         seed=seed,
         device=runtime.device,
-        keep_best=settings["evaluation"].keep == "best",
+        keep_best=settings["evaluation"].keep == "best" and settings["evaluation"].at != HOME,
         local_steps=settings["evaluation"].local_steps,
         policy=settings["policy"],
         secure_sum=settings["secure_sum"],
@@ -317,11 +330,12 @@ def build(recipe: str, content: Section) -> Experiment:
         rounds=rounds,
         probes=isinstance(selector, ProbingSelector),
         at_clients=settings["evaluation"].at == "clients",
+        at_home=settings["evaluation"].at == HOME,
     )
     yardsticks = yardsticks_of(content, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", data_section)
-    plan = secured.checked(plan, selector, aggregation, settings, stopping)
+    plan = secured.checked(plan, selector, aggregation, settings, stopping, data_section.get("clients"))
     plan = sealed_by_data(content, plan, data)
     optimizer = suiting.server_optimizer_of(content, sharing)
     chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime, "server_optimizer": optimizer}

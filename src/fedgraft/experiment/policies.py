@@ -38,8 +38,9 @@ def read_policy(path: Path) -> Policy:
 
 
 def kinds_of(experiment: Experiment) -> list[str]:
-    """Return the kinds of replies that an experiment asks clients for."""
-    return [*Protocol.of(experiment.plan).kinds]
+    """Return the kinds of replies that an experiment asks clients for, or would at sites where it keeps scores home."""
+    plan = experiment.at_sites().plan if experiment.plan.at_home else experiment.plan
+    return [*Protocol.of(plan).kinds]
 
 
 def joining_tells(experiment: Experiment) -> dict[str, str]:
@@ -52,14 +53,15 @@ def joining_tells(experiment: Experiment) -> dict[str, str]:
 def own_policy(experiment: Experiment, policy: Policy | None = None) -> Policy:
     """Return a policy in which what is not said is that which an experiment needs, and no more.
 
-    Models may be scored at clients in any case, where that tells no more. Where the experiment claims an epsilon it is
-    the most, at the claim's delta, unless the policy says another one: who claims it must not tell more.
+    Models may be scored at clients, where that tells no more, unless the experiment keeps scores at home. Where clients
+    add noise, its epsilon is the most, at the claim's delta, unless the policy says another one: who claims it must not
+    tell more.
     """
     privacy, said = experiment.plan.privacy, policy or Policy()
-    if privacy.epsilon and not said.epsilon:
+    if experiment.plan.collection.noisy and not said.epsilon:
         said = replace(said, epsilon=privacy.epsilon, delta=privacy.delta)
     gate, joining = Gate(experiment.plan), joining_tells(experiment)
-    kinds = [*kinds_of(experiment), "evaluate"]
+    kinds = [*kinds_of(experiment), *([] if experiment.plan.at_home else ["evaluate"])]
     purposes, told = {*gate.purposes_of(kinds), *joining.values()}, {*gate.told_by(kinds), *joining}
     return replace(
         said,

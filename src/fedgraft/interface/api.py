@@ -85,13 +85,13 @@ def run(
     """
     leave_if_starting()
     options = {**choices, **({} if data is None else {"data": data_of(data)})}
-    experiment = _chosen(recipe, {**changes_of(options), **(overrides or {})}, secure)
+    begin = None if start is None else start_from(start.folder if isinstance(start, Run) else Path(start))
+    experiment = _chosen(recipe, {**changes_of(options), **(overrides or {})}, secure, begin)
     if seeds is not None:
         if choices.get("seed") is not None or start is not None or track or on_round:
             rule = "seeds goes without seed, start, track and on_round"
             raise InputError(f"{rule}; got seeds={seeds!r} beside one of them.")
         return _run_seeds(experiment, check_seeds(seeds, "seeds", seeds, "[1, 2, 3]"), out, progress)
-    begin = None if start is None else start_from(start.folder if isinstance(start, Run) else Path(start))
     callbacks = [on_round] if callable(on_round) else list(on_round)
     follow = partial(followed, names=[track] if isinstance(track, str) else list(track), callbacks=callbacks)
     executed = partial(_execute, experiment, progress=progress, start=begin, follow=follow)
@@ -124,10 +124,12 @@ def resume(folder: str | Path, progress: bool = True, before: bool = False, roun
     return Run(folder)
 
 
-def _chosen(recipe: str | Path | Experiment, changes: Mapping[str, Any], secure: bool) -> Experiment:
-    """Return the experiment of a recipe with some options changed."""
+def _chosen(
+    recipe: str | Path | Experiment, changes: Mapping[str, Any], secure: bool, begin: Start | None = None
+) -> Experiment:
+    """Return the experiment of a recipe with some options changed; `begin` is what its run begins with."""
     name, content, own = content_of(recipe)
-    return chosen(name, content, changes, own, "secure=True" if secure else "")
+    return chosen(name, content, changes, own, "secure=True" if secure else "", begin.findings if begin else None)
 
 
 # --- running ----------------------------------------------------------------------------------------------------------

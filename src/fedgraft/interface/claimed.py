@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedgraft.engine.privacy.central import CentralMechanism
 from fedgraft.engine.privacy.mechanism import Mechanism
 from fedgraft.engine.privacy.options import CLIENT
-from fedgraft.engine.protocol.noise import noise_in
+from fedgraft.engine.protocol.noise import central_noise_in, noise_in
 from fedgraft.engine.server.limits import Limits
 from fedgraft.errors import InputError, require
 from fedgraft.experiment import experiment as experiments
@@ -47,7 +48,7 @@ def claimed(recipe: str, changes: Sequence[str], sizes: Sizes = NONE) -> dict[st
         experiment, missing = experiments.load(recipe, changed), None
     except InputError as error:  # of the data, if nothing else is wrong
         experiment, missing = without_data(recipe, changed), error
-    if not experiment.plan.collection.noisy:
+    if not experiment.plan.collection.claims:
         raise InputError(
             f"{recipe} claims no differential privacy: its sums hold no noise. privacy.unit, privacy.epsilon and "
             "privacy.delta ask for some; graft_node_private is a recipe that has them."
@@ -69,12 +70,14 @@ def _of_data(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Any]:
     """What is claimed with these data, and what it costs."""
     plan, clients, units = experiment.plan, len(shards), _units(experiment, shards)
     _check(experiment, units, clients)
-    limits, noise = Limits(plan, clients), noise_in(plan)
+    limits, noise = Limits(plan, clients), _noise(experiment, clients)
     costs = _costs(experiment, noise, units, clients)
     if plan.summed:
         costs["bytes_down_once"] = limits.request_bytes("statistics")
     else:
         costs["most_bytes_down_a_round"] = limits.request_bytes("train")
+        if plan.collection.single:
+            costs["most_bytes_up_a_round"] = limits.reply_bytes("train")
     claim = claim_of(experiment, clients)
     return {"claim": claim, "costs": costs, "warnings": warnings(experiment, units, noise)}
 
@@ -89,7 +92,7 @@ def _of_sizes(experiment: Experiment, sizes: Sizes) -> dict[str, Any]:
     require(sizes.units in (0, units), "--units", allowed, sizes.units)
     experiment = experiment.among(clients)
     _check(experiment, units, clients)
-    noise = noise_in(experiment.plan, sizes.numbers)
+    noise = _noise(experiment, clients, sizes.numbers)
     claim, costs = claim_of(experiment, clients, numbers=sizes.numbers), _costs(experiment, noise, units, clients)
     return {"claim": claim, "costs": costs, "warnings": warnings(experiment, units, noise)}
 
@@ -120,20 +123,30 @@ def _check(experiment: Experiment, units: int, clients: int) -> None:
     require(clients >= plan.collection.least, name, f"at most {clients}, the number of clients", plan.collection.least)
 
 
-def _costs(experiment: Experiment, noise: Mechanism, units: int, clients: int) -> dict[str, Any]:
+def _noise(experiment: Experiment, clients: int, numbers: int = 0) -> Mechanism | CentralMechanism:
+    """The noise of a sum, of clients or of the server."""
+    if experiment.plan.privacy.central:
+        return central_noise_in(experiment.plan, experiment.selector, clients, numbers)
+    return noise_in(experiment.plan, numbers)
+
+
+def _costs(experiment: Experiment, noise: Mechanism | CentralMechanism, units: int, clients: int) -> dict[str, Any]:
+    if isinstance(noise, CentralMechanism):
+        return {"units": units, "clients": clients, "clients_a_round": noise.cohort}
     bits = noise.bits(units)
     up = "bytes_up_once" if experiment.plan.summed else "bytes_up_a_round"
     return {"units": units, "clients": clients, "bits_per_number": bits, up: -(-noise.dimension * bits // 8)}
 
 
-def warnings(experiment: Experiment, units: int, noise: Mechanism) -> list[str]:
+def warnings(experiment: Experiment, units: int, noise: Mechanism | CentralMechanism) -> list[str]:
     """Return where little is to be gained, none where all is well."""
+    units = round(noise.cohort) if isinstance(noise, CentralMechanism) else units
     if units >= noise.least_units:
         return []
     unit = experiment.plan.privacy.unit
     needed = " or more data" if experiment.plan.summed else ", fewer rounds, a smaller model or more data"
     return [
-        f"a sum's noise is as long as the parts of {noise.least_units} {unit}s that agree, and there are {units}: "
+        f"a sum's noise is as long as the parts of {noise.least_units} {unit}s that agree, and a sum is of {units}: "
         f"hardly anything is learnt. A larger privacy.epsilon{needed} are needed."
     ]
 

@@ -7,15 +7,19 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
 
 from fedgraft import errors
+from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
 from fedgraft.engine.server.run_state import RunState
+from fedgraft.engine.server.stopping import HOME
 from fedgraft.errors import FedgraftError, InputError, Interrupted, MachineError
 from fedgraft.experiment.experiment import Experiment, chosen, load
+from fedgraft.experiment.recipes.findings import Finding
 from fedgraft.experiment.recipes.recipe import own_options, read_recipe, section_of
 from fedgraft.experiment.storage import folder_check
 from fedgraft.experiment.storage.folder_check import FEDERATION
@@ -24,6 +28,7 @@ from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.interface.progress import Progress
 from fedgraft.runtimes.flower_federation import control, superlink
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
+from fedgraft.runtimes.flower_federation.key_origins import MADE_BY, REMEDY, is_signed, made_here
 
 FLOWER: Final = "flower"
 OWN: Final = ("data", "task")
@@ -33,6 +38,7 @@ RUN, RESUME, BEFORE = "run", "resume", "before"
 """What a ServerApp is to do: begin a run, take it up, or take it up from the checkpoint before the last one."""
 LOOK_SECONDS: Final = 5.0
 """Seconds between two looks at Flower's run, or its SuperLink, while its ServerApp has not said anything."""
+_REMEDY: Final = REMEDY[:1].lower() + REMEDY[1:]
 LOOKS: Final = 5
 """How often the SuperLink is looked for, a second apart, until it is held for ended."""
 
@@ -74,8 +80,8 @@ def on_federation(
     """Return a recipe as a federation runs it: on its data, with its task, at its nodes.
 
     Clients score models there, which the ledger counts, unless an override or the recipe says otherwise. The
-    federation's own recipe says every option, and so does not. `switch`, as in `experiment.load`, changes nothing of
-    the federation's.
+    federation's own recipe says every option, and so does not, but where no score leaves a client. `switch`, as in
+    `experiment.load`, changes nothing of the federation's.
     """
     for key in overrides:
         if key.partition(".")[0] in OWN:
@@ -84,12 +90,26 @@ def on_federation(
     content = {**read_recipe(recipe)[1], **{section: own.sections[section] for section in OWN}}
     changes = {"seed": own.seed, **overrides, "yardsticks": []}
     resolved = Path(recipe).resolve() == federation.recipe
-    if resolved or "at" not in section_of(content, "evaluation"):
+    at = section_of(content, "evaluation").get("at")
+    if (resolved and at != HOME) or at is None:
         changes.setdefault(SCORED_AT, "clients")
     if section_of(content, "runtime").get("name") != FLOWER and overrides.get("runtime.name") != FLOWER:
         changes["runtime.name"] = FLOWER
     yours = {*OWN, *(() if resolved else own_options(recipe))}
-    return chosen(read_recipe(recipe)[0], content, changes, yours, switch)
+    return chosen(read_recipe(recipe)[0], content, changes, yours, switch, partial(keys_of_server, federation))
+
+
+def keys_made_here(recipe: Mapping[str, Any]) -> list[Finding]:
+    """Return why keys that a command makes here do not suit a recipe."""
+    return [Finding(MADE_BY.format("this command"), _REMEDY)] if is_signed(recipe) else []
+
+
+def keys_of_server(federation: FederationFolder, recipe: Mapping[str, Any]) -> list[Finding]:
+    """Return which keys of a federation do not suit a recipe, for the server has made them."""
+    if not is_signed(recipe) or federation.insecure or not (names := made_here(federation)):
+        return []
+    why = f"{SIGNED_KEYS} = true, and the server made the keys of {', '.join(names)}, so that it could sign for them"
+    return [Finding(why, _REMEDY)]
 
 
 def _follow(

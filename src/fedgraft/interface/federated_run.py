@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedgraft.contracts import Runtime
+from fedgraft.engine.protocol.codes import LOG as LOG_REFUSED
 from fedgraft.engine.protocol.codes import POLICY, RECIPE
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
@@ -31,6 +32,7 @@ from fedgraft.experiment.storage.sites import PUBLISHED
 from fedgraft.interface import federated
 from fedgraft.interface.node import plan_of
 from fedgraft.runtimes.flower_federation.folders import FederationFolder
+from fedgraft.runtimes.flower_federation.journal import FORGET
 from fedgraft.runtimes.flower_federation.link import Link
 from fedgraft.runtimes.flower_federation.members import Members
 from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
@@ -41,6 +43,8 @@ MATCHES: Final = "matches"
 """Folder of the server with what nodes of each run were told of their edges to others."""
 AUDITS: Final = "audits"
 """Folder of the server with the heads that nodes' audit logs had when a run ended."""
+HEADS: Final = "heads.json"
+"""File there with the last head that each node has told, in whatever run."""
 EDGES: Final = "edges to others"
 """What nodes claim, for errors."""
 HAND_OVER_SECONDS: Final = 60.0
@@ -143,18 +147,21 @@ class _Nodes:
             self._link, run, len(names), recipe, roster, lambda text: self._listener.tell("note", text)
         )
         self._runtime, self._run = runtime, run
-        kept = folder.server / MATCHES / f"{run}.bin"
+        kept, heads = folder.server / MATCHES / f"{run}.bin", folder.server / AUDITS / HEADS
+        runtime.members.heads = _known_heads(heads, names)
         try:
             runtime.members.told = read_told(kept)
             try:
                 experiment = joined_alike(experiment, runtime)
             except RefusedError as error:
-                raise InputError(f"{error}{_beside_own(experiment, folder, error.code)}") from error
+                more = _beside_own(experiment, folder, error.code) or (error.code == LOG_REFUSED and f" {FORGET}")
+                raise InputError(f"{error}{more or ''}") from error
             write_told(kept, runtime.members.told)
             about = runtime.members.about
             clients = [RemoteClient(name, str(about.get(k, {}).get("data"))) for k, name in enumerate(names)]
             yield experiment, runtime, clients
         finally:
+            _keep_heads(heads, {names[client]: head.hex() for client, head in runtime.members.heads.items()})
             runtime.close()
 
     def leave(self, experiment: Experiment, state: RunState, summary: Mapping[str, Any]) -> None:
@@ -193,8 +200,14 @@ def _beside_own(experiment: Experiment, folder: FederationFolder, code: str) -> 
     return ""
 
 
-def _keep_heads(path: Path, heads: Mapping[str, Mapping[str, Any]]) -> None:
-    """Keep {name of a client: lines and head of its node's audit log}, beside those of clients that said it before."""
+def _known_heads(path: Path, names: Sequence[str]) -> dict[int, bytes]:
+    """{client: the last head that its node has told of its audit log}, of those that have told any."""
+    known = disk.read_table(path) if path.exists() else {}
+    return {client: bytes.fromhex(known[name]) for client, name in enumerate(names) if name in known}
+
+
+def _keep_heads(path: Path, heads: Mapping[str, Any]) -> None:
+    """Keep {name of a client: what its node has told of its audit log}, beside those of clients that said it before."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     before = disk.read_table(path) if path.exists() else {}
     disk.replace(path.parent, {path.name: disk.json_table({**before, **heads})}, disk.PRIVATE)

@@ -167,7 +167,7 @@ def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None, al
         require_allowed(experiment, policy, "this node's policy")
     # The more rounds of both recipes, which noise must last for: the server may ask for fewer, and then for more.
     rounds = max(experiment.plan.rounds, own.plan.rounds)
-    return replace(experiment.plan, policy=policy, rounds=rounds)
+    return replace(experiment.plan, policy=policy, rounds=rounds, at_sites=True)
 
 
 def _said(experiment: Experiment) -> dict[str, Any]:

@@ -168,8 +168,8 @@ class Progress:
         return text if best is None else f"{text} (best {best:.4f})"
 
     def _chosen(self, state: RunState, row: Row) -> str:
-        """Who: "0 3 7", or "5 of 100" where that would be long."""
-        names = " ".join(map(str, row.selected))
+        """Who: "0 3 7", or "5 of 100" where that would be long; "nobody"."""
+        names = " ".join(map(str, row.selected)) or "nobody"
         return names if len(names) <= _LIST_WIDTH else f"{len(row.selected)} of {self._clients or len(state.chosen)}"
 
 

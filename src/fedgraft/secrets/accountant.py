@@ -8,8 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
-
 from fedgraft.errors import InputError, require
 from fedgraft.secrets.gaussian import gaussian_epsilon, gaussian_noise
 from fedgraft.secrets.privacy_loss import PrivacyLoss, least_epsilon, two_losses
@@ -137,6 +135,8 @@ def noise_for(epsilon: float, delta: float, rounds: int = 1, share: float = 1.0,
         if low < _LEAST_LOG_NOISE:
             return math.exp(_LEAST_LOG_NOISE)
         low -= 1
+    from scipy.optimize import brentq  # not above: it takes a fifth of a second, and most runs solve for no noise
+
     found = brentq(beyond, low, high, xtol=_CLOSE / 4)
     while beyond(found) > 0:
         found += _CLOSE / 4

@@ -20,7 +20,6 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.optimize import minimize_scalar
 
 Floats = NDArray[np.float64]
 _OUTSIDE = math.log(1e-17)
@@ -156,6 +155,8 @@ def _orders(parts: Sequence[tuple[PrivacyLoss, int]]) -> tuple[float, float]:
 
 def _least_quotient(bound: Callable[[float], float], orders: tuple[float, float]) -> tuple[float, float]:
     """Return the order > 0 with the least `bound(order) / order`, and that: any order gives a bound that holds."""
+    from scipy.optimize import minimize_scalar  # not above: it takes a fifth of a second, and most runs do not need it
+
     low, high = map(math.log, orders)
     found = minimize_scalar(
         lambda x: bound(math.exp(x)) / math.exp(x), bounds=(low, high), method="bounded", options={"xatol": 0.03}

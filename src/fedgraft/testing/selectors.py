@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts import ExplainedSelector, ProbingSelector, Selection, Selector, View
+from fedgraft.contracts import ExplainedSelector, PoissonSelector, ProbingSelector, Selection, Selector, View
 from fedgraft.testing.comparison import equal, travelled
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect, for_all, strategies
@@ -126,6 +126,27 @@ def budget_is_a_promise(case: Case) -> None:
         "equal_prices": st.booleans(),
     }
     for_all(promised, drawn)
+
+
+@LAWS.having(PoissonSelector)
+def a_share_is_a_probability(case: Case) -> None:
+    """Tell a probability of one client, or of many, and always the same."""
+    for clients in (1, 2, 3, 10, 1000):
+        share = case.selector.share(clients)  # type: ignore[attr-defined]
+        expect(0 < share <= 1, f"the share of {clients} clients must be in (0, 1]", share)
+        expect(share == case.selector.share(clients), "the share must not change", share)  # type: ignore[attr-defined]
+
+
+@LAWS.having(PoissonSelector)
+def all_who_were_drawn_train(case: Case) -> None:
+    """Leave nobody out whom coins have drawn, without a budget: others would be drawn more seldom than is claimed."""
+    for clients in (1, 3, 10):
+        world = World(clients, clients, unavailable=0.5)
+        for round in range(1, 11):
+            view = world.view(round)
+            chosen = case.selector.select(case.selector.init(view), view, np.random.default_rng(round)).clients
+            there = tuple(np.flatnonzero(view.available).tolist())
+            expect(chosen == there, "all who were drawn must train", chosen, there)
 
 
 @LAWS.having(ExplainedSelector)

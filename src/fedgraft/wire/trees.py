@@ -31,6 +31,8 @@ _ITEM_BYTES: Final = 256  # more than CPython takes for any item of a tree and i
 _CHARACTER_BYTES: Final = 4  # what one wide character makes of every character of its text
 _FREE_ITEMS: Final = 4096  # so that a limit close to the length of a small blob does not refuse it
 _SCALARS: Final = frozenset({type(None), bool, int, float, str, bytes})
+_PLAIN: Final = frozenset({type(None), bool, float, bytes})
+"""Scalars of which every value can be written."""
 
 
 def pack(tree: Tree) -> bytes:
@@ -93,7 +95,7 @@ class _Writer:
     def write(self, tree: object, depth: int) -> None:
         if isinstance(tree, np.generic):
             tree = tree.item()
-        if tree is None or isinstance(tree, bool | float | bytes):
+        if type(tree) in _PLAIN or isinstance(tree, float | bytes):
             self.packer.pack(tree)
         elif isinstance(tree, int):
             if not -(2**63) <= tree < 2**64:
@@ -113,23 +115,28 @@ class _Writer:
         elif isinstance(tree, list):
             self.packer.pack_ext_type(_LIST, _COUNT.pack(len(tree)))
             for place, value in enumerate(tree):
-                self.path.append(place)
-                self.write(value, depth + 1)
-                self.path.pop()
+                self._write_item(place, value, depth + 1)
         else:
             self.packer.pack_ext_type(_DICT, _COUNT.pack(len(tree)))
             for key, value in tree.items():
                 if not isinstance(key, str):
                     raise TypeError(f"{self._place()}: keys must be str; got {key!r}.")
-                self.path.append(key)
-                self._write_text(key)
-                self.write(value, depth + 1)
-                self.path.pop()
+                self._write_text(key, key)
+                self._write_item(key, value, depth + 1)
 
-    def _write_text(self, text: str) -> None:
+    def _write_item(self, step: str | int, value: object, depth: int) -> None:
+        if type(value) in _PLAIN:  # thousands in the scores that a client keeps: no place is ever told of them
+            self.packer.pack(value)
+            return
+        self.path.append(step)
+        self.write(value, depth)
+        self.path.pop()
+
+    def _write_text(self, text: str, *step: str) -> None:
         try:
             self.packer.pack(text)
         except UnicodeEncodeError as error:
+            self.path.extend(step)
             raise ValueError(f"{self._place()}: text must be valid Unicode; got {text!r}.") from error
 
     def _write_array(self, array: Array) -> None:
@@ -156,8 +163,9 @@ class _Reader:
 
     def read(self, depth: int) -> Tree:
         token = self._next()
-        if type(token) in _SCALARS:
-            return token  # type: ignore[no-any-return]
+        return token if type(token) in _SCALARS else self._read_nested(token, depth)
+
+    def _read_nested(self, token: Any, depth: int) -> Tree:
         if type(token) is not ExtType or token.code not in (_LIST, _DICT, _ARRAY):
             raise WireError(f"A tree holds no {type(token).__name__}.")
         if token.code == _ARRAY:
@@ -174,7 +182,8 @@ class _Reader:
             key = self._next()
             if type(key) is not str or key in tree:
                 raise WireError(f"Keys must be distinct texts; got {key!r:.80}.")
-            tree[key] = self.read(depth + 1)
+            token = self._next()
+            tree[key] = token if type(token) in _SCALARS else self._read_nested(token, depth + 1)
         return tree
 
     def finish(self) -> None:

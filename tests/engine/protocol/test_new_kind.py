@@ -9,7 +9,7 @@ from fedgraft.engine.client.client import Client
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.protocol import protocol, table
 from fedgraft.engine.protocol.gate import Gate
-from fedgraft.engine.protocol.message_kind import MessageKind, Rounds
+from fedgraft.engine.protocol.message_kind import MessageKind, Reply, Request, Rounds
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.exchange import Exchange
 from fedgraft.engine.server.ledger import Ledger
@@ -26,9 +26,8 @@ AGE = MessageKind(
     "how old its data are",
     rounds=Rounds.BEFORE,
     once=lambda plan: True,
-    names=lambda plan: ("days",),
-    report=lambda plan: ("age",),
-    tells=lambda plan: {"sizes"},
+    request=Request(names=lambda plan: ("days",)),
+    reply=Reply(names=lambda plan: ("age",), tells=lambda plan: {"sizes"}),
 )
 
 

@@ -1,12 +1,15 @@
 """What replies tell of a client: known from a recipe, for all recipes and methods."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from fedgraft.contracts import ExtendedSharing
 from fedgraft.contracts.capabilities import CAPABILITIES
+from fedgraft.engine.protocol import transport
+from fedgraft.engine.protocol.message_kind import MessageKind
 from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.table import TABLE
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.recipes.recipe import read_recipe
 from fedgraft.experiment.recipes.recipe_files import recipes
@@ -70,3 +73,19 @@ def test_an_array_that_says_nothing_is_an_error_of_its_method() -> None:
 
     with pytest.raises(TypeError, match="'secret' must say what it tells"):
         _ = Protocol.of(replace(plan, sharing=Quiet())).tells
+
+
+def test_a_row_is_no_longer_than_any_other_set_of_options() -> None:
+    assert len(fields(MessageKind)) <= 20
+
+
+def test_what_leaves_beside_messages_is_a_row_with_its_fields() -> None:
+    """No second list: `transport` lets out what a row declares."""
+    declared = {name: row.fields for name, row in TABLE.items() if row.fields}
+    assert declared == transport.FIELDS
+    assert all(TABLE[name].number is None for name in declared)
+
+
+def test_who_asks_and_who_answers_is_said_by_the_row() -> None:
+    assert {name for name, row in TABLE.items() if row.reply is None} == {"scored", "rows"}
+    assert {name for name, row in TABLE.items() if row.request is None} == {"wait", "error", "envelope", "refusal"}

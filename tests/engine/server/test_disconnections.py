@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from fedgraft import wire
-from fedgraft.engine.server.disconnections import Dropout
-from fedgraft.engine.server.loop import DISCONNECTED
+from fedgraft.engine.server.disconnections import DISCONNECTED, Dropout
 from fedgraft.errors import InputError
 from helpers.toy_runs import looped, run, toy
 

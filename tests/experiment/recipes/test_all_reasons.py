@@ -1,9 +1,14 @@
 """A recipe whose sums cannot hide what is asked for is refused before anything runs, with all reasons at once."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
+from fedgraft.experiment.experiment import load
+from fedgraft.experiment.recipes.findings import Finding, UnsuitedError
 
 NOISE = {"privacy.unit": "node", "privacy.epsilon": 4.0, "privacy.delta": 1e-5}
 
@@ -43,6 +48,41 @@ def test_too_few_clients_are_one_of_the_reasons() -> None:
     said = refusal("plain_gcn", {**few, "evaluation.at": "server"}, "--secure")
     assert "selector.clients = 2 is below secure_sum.least_cohort = 3: selector.clients = 3 or more" in said
     assert "evaluation.at = 'clients'" in said
+
+
+def test_fewer_clients_in_the_data_are_one_of_the_reasons() -> None:
+    said = refusal("graft_node_private", {"data.name": "blocks", "data.clients": 2, "patience": 2})
+    assert said.startswith("2 things must change: ")
+    assert "data.clients = 2 is below secure_sum.least_cohort = 3: data.clients = 3 or more" in said
+    shares = refusal("graft_node_private", {"data.name": "blocks", "data.clients": 4, "privacy.shares": 9})
+    assert shares == "data.clients = 4 is below privacy.shares = 9: data.clients = 9 or more."
+
+
+def beside(recipe: Mapping[str, Any]) -> list[Finding]:
+    return [Finding(f"what is beside {recipe['privacy']['unit']}", "leave it out")]
+
+
+def test_what_is_beside_the_recipe_is_told_with_the_rest() -> None:
+    """Such as the run that it begins with, or who made the keys of a federation."""
+    with pytest.raises(UnsuitedError) as error:
+        load("graft_node_private", {"data.name": "blocks", "patience": 2}, also=beside)
+    assert str(error.value).startswith("2 things must change: privacy.unit = 'node' hides a node, but patience")
+    assert str(error.value).endswith("patience = 0; what is beside node: leave it out.")
+    with pytest.raises(UnsuitedError) as error:
+        load("graft_node_private", {"data.name": "blocks"}, also=beside)
+    assert str(error.value) == "what is beside node: leave it out."
+    load("graft_node_private", {"data.name": "blocks"}, also=lambda recipe: [])
+
+
+def test_what_the_user_has_set_is_named_behind_all_of_them() -> None:
+    with pytest.raises(UnsuitedError) as error:
+        load(
+            "plain_gcn",
+            {"data.name": "blocks", "selector.name": "oort"},
+            "--secure",
+            lambda recipe: [Finding("a", "b")],
+        )
+    assert str(error.value).endswith("; a: b. Set by you, and so not changed: selector.name.")
 
 
 def test_a_single_reason_is_the_whole_text() -> None:

@@ -202,8 +202,8 @@ def test_a_frozen_generator_is_sent_down_once_more_and_up_no_more():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"selector__name": "random", "selector__clients": 2},
-        {"codec": [{"name": "float16"}]},
+        pytest.param({"selector__name": "random", "selector__clients": 2}, marks=pytest.mark.slow),
+        pytest.param({"codec": [{"name": "float16"}]}, marks=pytest.mark.slow),
         {"codec": [{"name": "quantized", "bits": 4}]},
         {"evaluation__local_steps": True},
         {"evaluation__at": "clients"},

@@ -15,8 +15,8 @@ MOLECULES = {"data.name": "molecules", "data.clients": 3, "data.graphs": 20}
     ("recipe", "changes"),
     [
         ("fedlocal", {**BLOCKS, "evaluation.every": 2}),
-        ("fedlocal", {**BLOCKS, "evaluation.sample": 2}),
-        ("fedlocal", {**BLOCKS, "sharing.name": "local"}),
+        pytest.param("fedlocal", {**BLOCKS, "evaluation.sample": 2}, marks=pytest.mark.slow),
+        pytest.param("fedlocal", {**BLOCKS, "sharing.name": "local"}, marks=pytest.mark.slow),
         ("graft_node", BLOCKS),  # answers are smoothed after training
         ("cefgl", MOLECULES),
     ],

@@ -118,7 +118,9 @@ def test_another_client_a_round_that_was_served_and_a_spent_budget_are_codes(nod
     assert not is_code(SAID)
 
 
-@pytest.mark.parametrize("how", DAMAGED)
+@pytest.mark.parametrize(
+    "how", [how if how in ("cut", "a bit") else pytest.param(how, marks=pytest.mark.slow) for how in DAMAGED]
+)
 def test_a_damaged_journal_is_a_round_that_is_lost_also_after_a_restart(tmp_path, how, caplog):
     damaged = []
 

@@ -65,7 +65,7 @@ def test_every_law_of_runtimes(make):
         law()
 
 
-@pytest.mark.parametrize("name", ["remembering", "nodes"])
+@pytest.mark.parametrize("name", ["remembering", pytest.param("nodes", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("lost", ["order", "answer"])
 def test_what_is_lost_on_the_way_changes_no_bit(tmp_path, expected, name, lost):
     """Every fifth message is lost, or its answer: the order is sent again, and answered the same."""
@@ -80,7 +80,8 @@ def test_what_is_lost_on_the_way_changes_no_bit(tmp_path, expected, name, lost):
     assert found.charged == expected[name].charged
 
 
-@pytest.mark.parametrize("name", ["remembering", pytest.param("nodes", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["remembering", "nodes"])
 def test_nodes_that_start_anew_before_every_order_change_no_bit(tmp_path, expected, name):
     """What a node has in memory alone, a paused round too, is made again from its disk."""
 

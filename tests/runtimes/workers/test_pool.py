@@ -103,6 +103,7 @@ def test_a_run_that_loses_workers_again_and_again_ends_with_the_same_bits(tmp_pa
     assert [same(one, other) for one, other in zip(found, whole, strict=True)] == [True] * len(whole)
 
 
+@pytest.mark.slow
 def test_rounds_that_waited_in_a_lost_worker_are_served_anew(tmp_path, killing):
     changes = {**NODES, "rounds": 1}
     whole = results(tmp_path / "whole", execute(load("fedais", changes), tmp_path / "whole"))

@@ -61,8 +61,8 @@ def settled(memory: Memory) -> Memory:
 
 
 def _settled(tree: Any) -> Tree:
-    if isinstance(tree, dict):
-        return {key: _settled(value) for key, value in tree.items()}
+    if isinstance(tree, dict):  # of thousands of numbers where scores are kept
+        return {key: value if type(value) is float else _settled(value) for key, value in tree.items()}
     if isinstance(tree, list):
         return [_settled(value) for value in tree]
     if not isinstance(tree, np.ndarray):

@@ -1,6 +1,5 @@
 """A client's part in masked sums: keys, sealed shares, masks on its codes, and shares that it reveals."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,9 +17,8 @@ from fedgraft.engine.privacy.secure_sum import (
     PRESENT,
     SHARES,
     SIGNATURES,
-    TOTAL,
 )
-from fedgraft.engine.protocol.table import TABLE
+from fedgraft.engine.protocol.orders import digest_of
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.secrets.masked_sum import Member
 from fedgraft.secrets.neighbours import expected, threshold
@@ -43,7 +41,8 @@ class Masking:
     Where keys are signed, clients confirm each other in a sum with a digest of the order: the model, its scales, the
     total of weights. Two rounds at one model whose cohorts differ by one client would tell that one's codes, so who has
     revealed shares at an order does not train at it again. A model that differs by a hair is another one: what
-    differences of sums tell is bounded by noise alone. The mark is part of the memory, which a server names at sites.
+    differences of sums tell is bounded by noise alone. The mark is part of the memory, which a server names at sites:
+    there the node's log has the orders, too.
 
     Secrets are made anew from the root whenever they are needed. What a client remembers of a round, until it has
     revealed shares, is who its neighbours are, their public keys, and what they have sealed for it.
@@ -82,7 +81,7 @@ class Masking:
         self._check_enough(sum(present), kept, "have sealed shares")
         memory["sum"] = {**kept, "present": np.array(present, np.uint8), "boxes": arrays[BOXES]}
         if self._signatures:
-            memory["sum"] |= {"order": _digest(message, self._common(message)), "kind": message.kind}
+            memory["sum"] |= {"order": digest_of(self._plan, message), "kind": message.kind}
             if message.kind == "train" and memory.get(REVEALED) == memory["sum"]["order"]:
                 raise BeyondLimitError("a sum at a model and scales at which it has revealed shares: another cohort's")
         keys = {peer: kept["keys"][at].tobytes() for at, peer in enumerate(peers) if present[at]}
@@ -166,11 +165,6 @@ class Masking:
         )
         self._check_enough(confirmed, kept, "confirm that it is in the sum", self._plan.collection.least - 1)
 
-    def _common(self, message: Message) -> list[Array]:
-        """What of an order all have alike who add something to its sum."""
-        added = TABLE[message.kind].added
-        return [(message.arrays or {})[spec.name] for spec in added.common(self._plan)] if added else []
-
     def _sent(self, message: Message, memory: Memory) -> dict[str, Any]:
         """What is kept of a sum to which the client has sent its part."""
         kept = self._kept(message, memory, message.segment)
@@ -210,14 +204,6 @@ class Masking:
         least = max(threshold(peers, kept["share"]), min(peers, others))
         if count < least:
             raise BeyondLimitError(f"{count} of {peers} neighbours {what}, of which {least} must")
-
-
-def _digest(message: Message, common: Sequence[Array]) -> bytes:
-    """Return a digest of what all have alike of an order: who was sent another one confirms nobody else."""
-    digest = hashlib.sha256(f"{message.kind} {message.report.get(TOTAL, 0.0)}".encode())
-    for array in common:
-        digest.update(array.tobytes())
-    return digest.digest()
 
 
 def _marked(bits: Array, count: int) -> list[bool]:

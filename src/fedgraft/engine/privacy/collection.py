@@ -21,7 +21,9 @@ class Collection(ABC):
     single: ClassVar[bool] = True
     """Whether the server sees what single clients answer."""
     noisy: ClassVar[bool] = False
-    """Whether what is collected holds noise, such that a claim of privacy is made."""
+    """Whether what leaves a client holds noise."""
+    claims: ClassVar[bool] = False
+    """Whether a claim of privacy is made."""
     assurance: Assurance = Assurance.NONE
     """What hides a single update."""
     least: int = 1
@@ -79,6 +81,12 @@ class EachUpdate(Collection):
         return coding.sum_bits(clients)
 
 
+class TrustedServer(EachUpdate):
+    """Each update is sent by itself to a server that adds noise to what it makes of them."""
+
+    claims: ClassVar[bool] = True
+
+
 class Sums(Collection):
     """Updates are added up, masked or in the clear, and the server reads their sum alone.
 
@@ -128,6 +136,7 @@ class NoisySums(Sums):
     """
 
     noisy: ClassVar[bool] = True
+    claims: ClassVar[bool] = True
 
     def __init__(self, options: SecureSum, privacy: Privacy, rounds: int) -> None:
         super().__init__(options)
@@ -163,7 +172,7 @@ class NoisySums(Sums):
 
 
 def collection_of(options: SecureSum, privacy: Privacy, rounds: int) -> Collection:
-    """Return how a plan with these options collects updates. Noise is for sums alone."""
+    """Return how a plan with these options collects updates. Clients add noise to sums alone."""
     if not options.active:
-        return EachUpdate()
+        return TrustedServer() if privacy.central else EachUpdate()
     return NoisySums(options, privacy, rounds) if privacy.active else Sums(options)

@@ -20,19 +20,23 @@ class Form:
 
     def names(self, row: MessageKind) -> tuple[str, ...]:
         """Return the names of the scalars in a request, in order."""
-        return row.names(self._plan)
+        return row.request.names(self._plan) if row.request else ()
 
     def request(self, row: MessageKind) -> Layout | None:
         """Return the layout of the arrays in a request; None where it never holds any."""
-        return row.request(self._plan) if row.request else None
+        return row.request.layout(self._plan) if row.request and row.request.layout else None
+
+    def most(self, row: MessageKind) -> Layout | None:
+        """Return the layout of the model in a request with the largest number in place of each `VARIABLE`, if any."""
+        return row.request.bounds(self._plan) if row.request and row.request.bounds else None
 
     def report(self, row: MessageKind) -> tuple[str, ...]:
         """Return the names of the scalars in a reply, in order."""
-        return row.report(self._plan)
+        return row.reply.names(self._plan) if row.reply else ()
 
     def reply(self, row: MessageKind) -> Layout | None:
         """Return the layout of the arrays in a reply; None where it never holds any."""
-        return row.reply(self._plan) if row.reply else None
+        return row.reply.layout(self._plan) if row.reply and row.reply.layout else None
 
     def largest(self, row: MessageKind) -> Layout | None:
         """Return that layout with the largest number in place of each `VARIABLE`; None where the row does not say."""
@@ -40,7 +44,7 @@ class Form:
 
     def tells(self, row: MessageKind) -> set[str]:
         """Return what a reply tells of a client."""
-        return row.tells(self._plan)
+        return row.reply.tells(self._plan) if row.reply else set()
 
     def several(self, row: MessageKind) -> int:
         """Return how many different requests of a round are answered, whatever a policy allows."""

@@ -16,6 +16,7 @@ from fedgraft.engine.purposes import HALO
 from fedgraft.errors import BeyondLimitError
 from fedgraft.wire import Message
 
+_TRUSTING: Final = "privacy.name = 'central' has the server add it, which policy.epsilon = 0 trusts"
 Fewest: TypeAlias = Callable[[frozenset[str]], int]
 _NEEDED: Final = {REQUIRED: Assurance.MASKED, SIGNED: Assurance.SIGNED}
 """What must hide an update, by `policy.secure_sum`."""
@@ -87,6 +88,7 @@ class Gate:
             beyond = f"{epsilon:.4g}" if epsilon > policy.epsilon else ""
         elif self._plan.adds:
             beyond = "updates without noise" if self._plan.connected else "statistics without noise"
+            beyond += f" ({_TRUSTING})" if self._plan.collection.claims else ""
         return [Rule("epsilon", allowed, beyond)]
 
     def _rules_of_sums(self) -> list[Rule]:
@@ -122,6 +124,8 @@ class Gate:
     def _beyond(self, reply: Message) -> str:
         """Why a reply stays; "" where it may leave."""
         policy, row, plan = self._policy, TABLE[reply.kind], self._plan
+        if row.outside and plan.at_home:  # of data on one machine: at a site it is not served
+            return ""
         if policy.capabilities is not None and (more := sorted(self.told_by([reply.kind]) - {*policy.capabilities})):
             return f"policy.capabilities has no {more[0]!r}"
         if policy.purposes is not None and (other := sorted(self.purposes_of([reply.kind]) - {*policy.purposes})):
@@ -141,7 +145,7 @@ class Gate:
         """Why a reply stays that tells of small groups; what is scored is told of all held-out examples."""
         least = self._policy.least_of_class
         told = self._protocol.tells.get(reply.kind, frozenset()) & COUNTED
-        if not least or not told or TABLE[reply.kind].held_out:
+        if not least or not told or ((row := TABLE[reply.kind].reply) and row.held_out):
             return ""
         if (count := fewest(told)) >= least:
             return ""

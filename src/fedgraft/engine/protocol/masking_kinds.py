@@ -17,7 +17,7 @@ from fedgraft.engine.privacy.secure_sum import (
     SIGNATURES,
     Assurance,
 )
-from fedgraft.engine.protocol.message_kind import MessageKind, Rounds
+from fedgraft.engine.protocol.message_kind import MessageKind, Reply, Request, Rounds
 from fedgraft.secrets.sizes import BOX_BYTES, CONFIRM_BYTES, PUBLIC_BYTES, SHARE_BYTES, SIGNATURE_BYTES
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 
@@ -88,9 +88,8 @@ def _kind(name: str, number: int, says: str, signed: bool = False, counts: bool 
         asked=lambda plan: plan.collection.assurance >= (Assurance.SIGNED if signed else Assurance.MASKED),
         rounds=Rounds.ANY,
         detail="segment",
-        names=lambda plan: (COUNT,) if counts else (),
-        request=partial(_request, name),
-        reply=partial(_reply, name),
+        request=Request(names=lambda plan: (COUNT,) if counts else (), layout=partial(_request, name)),
+        reply=Reply(layout=partial(_reply, name)),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.fields import Field
 from fedgraft.wire.layouts import Layout
 
 Names: TypeAlias = Callable[[Plan], tuple[str, ...]]
@@ -74,6 +75,38 @@ class Addition:
 
 
 @dataclass(frozen=True)
+class Request:
+    """What a request holds.
+
+    Args:
+        names: of its scalars.
+        layout: of its arrays; None where it never holds any.
+        bounds: that layout with the largest number in place of each `VARIABLE`; None where there are none.
+    """
+
+    names: Names = no_names
+    layout: Arrays | None = None
+    bounds: Arrays | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a reply holds.
+
+    Args:
+        names: of its scalars.
+        layout: of its arrays; None where it never holds any.
+        tells: of a client, in words of `contracts.capabilities`.
+        held_out: whether it tells of held-out examples alone.
+    """
+
+    names: Names = no_names
+    layout: Arrays | None = None
+    tells: Words = no_words
+    held_out: bool = False
+
+
+@dataclass(frozen=True)
 class MessageKind:
     """One kind of message.
 
@@ -87,20 +120,14 @@ class MessageKind:
         once: whether it is answered once in a run, whatever round it names.
         several: how many different requests of a round are answered, whatever a policy allows.
         detail: what the sixteen bits beside the kind say: "progress", "segment", "layer", or nothing.
-        names: of the scalars of a request.
-        request: layout of the arrays of a request; None where it never holds any.
-        bounds: that layout with the largest number in place of each `VARIABLE`; None where there are none.
-        report: names of the scalars of a reply.
-        reply: layout of the arrays of a reply; None where it never holds any.
-        tells: what a reply tells of a client, in words of `contracts.capabilities`.
-        held_out: whether it tells of held-out examples alone.
+        request: what a request holds; None where there is none: "wait" and "error" are replies alone.
+        reply: what a reply holds; None where clients do not reply: "scored" and "rows" are requests alone.
         added: how replies are added up; None where each leaves by itself.
         spends: how many replies of one run spend privacy; 0 = none.
         error: what an error in place of a reply is.
-        replied: whether clients reply; "scored" and "rows" are of requests alone.
-        requested: whether a request of this kind exists; "wait" and "error" are replies alone.
         outside: whether the experimenter asks, outside the protocol: remembered states play no part, and the work is
             not counted.
+        fields: of what travels outside messages of the wire, {name: how it may be made}.
     """
 
     name: str
@@ -112,19 +139,13 @@ class MessageKind:
     once: Callable[[Plan], bool] = field(default=lambda plan: False)
     several: Callable[[Plan], int] = field(default=lambda plan: 1)
     detail: str = ""
-    names: Names = no_names
-    request: Arrays | None = None
-    bounds: Arrays | None = None
-    report: Names = no_names
-    reply: Arrays | None = None
-    tells: Words = no_words
-    held_out: bool = False
+    request: Request | None = Request()
+    reply: Reply | None = Reply()
     added: Addition | None = None
     spends: Callable[[Plan], int] = field(default=lambda plan: 0)
     error: str = "a code"
-    replied: bool = True
-    requested: bool = True
     outside: bool = False
+    fields: Mapping[str, Field] = field(default_factory=dict)
 
     def within(self, round: int, plan: Plan) -> bool:
         """Return whether a round is one in which it is asked for."""

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from fedgraft.contracts import PoissonSelector, Selector
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.central import CentralMechanism, central_mechanism
 from fedgraft.engine.privacy.mechanism import Mechanism, mechanism_of
 from fedgraft.engine.privacy.private_sums import numbers_of
-from fedgraft.engine.privacy.spending import ANSWERED, NOISE
+from fedgraft.engine.privacy.spending import ANSWERED, NOISE, UNIT
 
 
 def noise_in(plan: Plan, numbers: int = 0) -> Mechanism:
@@ -18,12 +20,30 @@ def noise_in(plan: Plan, numbers: int = 0) -> Mechanism:
     return mechanism_of(plan.privacy, plan.rounds, numbers or numbers_of(plan.upload_layout))
 
 
+def central_noise_in(plan: Plan, selector: Selector[Any], clients: int, numbers: int = 0) -> CentralMechanism:
+    """Return the noise that the server adds, of so many clients; `numbers` as of `noise_in`.
+
+    A claim is smaller for a cohort that is drawn in secret, by coins alone.
+    """
+    share, cohort = 1.0, float(cohort_of(selector, clients))
+    if isinstance(selector, PoissonSelector):
+        share = selector.share(clients)
+        cohort = share * clients
+    return central_mechanism(plan.privacy, plan.rounds, numbers or numbers_of(plan.upload_layout), share, cohort)
+
+
+def cohort_of(selector: Selector[Any], clients: int) -> int:
+    """Return how many of so many clients a round has at most."""
+    wanted = getattr(selector, "clients", 0)
+    return min(wanted, clients) if isinstance(wanted, int) and wanted else clients
+
+
 def told_by_kind(plan: Plan) -> dict[str, dict[str, Any]]:
     """Return {kind of reply: what one tells of a unit, as a line of a log holds it}; {} where nothing holds noise."""
     if not plan.collection.noisy:
         return {}
     released = noise_in(plan).released
-    unit = {"unit": plan.privacy.unit}
+    unit = {UNIT: plan.privacy.unit}
     noise = {**unit, NOISE: released.noise, "divergence": released.divergence, "failure": released.failure}
     answers = {"smooth": {**unit, ANSWERED: plan.privacy.answers}} if plan.privacy.answers else {}
     return {"publish" if plan.summed else "train": noise, **answers}

@@ -37,12 +37,12 @@ class Protocol:
     @cached_property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of the replies that clients are asked for."""
-        return tuple(name for name, row in self.rows.items() if row.replied and name != "error")
+        return tuple(name for name, row in self.rows.items() if row.reply and name != "error")
 
     def check(self, kind: str, round: int) -> None:
         """Raise `UnknownRequestError` for a kind that the plan does not have, or has in other rounds alone."""
         row = self.rows.get(kind)
-        if row is None or not row.requested:
+        if row is None or row.request is None:
             raise UnknownRequestError(f"under these options no client answers a message of kind {kind!r}")
         if not row.within(round, self._plan):
             raise BeyondLimitError(f"a message of kind {kind!r} of round {round}: it is for rounds: {row.rounds.words}")
@@ -68,7 +68,7 @@ class Protocol:
     @cached_property
     def request_bounds(self) -> dict[str, Layout]:
         """{kind: layout of the model in a request, the largest possible number in place of each `VARIABLE`}."""
-        return {name: row.bounds(self._plan) for name, row in self._known.items() if row.bounds}
+        return _present(self._known, self._form.most)
 
     @cached_property
     def reply_names(self) -> dict[str, tuple[str, ...]]:

@@ -5,7 +5,7 @@ from typing import Final
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import AFTER, COLLECTS, Plan
 from fedgraft.engine.protocol.capabilities_of import of_states
-from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Rounds
+from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Reply, Request, Rounds
 from fedgraft.engine.protocol.sums import SCORES, coded_arrays, coded_scores
 from fedgraft.wire.layouts import Layout, Spec, joined
 
@@ -28,8 +28,8 @@ def _after(plan: Plan) -> Layout:
 
 
 def _looked_at(plan: Plan) -> bool:
-    """Whether the experimenter may look at single clients: not where answers are added up."""
-    return plan.collection.single
+    """Whether the experimenter may look at single clients: not where answers are added up, nor into a site."""
+    return not plan.at_sites if plan.at_home else plan.collection.single
 
 
 def _names(plan: Plan) -> tuple[str, ...]:
@@ -48,12 +48,10 @@ EVALUATE: Final = MessageKind(
     asked=lambda plan: plan.at_clients,
     rounds=Rounds.ANY,
     detail="progress",
-    names=_names,
-    request=_model,
-    bounds=lambda plan: plan.downlink.bounds(plan.scored_layout, plan.scored_layout),
-    reply=_after,
-    tells=_sums,
-    held_out=True,
+    request=Request(
+        names=_names, layout=_model, bounds=lambda plan: plan.downlink.bounds(plan.scored_layout, plan.scored_layout)
+    ),
+    reply=Reply(layout=_after, tells=_sums, held_out=True),
     added=Addition(SCORES, coded_arrays, common=_model, bounds=coded_scores),
 )
 MEASURE: Final = MessageKind(
@@ -64,11 +62,8 @@ MEASURE: Final = MessageKind(
     asked=_looked_at,
     rounds=Rounds.ANY,
     detail="progress",
-    names=_names,
-    request=lambda plan: plan.relayed_layout,
-    reply=_after,
-    tells=_sums,
-    held_out=True,
+    request=Request(names=_names, layout=lambda plan: plan.relayed_layout),
+    reply=Reply(layout=_after, tells=_sums, held_out=True),
     outside=True,
 )
 RELAY: Final = MessageKind(
@@ -79,9 +74,8 @@ RELAY: Final = MessageKind(
     asked=lambda plan: _looked_at(plan) and bool(plan.halo_widths),
     rounds=Rounds.ANY,
     detail="layer",
-    request=lambda plan: plan.relayed_layout,
-    reply=lambda plan: plan.relayed_layout,
-    tells=of_states,
+    request=Request(layout=lambda plan: plan.relayed_layout),
+    reply=Reply(layout=lambda plan: plan.relayed_layout, tells=of_states),
     outside=True,
 )
 SCORED: Final = MessageKind(
@@ -91,7 +85,7 @@ SCORED: Final = MessageKind(
     "nothing: it brings the model that a request to measure is about",
     asked=_looked_at,
     rounds=Rounds.ANY,
-    request=lambda plan: plan.scored_layout,
-    replied=False,
+    request=Request(layout=lambda plan: plan.scored_layout),
+    reply=None,
 )
 KINDS: Final = (EVALUATE, MEASURE, RELAY, SCORED)

@@ -5,7 +5,7 @@ from typing import Final
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.secure_sum import TOTAL
 from fedgraft.engine.protocol.capabilities_of import of_arrays, of_scalars
-from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Rounds, always
+from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Reply, Request, Rounds, always
 from fedgraft.engine.protocol.sums import STATISTICS, coded_arrays
 from fedgraft.wire.layouts import Layout
 
@@ -29,9 +29,7 @@ HELLO: Final = MessageKind(
     "how many training examples it has, and what its task publishes before training",
     rounds=Rounds.BEFORE,
     once=always,
-    report=_profile,
-    reply=lambda plan: plan.rows.encoded(plan.statistics_layout),
-    tells=_published,
+    reply=Reply(names=_profile, layout=lambda plan: plan.rows.encoded(plan.statistics_layout), tells=_published),
 )
 STATISTICS_BACK: Final = MessageKind(
     "statistics",
@@ -39,7 +37,7 @@ STATISTICS_BACK: Final = MessageKind(
     "statistics",
     "that it has what the server made of all statistics",
     rounds=Rounds.BEFORE,
-    request=_combined,
+    request=Request(layout=_combined),
 )
 STAGE: Final = MessageKind(
     "stage",
@@ -48,10 +46,10 @@ STAGE: Final = MessageKind(
     "further statistics, made of what all have published so far",
     asked=lambda plan: plan.staged is not None,
     rounds=Rounds.BEFORE,
-    names=lambda plan: ("stage",),
-    request=_combined,
-    reply=lambda plan: plan.rows.encoded(plan.further_layout),
-    tells=lambda plan: of_arrays(plan.further_layout),
+    request=Request(names=lambda plan: ("stage",), layout=_combined),
+    reply=Reply(
+        layout=lambda plan: plan.rows.encoded(plan.further_layout), tells=lambda plan: of_arrays(plan.further_layout)
+    ),
 )
 PUBLISH: Final = MessageKind(
     "publish",
@@ -61,9 +59,8 @@ PUBLISH: Final = MessageKind(
     asked=lambda plan: plan.summed is not None,
     rounds=Rounds.BEFORE,
     once=always,
-    names=lambda plan: (TOTAL,),
-    reply=coded_arrays,
-    tells=lambda plan: of_arrays(plan.summed.summed_layout) if plan.summed else set(),
+    request=Request(names=lambda plan: (TOTAL,)),
+    reply=Reply(layout=coded_arrays, tells=lambda plan: of_arrays(plan.summed.summed_layout) if plan.summed else set()),
     added=Addition(STATISTICS, coded_arrays),
     spends=lambda plan: 1 if plan.summed else 0,
 )

@@ -7,7 +7,7 @@ from fedgraft.engine import border_codec
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.halo_sums import MOST, PLACED, ROWS
 from fedgraft.engine.protocol.capabilities_of import of_arrays
-from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Rounds
+from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Reply, Request, Rounds
 from fedgraft.engine.protocol.scoring_kinds import scored_sums
 from fedgraft.engine.protocol.sums import HOPS, SMOOTHED_ROWS, SMOOTHED_SCORES, TALLIES, coded_arrays, coded_scores
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec, joined
@@ -62,8 +62,7 @@ BORDER: Final = MessageKind(
     asked=_smooths,
     rounds=Rounds.BEFORE,
     once=_hidden,
-    reply=lambda plan: border_codec.LAYOUT,
-    tells=lambda plan: {"rows"} if plan.row_width else set(),
+    reply=Reply(layout=lambda plan: border_codec.LAYOUT, tells=lambda plan: {"rows"} if plan.row_width else set()),
 )
 SMOOTH: Final = MessageKind(
     "smooth",
@@ -73,10 +72,8 @@ SMOOTH: Final = MessageKind(
     asked=_smooths,
     rounds=Rounds.ANY,
     once=_hidden,
-    request=_model,
-    bounds=lambda plan: plan.downlink.bounds(plan.model_layout, plan.model_layout),
-    reply=_rows,
-    tells=_answers,
+    request=Request(layout=_model, bounds=lambda plan: plan.downlink.bounds(plan.model_layout, plan.model_layout)),
+    reply=Reply(layout=_rows, tells=_answers),
     added=Addition(
         SMOOTHED_ROWS,
         coded_arrays,
@@ -96,9 +93,8 @@ HOP: Final = MessageKind(
     rounds=Rounds.ANY,
     several=lambda plan: max(1, plan.hop_kinds.count("hop")),
     detail="segment",
-    request=_means("hop"),
-    reply=_rows,
-    tells=_answers,
+    request=Request(layout=_means("hop")),
+    reply=Reply(layout=_rows, tells=_answers),
     added=Addition(HOPS, coded_arrays, tells=_answers),
 )
 SUMS: Final = MessageKind(
@@ -108,9 +104,8 @@ SUMS: Final = MessageKind(
     "sums by which a layer is fitted to what is known after all hops",
     asked=_fits,
     rounds=Rounds.ANY,
-    request=_means("sums"),
-    reply=lambda plan: plan.sums_layout,
-    tells=lambda plan: of_arrays(plan.sums_layout),
+    request=Request(layout=_means("sums")),
+    reply=Reply(layout=lambda plan: plan.sums_layout, tells=lambda plan: of_arrays(plan.sums_layout)),
 )
 TALLY: Final = MessageKind(
     "tally",
@@ -119,9 +114,11 @@ TALLY: Final = MessageKind(
     "how many validation nodes each way to answer gains and loses",
     asked=_smooths,
     rounds=Rounds.ANY,
-    request=_means("tally"),
-    reply=lambda plan: Layout((Spec("tallies", "uint32", (plan.smoothing.choices if plan.smoothing else 0, 2)),)),
-    tells=lambda plan: {"scores"},
+    request=Request(layout=_means("tally")),
+    reply=Reply(
+        layout=lambda plan: Layout((Spec("tallies", "uint32", (plan.smoothing.choices if plan.smoothing else 0, 2)),)),
+        tells=lambda plan: {"scores"},
+    ),
     added=Addition(TALLIES, coded_arrays),
 )
 CHOICE: Final = MessageKind(
@@ -131,7 +128,7 @@ CHOICE: Final = MessageKind(
     "that it has the way to answer",
     asked=_smooths,
     rounds=Rounds.ANY,
-    names=lambda plan: ("choice",),
+    request=Request(names=lambda plan: ("choice",)),
 )
 SMOOTHED: Final = MessageKind(
     "smoothed",
@@ -140,8 +137,7 @@ SMOOTHED: Final = MessageKind(
     "sums over its held-out examples with smoothed answers",
     asked=_smooths,
     rounds=Rounds.ANY,
-    reply=scored_sums,
-    tells=lambda plan: set(plan.task.sums_tell),
+    reply=Reply(layout=scored_sums, tells=lambda plan: set(plan.task.sums_tell)),
     added=Addition(SMOOTHED_SCORES, coded_arrays, bounds=coded_scores),
 )
 KINDS: Final = (BORDER, SMOOTH, HOP, SUMS, TALLY, CHOICE, SMOOTHED)

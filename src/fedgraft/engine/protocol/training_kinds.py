@@ -5,7 +5,7 @@ from typing import Final
 from fedgraft.engine.plan import REPORTED, SCORES, Plan
 from fedgraft.engine.privacy.secure_sum import SCALES, TOTAL, WEIGHT
 from fedgraft.engine.protocol.capabilities_of import of_scalars, of_states, of_upload
-from fedgraft.engine.protocol.message_kind import Addition, MessageKind
+from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Reply, Request
 from fedgraft.engine.protocol.sums import UPDATES
 from fedgraft.wire.layouts import Layout, Spec, joined
 
@@ -56,10 +56,8 @@ PROBE: Final = MessageKind(
     "probe",
     "mean and mean square of its losses under the model",
     asked=lambda plan: plan.probes,
-    request=_model,
-    bounds=_bounds,
-    report=lambda plan: REPORTED,
-    tells=lambda plan: of_scalars(plan, REPORTED),
+    request=Request(layout=_model, bounds=_bounds),
+    reply=Reply(names=lambda plan: REPORTED, tells=lambda plan: of_scalars(plan, REPORTED)),
 )
 TRIAL: Final = MessageKind(
     "trial",
@@ -68,11 +66,8 @@ TRIAL: Final = MessageKind(
     "mean and mean square of the losses of steps that it tries",
     asked=lambda plan: plan.probes,
     detail="progress",
-    names=lambda plan: ("epochs",),
-    request=_model,
-    bounds=_bounds,
-    report=lambda plan: REPORTED,
-    tells=lambda plan: of_scalars(plan, REPORTED),
+    request=Request(names=lambda plan: ("epochs",), layout=_model, bounds=_bounds),
+    reply=Reply(names=lambda plan: REPORTED, tells=lambda plan: of_scalars(plan, REPORTED)),
 )
 TRAIN: Final = MessageKind(
     "train",
@@ -80,12 +75,16 @@ TRAIN: Final = MessageKind(
     "model",
     "its update, its losses, and hidden states that others need",
     detail="progress",
-    names=lambda plan: plan.guidance,
-    request=lambda plan: Layout((*_model(plan), *plan.coded_halo_layout)),
-    bounds=_bounds,
-    report=_observed,
-    reply=_update,
-    tells=lambda plan: of_scalars(plan, _observed(plan)) | of_upload(plan) | of_states(plan),
+    request=Request(
+        names=lambda plan: plan.guidance,
+        layout=lambda plan: Layout((*_model(plan), *plan.coded_halo_layout)),
+        bounds=_bounds,
+    ),
+    reply=Reply(
+        names=_observed,
+        layout=_update,
+        tells=lambda plan: of_scalars(plan, _observed(plan)) | of_upload(plan) | of_states(plan),
+    ),
     added=Addition(
         UPDATES, _update, names=lambda plan: (WEIGHT, TOTAL), request=_scales, common=_alike, tells=of_states
     ),
@@ -98,10 +97,8 @@ ALONE: Final = MessageKind(
     "model",
     "its losses in a round of which nothing is sent",
     detail="progress",
-    request=_model,
-    bounds=_bounds,
-    report=_silent,
-    tells=lambda plan: of_scalars(plan, _silent(plan)),
+    request=Request(layout=_model, bounds=_bounds),
+    reply=Reply(names=_silent, tells=lambda plan: of_scalars(plan, _silent(plan))),
 )
 WAIT: Final = MessageKind(
     "wait",
@@ -109,9 +106,11 @@ WAIT: Final = MessageKind(
     "halo",
     "hidden states that others need, and which ones its next step reads",
     asked=_waits,
-    requested=False,
-    reply=lambda plan: joined(plan.coded_halo_layout, plan.asked_layout),
-    tells=lambda plan: of_states(plan) | ({"rows"} if plan.asked_layout.specs else set()),
+    request=None,
+    reply=Reply(
+        layout=lambda plan: joined(plan.coded_halo_layout, plan.asked_layout),
+        tells=lambda plan: of_states(plan) | ({"rows"} if plan.asked_layout.specs else set()),
+    ),
 )
 ROWS: Final = MessageKind(
     "rows",
@@ -120,7 +119,7 @@ ROWS: Final = MessageKind(
     "what follows: an update, or another wait",
     asked=_waits,
     detail="segment",
-    request=lambda plan: plan.coded_halo_layout,
-    replied=False,
+    request=Request(layout=lambda plan: plan.coded_halo_layout),
+    reply=None,
 )
 KINDS: Final = (PROBE, TRIAL, TRAIN, ALONE, WAIT, ROWS)

@@ -1,15 +1,25 @@
 """Asking a selector: whom to probe, who trains, and which terms the choice was made of."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Probe, ProbingSelector, Selection, Selector, View, randomness
+from fedgraft.contracts import (
+    ExplainedSelector,
+    PoissonSelector,
+    Probe,
+    ProbingSelector,
+    Selection,
+    Selector,
+    View,
+    randomness,
+)
 from fedgraft.contracts.selector import AGENT
 from fedgraft.engine.server.selection_checks import check_clients, check_selection
+from fedgraft.engine.server.server_secret import ServerSecret
 from fedgraft.errors import FedgraftError
 
 MOST_EXPLAINED: Final = 200
@@ -27,10 +37,14 @@ Terms = dict[str, dict[int, float]]
 
 @dataclass(frozen=True)
 class Choosing:
-    """Ask a selector, whose draws come from the seed of the experiment, and hold its answers to the contract."""
+    """Ask a selector, whose draws come from the seed of the experiment, and hold its answers to the contract.
+
+    The coins of a `PoissonSelector` come from the server's secret.
+    """
 
     selector: Selector[Any]
     seed: int
+    secret: ServerSecret
 
     def probe(self, state: Any, view: View) -> Probe | None:
         """Return whom to probe before the choice; None for nobody."""
@@ -42,11 +56,15 @@ class Choosing:
         check_clients(self._name, "probed", probe.clients, view.bytes_per_probe, view)
         return probe
 
-    def choose(self, state: Any, view: View) -> tuple[Selection, Terms]:
-        """Return who trains, and the terms of the choice; {} where there are none."""
+    def choose(self, state: Any, view: View) -> tuple[Selection | None, Terms]:
+        """Return who trains, None where nobody can, and the terms of the choice; {} where there are none."""
+        if isinstance(self.selector, PoissonSelector) and _anybody(view):
+            view = self._drawn(self.selector, view)
+            if not _anybody(view):
+                return Selection(()), {}
         selection = self.selector.select(state, view, randomness.generator(self.seed, "select", view.round))
         if not selection.clients:
-            return selection, {}
+            return None, {}
         check_selection(self._name, selection, view)
         if not isinstance(self.selector, ExplainedSelector):
             return selection, {}
@@ -59,9 +77,32 @@ class Choosing:
                 )
         return selection, kept(terms, selection.clients, view)
 
+    def _drawn(self, selector: PoissonSelector[Any], view: View) -> View:
+        """Return a view in which only those are available whose coins say so; all clients have one."""
+        from fedgraft.secrets.poisson import drawn  # cryptography takes its time to import
+
+        coins = np.zeros(view.clients, bool)
+        coins[drawn(view.clients, selector.share(view.clients), self.secret.words("coins", view.round))] = True
+        available = view.available & coins
+        available.flags.writeable = False
+        return replace(view, available=available)
+
     @property
     def _name(self) -> str:
         return type(self.selector).__name__
+
+
+def _anybody(view: View) -> bool:
+    """Return whether a client can be reached that the budget pays for."""
+    return bool(_able(view).any())
+
+
+def _able(view: View) -> NDArray[np.bool_]:
+    """Return bool [N], who can be reached and paid for."""
+    able = view.available.copy()
+    if view.bytes_left is not None:
+        able &= view.bytes_per_client <= view.bytes_left
+    return able
 
 
 def kept(terms: Mapping[str, NDArray[np.float64]], cohort: Iterable[int], view: View) -> Terms:
@@ -69,9 +110,7 @@ def kept(terms: Mapping[str, NDArray[np.float64]], cohort: Iterable[int], view: 
 
     Terms are {name: float64 [N]}. Clients that could not be reached, or not be paid for, are left out.
     """
-    able = view.available.copy()
-    if view.bytes_left is not None:
-        able &= view.bytes_per_client <= view.bytes_left
+    able = _able(view)
     if view.clients > MOST_EXPLAINED:
         shown = np.array(sorted(cohort), np.int64)
         if AGENT in terms:

@@ -25,7 +25,8 @@ def note_scores(plan: Plan, state: RunState, scoring: Scoring, bytes: int, group
         str(client): plan.scores({split: sums[split] for split in SCORED_SPLITS}, scoring.sums["validation"])
         for client, sums in scoring.clients.items()
     }
-    scores = {} if scoring.failed else plan.scores({split: scoring.sums[split] for split in SCORED_SPLITS})
+    known = scoring.sums if not scoring.failed else {}
+    scores = plan.scores({split: known[split] for split in SCORED_SPLITS}) if known else {}
     for split in scores:
         mean = plan.mean_loss(scoring.sums[split])
         if math.isfinite(mean):
@@ -64,12 +65,13 @@ def _note_after_steps(plan: Plan, state: RunState, after: Scoring) -> None:
 def _keep_best(plan: Plan, state: RunState, scoring: Scoring, groups: Iterable[int]) -> None:
     """Keep the model that was just scored if it is the best so far; or while none has a score.
 
-    Where sums hold noise it is the last one: to choose by scores would tell more of what they are of.
+    Where sums hold noise it is the last one: to choose by scores would tell more of what they are of. So it is where no
+    score leaves a client.
     """
     point, sums = state.curve[-1], {} if scoring.failed else scoring.sums
     choice, best = plan.choice(sums["validation"]) if sums else math.nan, state.best.get("choice")
     better = improves(choice, best, plan.task.better) or best is None or math.isnan(best)
-    if better or plan.collection.noisy:
+    if better or plan.collection.claims or plan.at_home:
         models = {str(group): scored_model(plan, state.sharing, state.averages, group) for group in groups}
         known = {name: point[name] for name in ("round", *SCORED_SPLITS)}
         state.best = {**known, "choice": choice, "sums": sums, "scores": state.scores, "models": models}

@@ -1,10 +1,14 @@
 """Clients that drop out: whose connection is down in a round."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from fedgraft.contracts import randomness
 from fedgraft.contracts.ranges import NonNegativeFloat, Proportion, check_ranges
 from fedgraft.errors import InputError
+
+DISCONNECTED: Final = "its connection is down"
+"""Why such a client has failed."""
 
 
 @dataclass(frozen=True)

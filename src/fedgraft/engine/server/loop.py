@@ -23,7 +23,7 @@ from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.broadcast import Broadcast
 from fedgraft.engine.server.choosing import Choosing, Terms
 from fedgraft.engine.server.curve import note_scores
-from fedgraft.engine.server.disconnections import Dropout
+from fedgraft.engine.server.disconnections import DISCONNECTED, Dropout
 from fedgraft.engine.server.exchange import Traffic
 from fedgraft.engine.server.ledger import DIRECTIONS, TRAINING, Ledger
 from fedgraft.engine.server.merging import Merging
@@ -37,8 +37,6 @@ from fedgraft.engine.server.trained import Trained
 from fedgraft.engine.server.views import Views, losses_of
 from fedgraft.errors import BudgetError
 from fedgraft.wire.layouts import Arrays
-
-DISCONNECTED = "its connection is down"
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class Loop:
         self._merging, self._dropout = merging or Merging(plan.sharing), dropout or Dropout()
         self._clients = tuple(runtime.clients())
         self._clock, self._devices = clock, clock.of(len(self._clients), plan.seed)
-        self._choosing = Choosing(selector, plan.seed)
+        self._choosing = Choosing(selector, plan.seed, self._before.secret(plan.seed))
         self._runtime, self.ledger = runtime, Ledger()
         self._guards = guards = self._merging.safeguards
         self._messenger = Messenger(plan, runtime, self.ledger, stopping.bytes, deadline_seconds, guards, self._before)
@@ -191,7 +189,7 @@ class Loop:
         disconnected = self._dropout.dropped(view.clients, view.round, self._plan.seed)
         view, probe_seconds, failures = self._probe(state, self._guards.rested(view, state.chosen), disconnected)
         selection, terms = self._choosing.choose(state.selector, view)
-        if not selection.clients:
+        if selection is None:
             return self._wait(state, view)
         state.cohort = list(selection.clients)
         reached = [client for client in selection.clients if client not in disconnected]
@@ -362,7 +360,7 @@ class Loop:
         Returns:
             The score of each split, none where clients could not be scored, and why they could not.
         """
-        scoring = self._scoring(state)
+        scoring = Scoring({}, {}, {}) if self._plan.unscored else self._scoring(state)
         self._note_computed(state, "evaluation")
         groups = self._plan.groups(state.sharing, self._clients)
         scores = note_scores(self._plan, state, scoring, self.ledger.total, groups)

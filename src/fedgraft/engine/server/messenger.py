@@ -62,14 +62,21 @@ class Messenger:
         self.limits = Limits(plan, clients)
         self._requests = Requests(plan, self._exchange, self.limits)
         self.scorer = Scorer(plan, self._exchange, self._halo)
-        self._collecting: Collecting = (
-            EachReply(plan, self._requests, self.scorer)
-            if plan.collection.single
-            else SecureSums(plan, self._exchange, self.limits, clients)
-        )
+        self._collecting = self._collecting_of(clients, before)
         self.set_up = SetUp(plan, self._exchange, self.limits, ledger, budget_bytes, safeguards, before)
         most, hops = safeguards.hello_bytes, self._collecting.hops
         self.smoothing = SmoothingExchange(plan, self._exchange, self.limits, most, hops)
+
+    def _collecting_of(self, clients: int, before: Beginning) -> Collecting:
+        """Return how updates and scores of so many clients arrive."""
+        if not self._plan.collection.single:
+            return SecureSums(self._plan, self._exchange, self.limits, clients)
+        each = EachReply(self._plan, self._requests, self.scorer)
+        if before.noise is None:
+            return each
+        from fedgraft.engine.server.noised_replies import NoisedReplies  # its mathematics takes its time to import
+
+        return NoisedReplies(self._plan, each, before.noise, before.secret(self._plan.seed))
 
     def open(self, halos: Sequence[Mapping[str, Any]], tree: dict[str, Any], sum_scales: Arrays) -> None:
         """Serve a run from its start, or from where it was stored.

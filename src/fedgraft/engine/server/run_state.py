@@ -36,8 +36,8 @@ class RunState:
             needs of others; empty where no rows travel.
         halo_store: halo rows by address, see `halo_store.State`; written by the halo exchange alone.
         broadcast: models on their way to the clients, see `Broadcast`, which alone writes it.
-        sum_scales: "scales" of the next sum of updates, float32 [scales], written by `SecureSums` alone; {} before the
-            first, and where each update is sent by itself.
+        sum_scales: "scales" of the next sum of updates, float32 [scales], written by `SecureSums` alone; or "length", a
+            float64 to which updates are cut next, by `NoisedReplies`; {} before the first, and where nothing is added.
         server_optimizer: {group: the server optimiser's state of its model}; empty without one.
         averages: {group: running mean of its global models}; empty where models are not averaged.
         sampler: the state of the sampler's half at the server; None before it learnt.

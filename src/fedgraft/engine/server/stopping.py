@@ -14,6 +14,8 @@ from fedgraft.contracts.ranges import PositiveInt, ProperFraction, check_ranges
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import require
 
+HOME = "home"
+"""Where models are scored of which no score leaves a client."""
 PROBE, SCORING = "probe: ", "scoring: "
 """What a reason begins with where a client failed at something else than to train."""
 
@@ -77,7 +79,9 @@ class Evaluation:
             tables, and of `amlsim`, with two classes of which one is rarer than 20 %, else the task's usual one.
         at: "server": on held-out data that the server has, outside the protocol and free, as the papers assume; or
             "clients": the model is sent to every client, which scores it on its own held-out data; from round 1
-            on all of it is charged.
+            on all of it is charged; or "home": no score leaves a client, and the model of the last round is kept. An
+            experimenter who has all data on one machine sees scores all the same, outside the protocol. Of sites there
+            are none.
         sample: score so many clients in place of all, >= 0; drawn by the seed, the same ones in every round, so that
             scores of rounds can be compared. 0 = everybody.
         every: rounds between two evaluations, >= 1; the last round is always evaluated.
@@ -86,6 +90,7 @@ class Evaluation:
             small cohorts. 0 = off.
         keep: what a client with parameters of its own is scored with, and keeps: "best", of all models it was scored
             with, by its own validation split, which it can tell without talking to anybody; or "last", the one it has.
+            With `at` = "home" always the last: elsewhere nobody has it scored.
         local_steps: whether each client's model after the local steps of a round is scored beside the merged model, as
             many papers do. Wherever a model is scored, each client that scores it trains from it as in a next round,
             scores what comes of it, and forgets it: training is not touched. It takes the time of a round of all.
@@ -93,7 +98,7 @@ class Evaluation:
     """
 
     metric: str = ""
-    at: Literal["server", "clients"] = "server"
+    at: Literal["server", "clients", "home"] = "server"
     sample: Annotated[int, Ge(0), "0 = everybody"] = 0
     every: PositiveInt = 1
     averaging: ProperFraction = 0.0
@@ -117,7 +122,7 @@ class Row:
 
     Args:
         round: counted from 1.
-        selected: the cohort; empty where the server only waited for late answers.
+        selected: the cohort; empty where nobody was drawn, or late answers were waited for.
         failed: {client: reason}.
         loss: mean over the answers that arrived; nan without any, and where updates are added up.
         validation: score, None where the round was not scored; test: likewise.

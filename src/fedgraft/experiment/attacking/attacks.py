@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.attacking.canary_audit import canaries
 from fedgraft.experiment.attacking.membership import membership
@@ -16,20 +17,32 @@ KINDS: Final = ("labels", "inversion", "membership", "canaries")
 def attacked(run: FinishedRun, kinds: Sequence[str] = KINDS, count: int = 600) -> dict[str, dict[str, Any]]:
     """Return {kind of attack: what came of it}; `count` is the number of canaries.
 
-    Raises `InputError` for a kind that is none, and for a run whose task has no classes.
+    Raises `InputError` for a kind that is none, for one that the run has nothing for, and for a run whose task has no
+    classes.
     """
     require(len(kinds) > 0, "--kind", f"of {', '.join(KINDS)}", "none")
     for kind in kinds:
         if kind not in KINDS:
             raise unknown("kind of attack", kind, KINDS)
-    if run.plan.summed and not run.plan.connected:
-        if tuple(kinds) not in (KINDS, ("canaries",)):
-            raise InputError("no model of this run leaves a client, but statistics do: --kind must be canaries.")
-        kinds = ("canaries",)
     found: dict[str, dict[str, Any]] = {}
-    for kind in kinds:
+    for kind in _fitting(run.plan, tuple(kinds)):
         if kind == "canaries":
             found[kind] = canaries(run, count)
         else:
             found[kind] = {"labels": labels, "inversion": inversion, "membership": membership}[kind](run)
     return found
+
+
+def _fitting(plan: Plan, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those that a plan has something for; all that were asked for must be among them, unless all were."""
+    fitting: tuple[str, ...] = KINDS
+    why = ""
+    if plan.summed and not plan.connected:
+        fitting, why = ("canaries",), "no model of this run leaves a client, but statistics do"
+    elif plan.privacy.central:
+        fitting, why = ("membership", "canaries"), "the server of this run is trusted, and may see single updates"
+    if kinds == KINDS:
+        return fitting
+    if set(kinds) - set(fitting):
+        raise InputError(f"{why}: --kind must be {' or '.join(fitting)}.")
+    return kinds

@@ -41,7 +41,7 @@ def canaries(run: FinishedRun, count: int = 600) -> dict[str, Any]:
     require(count >= LEAST, "--canaries", f">= {LEAST}", count)
     from threadpoolctl import threadpool_limits
 
-    odds = bool(run.plan.summed) or run.plan.collection.noisy  # losses are none
+    odds = bool(run.plan.summed) or run.plan.collection.claims  # losses are none
     with threadpool_limits(1):  # of many small products: more threads wait for each other
         scores, inside, read = _guessed(run, count)
     return {"read": read, **verdict(scores, inside, run.plan.privacy.delta, _claim(run), odds)}
@@ -56,7 +56,7 @@ def _guessed(run: FinishedRun, count: int) -> tuple[Floats, NDArray[np.bool_], s
     if privacy.of_examples:
         marked, scores, sums = gradient_canaries(run, count)
         return scores, marked.inside, f"{sums} sums of gradients"
-    if run.plan.collection.noisy:
+    if run.plan.collection.claims:
         inside, scores, sums = client_canaries(run, count)
         return scores, inside, f"{sums} sums of updates"
     marked = marked_examples(run, count)

@@ -44,11 +44,11 @@ def weighed_updates(run: FinishedRun, canaries: Sequence[int], rounds: Sequence[
     The attacker knows all clients' data, so all of their updates of the models that were sent.
     """
     plan = run.plan
-    lengths = plan.privacy.clip, np.inf
-    found = [Evidence(len(canaries)) for _ in lengths]
+    found = [Evidence(len(canaries)) for _ in range(2)]
     for each, updates in zip(rounds, _replayed(run.experiment, run.shards, rounds), strict=True):
-        for evidence, longest in zip(found, lengths, strict=True):
-            parts = {k: flat(shortened(updates[k], longest), plan.upload_layout) for k in each.clients}
+        for evidence, longest in zip(found, (each.length, np.inf), strict=True):
+            cut = {k: flat(shortened(updates[k], longest), plan.upload_layout) for k in each.clients}
+            parts = {k: each.share * numbers for k, numbers in cut.items()}  # where nobody tells who took part
             total = np.sum(list(parts.values()), axis=0)
             nothing = np.zeros(len(total))
             own = np.stack([parts.get(k, nothing) for k in canaries])

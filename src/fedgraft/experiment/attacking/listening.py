@@ -1,14 +1,18 @@
 """What a server that follows the protocol knows of a run's rounds: the model that it sent, and the sum it decoded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from fedgraft.contracts import PoissonSelector
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
 from fedgraft.engine.server.arrivals import Arrived
 from fedgraft.engine.server.broadcast import Broadcast
 from fedgraft.engine.server.merging import Merging
+from fedgraft.engine.server.noised_replies import LENGTH
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.trained import TOGETHER
 from fedgraft.errors import InputError
@@ -24,13 +28,17 @@ class Heard:
 
     Args:
         sharing: the sharing method's state, of which the model was sent.
-        clients: whose parts are in the sum, ascending.
+        clients: whose parts are in the sum, ascending; all that may be, where it is not told.
         total: {name: float64 array}, the sum that was decoded: before it is divided, and before any server optimiser.
+        length: to which parts are cut.
+        share: with which probability each of these clients has a part in it.
     """
 
     sharing: Any
     clients: tuple[int, ...]
     total: Arrays
+    length: float
+    share: float = 1.0
 
 
 class _Listening(Merging):
@@ -39,6 +47,7 @@ class _Listening(Merging):
     def __init__(self, experiment: Experiment, heard: list[Heard], *parts: Any) -> None:
         super().__init__(*parts)
         self._experiment, self._heard = experiment, heard
+        self._length = np.array(experiment.plan.privacy.clip)
 
     def merge(self, state: RunState, arrived: Arrived) -> tuple[bool, Arrived]:
         """Note the sum and the state that its model was of."""
@@ -49,8 +58,17 @@ class _Listening(Merging):
                 progress = int(self._experiment.stopping.progress(state) * PROGRESS_STEPS) / PROGRESS_STEPS
                 factor /= plan.training.rate(progress)
             total = {name: array.astype(float) * factor for name, array in trained.uploads[TOGETHER].items()}
-            self._heard.append(Heard(state.sharing, tuple(sorted(trained.reports)), total))
+            who, share = self._who(len(state.profiles), trained.reports)
+            self._heard.append(Heard(state.sharing, who, total, float(self._length), share))
+            self._length = state.sum_scales.get(LENGTH, self._length)  # of the next round
         return super().merge(state, arrived)
+
+    def _who(self, clients: int, reports: Iterable[int]) -> tuple[tuple[int, ...], float]:
+        """Who may have a part in a sum, and with which probability; a claim says whether it is told who has."""
+        selector = self._experiment.selector
+        if self._experiment.plan.privacy.central and isinstance(selector, PoissonSelector):
+            return tuple(range(clients)), selector.share(clients)
+        return tuple(sorted(reports)), 1.0
 
 
 def here(experiment: Experiment) -> Experiment:

@@ -1,8 +1,8 @@
 """What keeps a recipe from having the sums that are asked for, with the options by which it would have them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from fedgraft.errors import InputError
 
@@ -29,21 +29,26 @@ class Finding:
         return self.frame.replace("{why}", self.why).replace("{instead}", self.instead)
 
 
+Also: TypeAlias = Callable[[Mapping[str, Any]], Sequence[Finding]]
+"""What does not suit of things beside a recipe, such as the run that it begins with, by the recipe's content."""
+
+
 class UnsuitedError(InputError):
     """A recipe cannot have the sums that are asked for; the text says all that must change.
 
     Args:
         text: of the error.
         findings: what does not suit.
+        more: a sentence that follows, "" for none.
     """
 
-    def __init__(self, text: str, findings: Sequence[Finding] = ()) -> None:
+    def __init__(self, text: str, findings: Sequence[Finding] = (), more: str = "") -> None:
         super().__init__(text)
-        self.findings = findings
+        self.findings, self.more = findings, more
 
     @classmethod
     def of(cls, findings: Sequence[Finding], more: str = "") -> "UnsuitedError":
         """Return the error for at least one finding; `more` is a sentence that follows, "" for none."""
         said = [*dict.fromkeys(map(str, findings))]
         head = f"{len(said)} things must change: " if len(said) > 1 else ""
-        return cls(f"{head}{'; '.join(said)}.{more and f' {more}'}", findings)
+        return cls(f"{head}{'; '.join(said)}.{more and f' {more}'}", findings, more)

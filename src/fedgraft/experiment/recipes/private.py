@@ -57,7 +57,7 @@ def found(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[Findi
     else:
         each = [*_of_examples(plan), *_of_sums(plan, selector, stopping)]
     frame = f"privacy.unit = {plan.privacy.unit!r} hides a {plan.privacy.unit}, but {{why}}: {{instead}}"
-    return [replace(one, frame=frame) for one in (*each, *_of_answers(plan), *_of_messages(plan))]
+    return [replace(one, frame=frame) for one in (*each, *_of_answers(plan), *of_messages(plan))]
 
 
 def with_shares(plan: Plan, cohort: int, clients: int) -> Plan:
@@ -67,7 +67,7 @@ def with_shares(plan: Plan, cohort: int, clients: int) -> Plan:
 
     Raises `InputError` where clients keep parameters of their own: it takes a model to know that.
     """
-    if not plan.privacy.active:
+    if not plan.privacy.claims:
         return plan
     if plan.summed:
         cohort = clients
@@ -76,7 +76,7 @@ def with_shares(plan: Plan, cohort: int, clients: int) -> Plan:
             f"privacy.unit = {plan.privacy.unit!r} is for models that are shared as a whole, and with sharing "
             f"{type(plan.sharing).__name__} and task {type(plan.task).__name__} clients keep parameters."
         )
-    if plan.privacy.shares:
+    if plan.privacy.shares or plan.privacy.central:
         return plan
     return replace(plan, privacy=replace(plan.privacy, shares=max(1, min(math.ceil(PRESENT * cohort), cohort - 1))))
 
@@ -120,16 +120,23 @@ def _of_sums(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[Fi
     if not isinstance(plan.uplink, discovery.find("codecs", "identity")):
         why = f"codec {codec.__name__} would have no part: numbers are sent in steps"
         found.append(Finding(why, "leave [codec] out", {"codec.name": "identity"}))
-    if stopping.patience:
-        found.append(Finding("patience would end a run by scores that hold no noise", "patience = 0", {"patience": 0}))
-    if stopping.bytes or stopping.seconds:
-        why, none = "noise is for a number of rounds, not for what a budget pays for", {"budget.bytes": 0}
-        found.append(Finding(why, "leave [budget] out", {**none, "budget.seconds": 0.0}))
+    found += of_stopping(stopping)
     everybody, drawn = (discovery.find("selectors", name) for name in ("all", "random"))
     if not (isinstance(selector, everybody) or (isinstance(selector, drawn) and selector.clients)):
         instead = "selector.name = 'all', or 'random' with selector.clients"
         why = f"with selector {type(selector).__name__} cohorts differ, or depend on data"
         found.append(Finding(why, instead, {"selector.name": "all"}))
+    return found
+
+
+def of_stopping(stopping: Stopping) -> list[Finding]:
+    """Return what would end a run at another round than that for which noise is made."""
+    found = list[Finding]()
+    if stopping.patience:
+        found.append(Finding("patience would end a run by scores that hold no noise", "patience = 0", {"patience": 0}))
+    if stopping.bytes or stopping.seconds:
+        why, none = "noise is for a number of rounds, not for what a budget pays for", {"budget.bytes": 0}
+        found.append(Finding(why, "leave [budget] out", {**none, "budget.seconds": 0.0}))
     return found
 
 
@@ -143,8 +150,8 @@ def _of_answers(plan: Plan) -> list[Finding]:
     return [] if plan.privacy.of_examples else [Finding(f"{part}, not of a whole {CLIENT}", "privacy.answers = 0")]
 
 
-def _of_messages(plan: Plan) -> list[Finding]:
-    """What messages tell of training examples beside sums with noise."""
+def of_messages(plan: Plan) -> list[Finding]:
+    """Return what messages tell of training examples beside sums with noise."""
     return [
         Finding(f"messages of kind {kind!r} tell {', '.join(more)} without noise", _REMEDIES.get(kind, _LESS))
         for kind, words in Protocol.of(plan).tells.items()

@@ -16,8 +16,10 @@ A file with `extends = "fedacs"`, or the path of another file, overrides that re
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import fields
 from datetime import date, time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +264,11 @@ def _override_chain(section: str, content: Any, chain: Sequence[Section], option
 def contents(text: str, where: str) -> Section:
     """Return what a resolved recipe says, unchecked; `where` it is, for errors."""
     try:
-        return tomllib.loads(text)
+        return deepcopy(_parsed(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{where} is not valid TOML: {error}.") from error
+
+
+@lru_cache(maxsize=8)  # a run reads its own recipe many times, and to parse takes ten times as long as to copy
+def _parsed(text: str) -> Section:
+    return tomllib.loads(text)

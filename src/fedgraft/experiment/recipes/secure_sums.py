@@ -10,7 +10,7 @@ from fedgraft.contracts.summing import SummableCodec
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.safeguards import Safeguards
 from fedgraft.engine.server.simulated_clock import Clock
-from fedgraft.engine.server.stopping import Evaluation
+from fedgraft.engine.server.stopping import HOME, Evaluation
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.findings import Finding
@@ -34,7 +34,7 @@ def found(plan: Plan, selector: Selector[Any], aggregation: Aggregation, setting
             return [Finding(f"{plan.summed.summed_by} adds statistics up", "secure_sum.name = 'secagg' (or 'clear')")]
         return []
     each = [
-        *_of_clients(plan),
+        *of_clients(plan),
         *_of_selection(plan, selector),
         *_of_the_server(aggregation, settings["safeguards"], settings["clock"], settings["evaluation"]),
     ]
@@ -50,8 +50,8 @@ def is_local(plan: Plan) -> bool:
     return isinstance(plan.sharing, discovery.find("sharing", "local"))
 
 
-def _of_clients(plan: Plan) -> list[Finding]:
-    """What of clients' rounds does not fit."""
+def of_clients(plan: Plan) -> list[Finding]:
+    """Return what of clients' rounds is no mean of updates."""
     found, sharing = list[Finding](), type(plan.sharing).__name__
     if plan.summed and is_local(plan):
         return []
@@ -101,23 +101,28 @@ def _of_the_server(
     aggregation: Aggregation, safeguards: Safeguards, clock: Clock, evaluation: Evaluation
 ) -> list[Finding]:
     """The same of what the server makes of updates and scores."""
-    found = []
-    if not isinstance(aggregation, discovery.find("aggregation", "mean")):
-        why = f"aggregation {type(aggregation).__name__} compares them"
-        found.append(Finding(why, "aggregation.name = 'mean'", {"aggregation.name": "mean"}))
+    found = of_aggregation(aggregation)
     if safeguards.clip:
         why, instead = f"safeguards.clip = {safeguards.clip:g} looks at each", "0, and training.clip at the clients"
         found.append(Finding(why, instead, {"safeguards.clip": 0.0}))
     if clock.late != "wait":
         why = f"clock.late = {clock.late!r} takes them one by one"
         found.append(Finding(why, "clock.late = 'wait'", {"clock.late": "wait"}))
-    if evaluation.at != "clients":
+    if evaluation.at not in ("clients", HOME):
         why = f"evaluation.at = {evaluation.at!r} has the experimenter look at clients"
         found.append(Finding(why, "evaluation.at = 'clients'", {"evaluation.at": "clients"}))
     if evaluation.local_steps:
         why, key = "evaluation.local_steps tells whose steps have failed", "evaluation.local_steps"
         found.append(Finding(why, f"{key} = false", {key: False}))
     return found
+
+
+def of_aggregation(aggregation: Aggregation) -> list[Finding]:
+    """Return whether what counts of updates is their mean."""
+    if isinstance(aggregation, discovery.find("aggregation", "mean")):
+        return []
+    why = f"aggregation {type(aggregation).__name__} compares them"
+    return [Finding(why, "aggregation.name = 'mean'", {"aggregation.name": "mean"})]
 
 
 def _of_codes(plan: Plan) -> list[Finding]:

@@ -10,8 +10,8 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.secure_sum import MASKED
 from fedgraft.engine.server.stopping import Stopping
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipes import discovery, private, secure_sums
-from fedgraft.experiment.recipes.findings import Finding, UnsuitedError
+from fedgraft.experiment.recipes import central, discovery, private, scored_at_home, secure_sums
+from fedgraft.experiment.recipes.findings import Also, Finding, UnsuitedError
 from fedgraft.experiment.recipes.recipe import RENAMED, as_changes, override, section_of
 from fedgraft.experiment.recipes.sections import METHODS, Section
 
@@ -29,18 +29,34 @@ def checked(
     aggregation: Aggregation,
     settings: Mapping[str, Any],
     stopping: Stopping,
+    clients: object = None,
 ) -> Plan:
-    """Return a plan; raise `UnsuitedError` with all that must change for its sums to be added up and to hold noise.
+    """Return a plan; raise `UnsuitedError` with all that must change for it to hide what is asked for.
 
-    `settings` are {name of a section without a name: what it sets}.
+    Its sums are to be added up, to hold noise, and no score is to leave a client.
+
+    `settings` are {name of a section without a name: what it sets}, `clients` what [data] says of how many there are.
     """
-    found = secure_sums.found(plan, selector, aggregation, settings)
+    found = central.found(plan, selector, aggregation, settings, stopping)
+    if not plan.privacy.central:
+        found += secure_sums.found(plan, selector, aggregation, settings)
     if plan.privacy.active and not plan.secure_sum.active:  # it needs secure sums: all that these need is told, too
         summing = replace(plan, secure_sum=replace(plan.secure_sum, name=MASKED))
         found += secure_sums.found(summing, selector, aggregation, settings)
-    if found := [*found, *private.found(plan, selector, stopping)]:
+    more = [*_of_few(plan, clients), *scored_at_home.found(plan, selector, stopping)]
+    if found := [*found, *private.found(plan, selector, stopping), *more]:
         raise UnsuitedError.of(found)
     return plan
+
+
+def _of_few(plan: Plan, clients: object) -> list[Finding]:
+    """Whether sums would be of fewer clients than they must be."""
+    sums, shares = plan.secure_sum, plan.privacy.shares
+    least = max(sums.least_cohort, shares)
+    if not (sums.active or plan.privacy.active) or not isinstance(clients, int) or not 0 < clients < least:
+        return []
+    name = "privacy.shares" if shares > sums.least_cohort else "secure_sum.least_cohort"
+    return [Finding(f"data.clients = {clients} is below {name} = {least}", f"data.clients = {least} or more")]
 
 
 def built(
@@ -49,6 +65,7 @@ def built(
     changes: Mapping[str, Any],
     own: Collection[str] = (),
     switch: str = "",
+    also: Also | None = None,
 ) -> Made:
     """Build a recipe with overrides; where its user asks for secure sums, change what he did not set to what suits.
 
@@ -60,7 +77,26 @@ def built(
         changes: the overrides, {"section.key": value}.
         own: options in `content` that the user has set.
         switch: what he calls the switch that is on, such as "--secure"; "" = none is.
+        also: says what does not suit of things beside the recipe; None = there are none.
     """
+    beside = also(override(content, changes)) if also else ()
+    try:
+        made = _built(build, content, changes, own, switch)
+    except UnsuitedError as error:
+        raise UnsuitedError.of([*error.findings, *beside], error.more) from error
+    if beside:
+        raise UnsuitedError.of(beside)
+    return made
+
+
+def _built(
+    build: Callable[[Section], Made],
+    content: Section,
+    changes: Mapping[str, Any],
+    own: Collection[str],
+    switch: str,
+) -> Made:
+    """Build it, changed as far as that helps."""
     yours = {RENAMED.get(key, key) for key in (*own, *changes)}
     whole = override(content, changes)
     name = section_of(whole, "secure_sum", named=False).get("name", "")

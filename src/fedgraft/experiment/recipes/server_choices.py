@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from fedgraft.contracts import ProbingSelector, Selector
+from fedgraft.engine.server.stopping import HOME
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, Section
 
@@ -24,8 +25,8 @@ closer its update is to a gradient at the model it was sent, of which its exampl
 """
 FEDERATION_S: Final = ("data", "task")
 """Sections that say what data a site has and what is learnt of them: no site may allow others."""
-TELLS_LESS: Final = {"evaluation.at": "clients"}
-"""Options with a value that tells the server no more than any other."""
+TELLS_LESS: Final = {"evaluation.at": (HOME, "clients", "server")}
+"""{option: its values, each tells the server no more than those behind it}; it may choose one that tells less."""
 _SHOWN: Final = 60
 """Most characters of a value in an error."""
 _TOLD: Final = 3
@@ -41,7 +42,7 @@ def check(theirs: Section, own: Section, allow: Collection[str] = ()) -> None:
     found = {
         name: values
         for name, values in _differences(theirs, own).items()
-        if not {name, name.partition(".")[0]} & {*FREE, *FEDERATION_S, *allow} and TELLS_LESS.get(name) != values[0]
+        if not {name, name.partition(".")[0]} & {*FREE, *FEDERATION_S, *allow} and not _tells_less(name, *values)
     }
     if not found:
         return
@@ -82,6 +83,11 @@ def check_allowed(allow: Collection[str]) -> None:
 def told_difference(name: str, theirs: Any, own: Any) -> str:
     """Return in words that an option has one value in the server's recipe and another one in the node's own."""
     return f"{name} is {_shown(theirs)} in the server's recipe and {_shown(own)} in this node's"
+
+
+def _tells_less(name: str, theirs: Any, own: Any) -> bool:
+    order = TELLS_LESS.get(name, ())
+    return theirs in order and own in order and order.index(theirs) < order.index(own)
 
 
 def _differences(theirs: Section, own: Section) -> dict[str, tuple[Any, Any]]:

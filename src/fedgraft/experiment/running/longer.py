@@ -67,7 +67,7 @@ def _check_exact(experiment: Experiment, state: RunState) -> None:
         why = f"training.schedule = {schedule!r} spreads learning rates over the planned rounds"
     elif experiment.selector.paced:
         why = f"selector {selector!r} chooses by how many rounds are planned"
-    elif experiment.plan.collection.noisy:
+    elif experiment.plan.collection.claims:
         why = f"noise was made for {experiment.stopping.rounds} rounds, and more would tell more"
     elif state.finished and state.round % every:
         why = f"round {state.round} was scored as the last one, though evaluation.every = {every}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedgraft.contracts import RefiningSharing, Runtime
 from fedgraft.engine.server.beginning import Beginning
@@ -12,16 +12,20 @@ from fedgraft.engine.server.refining import Refining
 from fedgraft.engine.server.server_step import ServerStep
 from fedgraft.experiment.experiment import Experiment
 
+if TYPE_CHECKING:
+    from fedgraft.engine.privacy.central import CentralMechanism
+
 
 def loop_of(
     experiment: Experiment,
     runtime: Runtime,
     deadline_seconds: float | None = None,
     merging: Callable[..., Merging] = Merging,
+    root: bytes = b"",
 ) -> Loop:
     """Return the loop of an experiment over a runtime; it waits for a client for ever where there is no deadline.
 
-    `merging` makes what merges, from the arguments of `Merging`: an audit's listens.
+    `merging` makes what merges, from the arguments of `Merging`: an audit's listens. `root` is as of `Beginning`.
     """
     plan, optimizer = experiment.plan, experiment.server_optimizer
     step = ServerStep(plan, optimizer) if optimizer else None
@@ -38,8 +42,17 @@ def loop_of(
         merging=merging(plan.sharing, experiment.aggregation, experiment.safeguards, step, refining),
         dropout=experiment.dropout,
         deadline_seconds=deadline_seconds,
-        before=Beginning(charges, experiment.joined),
+        before=Beginning(charges, experiment.joined, root, _noise(experiment, len(runtime.clients()))),
     )
+
+
+def _noise(experiment: Experiment, clients: int) -> "CentralMechanism | None":
+    """Return the noise that the server adds, of so many clients; None where it adds none."""
+    if not experiment.plan.privacy.central:
+        return None
+    from fedgraft.engine.protocol.noise import central_noise_in  # its mathematics takes its time to import
+
+    return central_noise_in(experiment.plan, experiment.selector, clients)
 
 
 @contextmanager
@@ -48,12 +61,13 @@ def running(
     shards: Sequence[Any],
     substitute: Runtime | None = None,
     merging: Callable[..., Merging] = Merging,
+    root: bytes = b"",
 ) -> Iterator[tuple[Loop, Runtime]]:
     """Enter with an experiment's loop and the runtime under it, which is closed at the end but for a `substitute`.
 
-    `merging` is as in `loop_of`.
+    `merging` and `root` are as in `loop_of`.
     """
     with (
         nullcontext(substitute) if substitute else closing(experiment.runtime.start(experiment.plan, shards)) as runtime
     ):
-        yield loop_of(experiment, runtime, experiment.runtime.deadline_seconds or None, merging), runtime
+        yield loop_of(experiment, runtime, experiment.runtime.deadline_seconds or None, merging, root), runtime

@@ -11,6 +11,7 @@ from fedgraft.engine.server.loop import Loop
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import Interrupted
+from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.runtimes.workers.signals import Asked
@@ -43,18 +44,18 @@ class Recorder:
         loop: Loop,
         runtime: Runtime,
         run_folder: RunFolder | None,
-        every_seconds: float,
+        experiment: Experiment,
         watcher: Watcher,
         interrupted: Asked,
         raw_data: Callable[[], int | None] = lambda: None,
         at_sites: bool = False,
-        is_private: bool = False,
     ) -> None:
         self._loop, self._runtime, self._run_folder, self._watcher = loop, runtime, run_folder, watcher
-        self._every_seconds, self._interrupted = every_seconds, interrupted
+        self._every_seconds, self._interrupted = experiment.checkpoint.every_seconds, interrupted
         self._stored_at = time.monotonic()
         self._took = 0.0  # to store the last one
-        self._raw_data, self._said, self._at_sites, self._is_private = raw_data, False, at_sites, is_private
+        self._raw_data, self._said, self._at_sites = raw_data, False, at_sites
+        self._is_private = experiment.plan.collection.claims
 
     def after_round(self, state: RunState, row: Row) -> None:
         """Store the row, now and then the state; stop here if the user asked to."""

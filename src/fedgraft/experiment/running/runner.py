@@ -40,6 +40,7 @@ from fedgraft.experiment.storage.matching import matched_here
 from fedgraft.experiment.storage.outside_classes import given_network, note_made, stored_experiment
 from fedgraft.experiment.storage.provenance import SPENT, Origin, check_clients, check_known, check_options, origin_of
 from fedgraft.experiment.storage.run_folder import RunFolder
+from fedgraft.experiment.storage.server_root import make_root, root_in
 from fedgraft.experiment.storage.stored_state import check_state
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.runtimes.workers.signals import deferred
@@ -134,6 +135,7 @@ def _execute_at(sites: Sites, experiment: Experiment, run_folder: RunFolder, wat
     with sites.joined(experiment, run) as (experiment, runtime, clients):
         experiment = experiment.among(len(clients))
         about = {**environment(), RUN: run, FEDERATION: sites.where}
+        make_root(run_folder.folder, experiment)
         _describe(run_folder, experiment, about, origin_of(experiment.sections, clients))
         return _train(experiment, clients, run_folder, None, watcher, runtime, sites)
 
@@ -250,14 +252,11 @@ def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
     return experiment, shards
 
 
-def environment() -> dict[str, Any]:
+@cache  # stays what it is while a process lives, and reading versions takes longer than a round of a small run
+def environment() -> Mapping[str, Any]:
     """Return what a run depends on: versions and machine."""
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        **{name: version(name) for name in LIBRARIES},
-    }
+    machine = {"python": platform.python_version(), "platform": platform.platform(), "cores": os.cpu_count()}
+    return {**machine, **{name: version(name) for name in LIBRARIES}}
 
 
 def _train(
@@ -270,6 +269,7 @@ def _train(
     sites: Sites | None = None,
 ) -> dict[str, Any]:
     """Train to the end, from the beginning or from what was stored, and store the result; the summary."""
+    experiment = experiment if sites is None else experiment.at_sites()
     failed: AllClientsFailedError | None = None
     told_of = experiment.runtime.fingerprints if sites is None else sites.fingerprints
     if stored is not None and stored[0].finished and not _unsmoothed(experiment.plan, stored[0]):
@@ -308,13 +308,12 @@ def _finish(
     site_runtime: Runtime | None = None,
 ) -> Stored:
     """The state and what clients remember at the end of a run, from its beginning or from what was stored."""
+    at_sites = site_runtime is not None
+    root = root_in(run_folder.folder, experiment) if run_folder and at_sites else b""
     # First, or a signal could end the start of a worker half-way.
-    with deferred() as interrupted, running(experiment, shards, site_runtime) as (loop, runtime):
-        raw_data = (lambda: None) if site_runtime is not None else cache(lambda: baselines.raw_data(shards))
-        every = experiment.checkpoint.every_seconds
-        at_sites = site_runtime is not None
-        private = experiment.plan.collection.noisy
-        recorder = Recorder(loop, runtime, run_folder, every, watcher, interrupted, raw_data, at_sites, private)
+    with deferred() as interrupted, running(experiment, shards, site_runtime, root=root) as (loop, runtime):
+        raw_data = (lambda: None) if at_sites else cache(lambda: baselines.raw_data(shards))
+        recorder = Recorder(loop, runtime, run_folder, experiment, watcher, interrupted, raw_data, at_sites)
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(shards):,}")
             first = {client: wire.pack(dict(memory)) for client, memory in experiment.own.items()}

@@ -13,7 +13,7 @@ from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.averaging import scored_model
-from fedgraft.engine.server.loop import DISCONNECTED
+from fedgraft.engine.server.disconnections import DISCONNECTED
 from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
 from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment.claims import claim_of
@@ -25,6 +25,8 @@ from fedgraft.wire.layouts import Arrays, digest
 
 LOG = logging.getLogger("fedgraft.experiment.running.summary")
 LAST = "The model of the last round is kept: to choose by validation would tell more than the claim covers."
+SEEN = "Scores are the experimenter's, who has all data here: in the protocol none leaves a client."
+UNSEEN = "No score has left a site: each can hold its own model against its own data."
 CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")
 """What each point of a summary's curve holds, in order."""
 
@@ -98,9 +100,10 @@ def _remarks(
     said = remarks(experiment.plan, state, baselines.constant(yardsticks))
     missing = baselines.not_tried(experiment, state) if here else ""
     survived = survival(experiment.sections["aggregation"]["name"], _survives(experiment, state))
-    last = LAST if experiment.plan.collection.noisy else ""
+    last = LAST if experiment.plan.collection.claims else ""
+    home = (SEEN if here else UNSEEN) if experiment.plan.at_home else ""
     stale = stale_scores(experiment.selector, experiment.plan.sampler, experiment.evaluation.every)
-    return [*said, *(each for each in (survived, missing, last, stale) if each)]
+    return [*said, *(each for each in (survived, missing, last, home, stale) if each)]
 
 
 def _survives(experiment: Experiment, state: RunState) -> dict[str, int] | None:

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedgraft import wire
+from fedgraft.engine.privacy.options import CENTRAL, DISTRIBUTED
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.own_parameters import Own, fitting
+from fedgraft.experiment.recipes.findings import Finding, UnsuitedError
+from fedgraft.experiment.recipes.recipe import section_of
 from fedgraft.experiment.seen_rows import Hashes, new_rows, seen_at_end
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.provenance import Origin
@@ -19,6 +22,9 @@ from fedgraft.wire.layouts import Arrays, Tree
 LOG = logging.getLogger("fedgraft.data")
 FITTED: Final = ("features", "classes", "class_names", "items", "modalities", "sparse")
 """Options of a task that tell what a model reads and answers; they must be those of the run that it starts from."""
+
+_SPENT: Final = ("unit", "epsilon", "replaced", "delta", "adversaries")
+"""What of a claim a run that begins with its model adds to its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +85,8 @@ class Start:
         Raises `InputError` where the model is not of the same task, encoder, shapes and names.
         """
         self._check_options(experiment)
-        self._check_claim(experiment)
+        if found := self.findings(experiment.sections):
+            raise UnsuitedError.of(found)
         plan = experiment.plan
         if plan.model_layout.specs and not self.arrays:
             sharing = self.sections["sharing"]["name"]
@@ -90,7 +97,7 @@ class Start:
             raise self._misfit(str(error)) from error
         if not plan.variants:
             self._check_names(began)
-        spent = {name: self.claim[name] for name in ("unit", "epsilon", "replaced", "delta")} if self.claim else {}
+        spent = {name: self.claim[name] for name in _SPENT if name in self.claim} if self.claim else {}
         return experiment.started(self.arrays, self._own(experiment, began, names) if plan.personal else {}, spent)
 
     def _own(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Own:
@@ -130,15 +137,21 @@ class Start:
             if had != has:
                 raise self._misfit(f"{key} is {has!r} here and was {had!r} there")
 
-    def _check_claim(self, experiment: Experiment) -> None:
-        """Raise `InputError` where this run claims to hide units that the model to begin with may tell exactly."""
-        unit = experiment.plan.privacy.unit
-        if unit and (self.claim or {}).get("unit") != unit:
-            had = f"hides a {self.claim['unit']}" if self.claim else "holds no noise"
-            raise InputError(
-                f"--from {self.folder}: privacy.unit = {unit!r} hides a {unit}, and that run {had}, so its model may "
-                f"tell of single {unit}s. Begin with a run that hides a {unit}, too, or leave --from out."
-            )
+    def findings(self, recipe: Mapping[str, Any]) -> list[Finding]:
+        """Return what a recipe claims to hide that the model to begin with may tell, or told a trusted server."""
+        privacy = section_of(dict(recipe), "privacy", named=False)
+        unit, name, claim = privacy.get("unit", ""), privacy.get("name", DISTRIBUTED), self.claim or {}
+        if not unit:
+            return []
+        here = f"--from {self.folder}: privacy.unit = {unit!r} hides a {unit}"
+        if claim.get("unit") != unit:
+            had = f"hides a {claim['unit']}" if claim else "holds no noise"
+            why = f"{here}, and that run {had}, so its model may tell of single {unit}s"
+            return [Finding(why, f"begin with a run that hides a {unit}, too, or leave --from out")]
+        if "trusted" in claim and name != CENTRAL:
+            why = f"{here} from the server, and {claim['trusted']} of that run was trusted"
+            return [Finding(why, f"privacy.name = {CENTRAL!r} here, too, or leave --from out")]
+        return []
 
     def _check_names(self, began: Origin) -> None:
         """Raise `InputError` where shared parameters are numbered by other names than in the run that trained them."""

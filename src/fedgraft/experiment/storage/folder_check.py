@@ -23,6 +23,7 @@ SUMMARY: Final = "summary.json"
 MODEL: Final = "model.safetensors"
 START: Final = "start.safetensors"
 SEEN: Final = "seen.npy"
+SECRET: Final = "server_secret"
 NETWORK: Final = given_networks.FILE
 CHECKPOINT: Final = "checkpoint"
 STATE: Final = "state.bin"
@@ -32,7 +33,7 @@ RUN, FEDERATION = "run", "federation"
 """Where `environment.json` has the name of a federation's run, by which nodes keep what they remember of it, and the
 federation's folder."""
 
-_BIRTH: Final = (ENVIRONMENT, ORIGIN, START, SEEN, NETWORK, EXPERIMENT)
+_BIRTH: Final = (ENVIRONMENT, ORIGIN, START, SEEN, SECRET, NETWORK, EXPERIMENT)
 _FILES: Final = (*_BIRTH, *ROWS, SUMMARY, MODEL)
 _NEW: Final = tuple(name + disk.NEW for name in (*_BIRTH, SUMMARY, MODEL))
 _STATES: Final = (STATE, STATE + disk.NEW, BEFORE, BEFORE + disk.NEW)

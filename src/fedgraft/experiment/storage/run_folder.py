@@ -4,7 +4,7 @@
     rounds.jsonl        one row a round                              model.safetensors   best by validation
     ledger.jsonl        every byte, one entry a line                 environment.json    versions, machine
     checkpoint/         state.bin and one file per client memory     origin.json         its data and options
-    seen.npy            which rows of own tables training has seen
+    seen.npy            which rows of own tables training has seen      server_secret   what a server draws from
 
 A checkpoint is the last valid one at every moment: memories are new files, named after their content, and `state.bin`,
 which names them, replaces the old one atomically. Rows are appended before the checkpoint that counts them; on resume,

@@ -330,11 +330,10 @@ def _within(where: str) -> Iterator[None]:
 def _check_record(tree: Any, hints: Mapping[str, Any], where: str) -> None:
     """Raise `WireError` unless a table has every part of `hints`, each of its type."""
     _demand(isinstance(tree, dict), f"{where or 'it'} is no table")
-    prefix = f"{where}." if where else ""
     lacking = [name for name in hints if name not in tree]
     _demand(not lacking, f"{where or 'it'} has no {', '.join(lacking)}")
     for name, hint in hints.items():
-        if problem := _misfit(tree[name], hint, f"{prefix}{name}"):
+        if problem := _misfit(tree[name], hint, f"{where}.{name}".removeprefix(".")):
             raise WireError(problem)
 
 
@@ -378,7 +377,8 @@ def _check_like(state: Any, wanted: Any, where: str, record: bool = True) -> Non
     numbers = isinstance(state, int | float) and isinstance(wanted, int | float)
     if wanted is None or numbers or (state is None and not isinstance(wanted, dict | list)):
         return
-    _demand(type(state) is type(wanted), f"{where} is {_shown(state)}, not {_NAMES.get(type(wanted), 'an array')}")
+    if type(state) is not type(wanted):  # a whole state takes long to show
+        raise WireError(f"{where} is {_shown(state)}, not {_NAMES.get(type(wanted), 'an array')}")
     if isinstance(wanted, np.ndarray):
         alike = (state.dtype.kind, state.ndim) == (wanted.dtype.kind, wanted.ndim)
         _demand(alike, f"{where} is {_described(state)}, not like {_described(wanted)}")

@@ -15,6 +15,7 @@ from fedgraft.errors import InputError, Interrupted, missing_extra, printable
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import portable
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
+from fedgraft.interface.federated import keys_made_here
 from fedgraft.runtimes.flower_federation import control, making
 from fedgraft.runtimes.flower_federation.folders import NODE_KEY, SECRET, FederationFolder
 from fedgraft.runtimes.flower_federation.superlink import SuperLink, listens, register_all
@@ -65,7 +66,7 @@ def init(
     """
     if no_keys and insecure:
         raise InputError("--no-keys and --insecure cannot be given together: there are no keys at all with --insecure.")
-    text = None if recipe is None else load(recipe).to_toml()
+    text = None if recipe is None else load(recipe, also=None if no_keys else keys_made_here).to_toml()
     listed = making.names_of(folder, clients, names, needed=not no_keys)
     made = making.make(folder, listed, text, host, port, insecure, keys=not no_keys)
     say(f"1. Start the server: fedgraft federation start {folder}")

@@ -84,10 +84,10 @@ def run(
             summary = federated.run_on(on, recipe, overrides, folder, quiet, switch)
         show_summary(summary, folder, as_json)
         return
-    experiment = experiments.load(recipe, overrides, switch)
+    begin = None if start is None else start_from(start)
+    experiment = experiments.load(recipe, overrides, switch, begin.findings if begin else None)
     portable.begin_again(experiment.runtime)
     folder = out or free_folder(experiment.recipe)
-    begin = None if start is None else start_from(start)
     with (
         resumable(folder),
         Progress.of(experiment, quiet) as progress,

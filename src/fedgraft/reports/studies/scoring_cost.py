@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fedgraft import wire
 from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.server.stopping import HOME
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.reports.studies.markdown import figures
 
@@ -24,10 +25,10 @@ def scoring_bytes(experiment: Experiment, summary: Mapping[str, Any]) -> int:
     In each scored round from the first on, each client that is scored is sent the model behind the downlink's codec,
     the most that this takes where its size varies, and answers with its sums. Where a sharing keeps count of who has
     which model, the next order would have brought it, so that scoring adds a request without one. Answers that are
-    smoothed after training are scored once more. 0 where clients were charged.
+    smoothed after training are scored once more. 0 where clients were charged, and where no score leaves them.
     """
     plan = experiment.plan
-    if experiment.evaluation.at == "clients":
+    if experiment.evaluation.at in ("clients", HOME):
         return 0
     names = Protocol.of(plan).request_names.get("evaluate", ())
     layout, bounds = Protocol.of(plan).request_layouts.get("evaluate"), Protocol.of(plan).request_bounds.get("evaluate")

@@ -11,7 +11,7 @@ from fedgraft import wire
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import Tree
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the envelopes; both ends must have the same."""
 MOST_ENVELOPE_BYTES: Final = 1 << 12
 """Most bytes that an envelope adds to its message."""
@@ -39,6 +39,7 @@ class Order:
         request: a message of the protocol, or what "join" and "model" bring.
         scored: with "measure" a message with the model to score.
         told: with "join" what the server has made of what the client has claimed; b"" for nothing yet.
+        head: with "join" the last head that the server was told of the node's audit log; b"" for none.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class Order:
     request: bytes = b""
     scored: bytes = b""
     told: bytes = b""
+    head: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Answer:
         memory: name of what the client remembers now, under a key of its site and the run.
         set_up: fingerprint of the set-up message that it keeps.
         flops: operations that the request took.
+        head: SHA-256 of the last line of the node's audit log, 32 bytes; b"" where it keeps none.
     """
 
     id: bytes
@@ -77,6 +80,7 @@ class Answer:
     memory: bytes = b""
     set_up: bytes = b""
     flops: int = 0
+    head: bytes = b""
 
 
 def packed(envelope: Order | Answer) -> bytes:

@@ -18,6 +18,7 @@ from fedgraft.errors import RefusedError, WireError
 from fedgraft.runtimes.flower_federation import envelope
 from fedgraft.runtimes.flower_federation.audit import AuditLog
 from fedgraft.runtimes.flower_federation.places import Place, Places
+from fedgraft.runtimes.flower_federation.revealed import RevealedOrders
 from fedgraft.wire.masking import points_in
 
 Sent: TypeAlias = dict[Place, dict[str, str]]
@@ -37,6 +38,9 @@ RAISE: Final = (
     "More may be told where the site says so: a larger policy.epsilon in the file of 'fedgraft node --policy FILE'. "
     "Without such a file it is the epsilon of the recipe in the node's folder"
 )
+FORGET: Final = """Where that is lost for good, the server's operator takes the site out of \
+server/audits/heads.json: what was told before is not counted any more."""
+"""What helps where a log is not the one of which the server was told."""
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _WHY: Final = {
     envelope.STRANGE: "the node has not joined the run",
@@ -53,6 +57,8 @@ class Journal:
     Made again, it has the same answer, byte for byte; another one has none. A node that has lost the message that set
     it up takes the one that it has served, and no other.
 
+    Where keys are signed no update is told at an order at which shares were revealed (`revealed.RevealedOrders`).
+
     An error tells something, too. Where a reply would be masked or hold noise, an error in place of it counts as the
     answer. Any other error holds a code, and may be followed by an answer.
 
@@ -65,6 +71,7 @@ class Journal:
         self._log, self._most_points = log, most_points
         self._places = Places()
         self._sent: Sent = {}
+        self._revealed = RevealedOrders()
         self._set_up = ""
         self._noise: Mapping[str, Mapping[str, Any]] = {}
         self._spending: Spending | None = None
@@ -81,7 +88,8 @@ class Journal:
             self._spending = Spending(plan.policy, told)
         self._places = Places(plan)
         lines = [*self._log.holding(run)]
-        self._sent = self._sent_by(lines)
+        self._sent, self._revealed = self._sent_by(lines), RevealedOrders(plan)
+        self._revealed.note(lines)
         self._set_up = next((line["set_up"] for line in reversed(lines) if "set_up" in line), "")
         nonce = next((line["nonce"] for line in lines if line["kind"] == BEGUN), "")
         if not nonce:
@@ -105,6 +113,9 @@ class Journal:
         if any(len(self._sent.get(place, {})) >= self._places.most(place) for place in places):
             words = f"round {round} was served: {kind!r} was asked for by another request"
             raise RefusedError(words, codes.SERVED)
+        if self._revealed.holds(kind, order.request):
+            words = f"round {round}: shares were revealed at this model and these scales: another cohort's sum"
+            raise RefusedError(words, codes.BEYOND)
         self._check_spent(kind)
 
     def _check_spent(self, kind: str) -> None:
@@ -128,6 +139,20 @@ class Journal:
         if before - {_sha256(answer.reply)}:
             words = f"round {round} was served: {kind!r} has another answer now, which is not sent"
             raise RefusedError(words, codes.CHANGED)
+
+    def check_head(self, head: bytes) -> None:
+        """Raise `RefusedError` where the log lacks a line of which the server was told; b"" is of none."""
+        if head and not any(line["hash"] == head.hex() for line in self._log.holding(head.hex())):
+            raise RefusedError(
+                f"the log has no line with the hash {head.hex()}, which the server was told: it was put back from a "
+                f"copy, or another one was begun. Put back the newest one. {FORGET}",
+                codes.LOG,
+            )
+
+    @property
+    def head(self) -> bytes:
+        """Bytes, SHA-256 of the log's last line."""
+        return bytes.fromhex(self._log.head)
 
     def check_points(self, told: bytes) -> None:
         """Raise `RefusedError` for ids of others that a run has not masked, and that are too many or not the first."""
@@ -188,6 +213,7 @@ class Journal:
         is_counted = reply != "error" or self._places.counts(place[0])
         line |= {"counts": True} if is_counted and reply == "error" else {}
         line |= {"set_up": _sha256(order.request)} if reply == "statistics" else {}
+        line |= self._revealed.told(reply, order.request)
         noise, told = self._noise.get(place[0]), self._sent.get(self._places.taken(*place)[0], {})
         if self._spending and noise and is_counted and request not in told:
             epsilon = self._spending.note(noise)
@@ -197,6 +223,7 @@ class Journal:
     def _note(self, line: Mapping[str, Any]) -> None:
         for place, sent in self._sent_by([line]).items():
             self._sent.setdefault(place, {}).update(sent)
+        self._revealed.note([line])
         self._set_up = line.get("set_up", self._set_up)
 
     def _sent_by(self, lines: Iterable[Mapping[str, Any]]) -> Sent:

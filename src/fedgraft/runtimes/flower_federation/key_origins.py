@@ -5,7 +5,8 @@ federation of an earlier version, of which nothing is noted.
 """
 
 import tomllib
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
 from fedgraft.errors import InputError
@@ -13,6 +14,8 @@ from fedgraft.runtimes.flower_federation.folders import FederationFolder, write_
 
 AT_SITE, AT_SERVER = "made-at-site", "made-at-server"
 """Last word of a line of `allowed_signers`."""
+MADE_BY: Final = f"{SIGNED_KEYS} = true, and {{}} makes keys at the server, which could sign for every site"
+"""Why signatures prove nothing, of who makes keys."""
 REMEDY: Final = (
     "Have each site make its own: 'fedgraft federation keygen DIR --replace' there, then 'fedgraft federation rotate "
     "FED NAME --key node.pub' at the server; a new federation is made with 'fedgraft federation init --no-keys'"
@@ -31,14 +34,23 @@ def origin_of(folder: FederationFolder, public: bytes) -> str:
     return AT_SITE if any(line.split()[:2] == public.split()[:2] for line in lines) else AT_SERVER
 
 
+def made_here(folder: FederationFolder) -> list[str]:
+    """Return the sites whose keys the server has made."""
+    keys = {name: folder.public_key(name) for name in folder.clients}
+    return [name for name, file in keys.items() if file.is_file() and origin_of(folder, file.read_bytes()) != AT_SITE]
+
+
+def is_signed(recipe: Mapping[str, Any]) -> bool:
+    """Return whether a recipe's content has keys of masks signed."""
+    table = recipe.get("secure_sum", {})
+    return isinstance(table, Mapping) and bool(table.get("signed"))
+
+
 def check_origin(recipe: str, what: str) -> None:
     """Raise `InputError` where a recipe, TOML, has keys signed that are made here, by `what`."""
     try:
-        table = tomllib.loads(recipe).get("secure_sum", {})
+        signed = is_signed(tomllib.loads(recipe))
     except tomllib.TOMLDecodeError:
         return  # who reads the recipe says so
-    if isinstance(table, dict) and table.get("signed"):
-        raise InputError(
-            f"The recipe has {SIGNED_KEYS} = true, and {what} makes keys at the server, which could sign for every "
-            f"site. {REMEDY}."
-        )
+    if signed:
+        raise InputError(f"The recipe has {MADE_BY.format(what)}. {REMEDY}.")

@@ -14,6 +14,8 @@ PROBE_SECONDS: Final = 30.0
 LOST_SECONDS: Final = 300.0
 """Seconds after which that question counts as lost, as where a node ends that was just asked; a node may be at work."""
 
+HEAD_BYTES: Final = 32
+"""Of the head of a log."""
 SAYS_MORE: Final = "The log of its site says why"
 """What is said of a node's refusal: the words stay at the site."""
 
@@ -60,7 +62,9 @@ class Members:
         """{client: code with which its node refuses}; what the code stands for is in the log of its site."""
         self.told: Mapping[int, bytes] = {}
         """{client: what its node is told when it joins}; {} where there is nothing to tell."""
-        self._telling: set[str] = set()  # ids of messages that tell it
+        self.heads: dict[int, bytes] = {}
+        """{client: the last head that its node has told of its audit log}."""
+        self._telling: set[str] = set()  # ids of messages that tell one of both
 
     @property
     def here(self) -> Mapping[int, int]:
@@ -105,11 +109,13 @@ class Members:
 
     def ask(self, node: int, client: int | None = None) -> None:
         """Tell a node what is run and ask who it is; it is told what its client is to know where that is known."""
-        told = self.told.get((self._known or {}).get(node, -1) if client is None else client, b"")
-        message = self._link.send(node, packed(Order("join", self._run, bytes(16), request=self._recipe, told=told)))
+        known = (self._known or {}).get(node, -1) if client is None else client
+        told, head = self.told.get(known, b""), self.heads.get(known, b"")
+        order = Order("join", self._run, bytes(16), request=self._recipe, told=told, head=head)
+        message = self._link.send(node, packed(order))
         if message is not None:
             self._joining[message], self._asked[node] = node, time.monotonic()
-            self._telling |= {message} if told else set()
+            self._telling |= {message} if told or head else set()
 
     def rejoin(self, node: int) -> None:
         """Ask a node to join again that has joined before, and has lost it."""
@@ -132,7 +138,8 @@ class Members:
         if answer is None:
             return None
         client = answer.client
-        if client in self.told and message not in self._telling and self._known is None and answer.status == SERVED:
+        unasked = self._known is None and message not in self._telling and answer.status == SERVED
+        if unasked and (client in self.told or (client in self.heads and client not in self.about)):
             self.ask(node, client)  # who it is was not known before
             return None
         about, why = self._checked(node, answer)
@@ -142,7 +149,13 @@ class Members:
             return None
         self._nodes[client] = node
         self.about[client] = about
+        self.note_head(answer)
         return client
+
+    def note_head(self, answer: Answer) -> None:
+        """Keep what an answer says of its node's audit log."""
+        if len(answer.head) == HEAD_BYTES:
+            self.heads[answer.client] = answer.head
 
     def _checked(self, node: int, answer: Answer) -> tuple[Mapping[str, Any], str]:
         """Return what a node says of itself, and why it may not take part; "" where it may."""

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -149,6 +149,7 @@ class Node:
         try:
             if self.journal:
                 self.journal.enter(order, answer, self._told(order, answer), self._reason, failed)
+                answer = replace(answer, head=self.journal.head)
         except FedgraftError as error:
             LOG.warning("Order %r has no answer, for it cannot be logged: %s", order.kind, error)
             answer = self._response(order, envelope.REFUSED, codes.UNABLE.encode())
@@ -176,6 +177,8 @@ class Node:
 
     def _joined(self, order: envelope.Order) -> _Joined:
         """Return a run to take part in: the one that is known, or with nothing but what is on disk."""
+        if self.journal:
+            self.journal.check_head(order.head)
         known = self._runs.get(order.run)
         if known and known.recipe == order.request and order.told in (b"", known.told):
             return known

@@ -297,6 +297,7 @@ class NodesRuntime(Runtime):
         if answer is None or arrived.node != task.node or answer.client != client or answer.id != task.order.id:
             return ClientFailed("its node answered something that is no answer to this order", len(content))
         if answer.status == envelope.SERVED:
+            self.members.note_head(answer)  # of a node that has joined: another one's log may lack lines
             return answer
         task.message = ""
         if answer.status == envelope.STRANGE:
