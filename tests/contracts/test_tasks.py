@@ -40,7 +40,6 @@ POOLABLE: dict[str, Callable[[], Data[Any]]] = {
     "graph_regression": lambda: Molecules(clients=1, graphs=40, labels="numbers"),
 }
 """Data whose clients could be one; graphs of clients with other features could not."""
-GCN = discovery.build("models", "model", {"name": "gcn", "hidden": [5, 4]})
 LINEAR = discovery.build("models", "model", {"name": "mlp", "hidden": []})
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in DATA},
@@ -50,10 +49,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "rating, relations": ("rating", {"embeddings": True, "relations": True}),
     "node, features alone": ("node", {"share_states": False}),
     "node, sums of features": ("node", {"share_states": False, "aggregates": True}),
-    "node, sums over two hops": (
-        "node",
-        {"share_states": False, "aggregates": True, "aggregate_hops": 2, "encoder": GCN},
-    ),
     "node, sealed": ("node", {"sealed": True, "halo": 2}),
     "node, states alone, sealed": ("node", {"sealed": True, "share_features": False}),
     "node regression, sealed": ("node_regression", {"sealed": True, "share_states": False}),

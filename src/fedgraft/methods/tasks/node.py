@@ -108,7 +108,6 @@ class Node(
             of a federation have. Where all clients are on one machine rows are as long, and open.
         aggregates: whether every node gets, once, the sum of all its neighbours' features (FedGCN, Yao et al., NeurIPS
             2023); the first layer then draws no neighbours, features are not shared otherwise, and states are not.
-        aggregate_hops: 1, or 2: a client is then also told these sums at neighbours elsewhere; two "gcn" layers.
         fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
         pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for because the batch to
             come reads it, changed or not.

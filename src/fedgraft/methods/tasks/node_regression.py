@@ -43,7 +43,6 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
         share_states: whether clients tell each other hidden states of such nodes.
         sealed: whether the server hands these on unread, each row encrypted by itself.
         aggregates: whether every node gets, once, the sum of all its neighbours' features; states are not shared then.
-        aggregate_hops: 1, or 2: a client is then also told these sums at neighbours elsewhere; two "gcn" layers.
         fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
         pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for.
         dropout: share of each hidden layer dropped in training, in [0, 1).

@@ -96,8 +96,6 @@ class InformedNodes(NodeTask, InformedTask[NodeShard, NodeData]):
         if self._connected and after.halo != before.halo:
             rows = ToldRows(at, told.degree, told.features) if told else None
             shared = self._halo_setup.widened(shared, slots, after.halo, rows)
-        if self.aggregates:
-            shared = self._aggregates.moved(shared, slots, after.halo)
         data = self.prepare(wide, self._with_sums(shared, wide, shard.own, questions))
         if self.share_states:
             known = remembered_halo(remembered.get("states"), shard.own, before.halo, self.halo_widths)

@@ -38,7 +38,6 @@ from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.smoothed_inputs import Joined
-from fedgraft.domains.nodes.training.two_hop_sums import TwoHopAggregates, check_two_hops
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
@@ -70,7 +69,6 @@ class NodeTask(
     share_states: bool = True
     sealed: bool = False
     aggregates: bool = False
-    aggregate_hops: int = 1
     fresh: bool = False
     pull: Literal["changed", "asked"] = "changed"
     dropout: ProperFraction = 0.0
@@ -95,7 +93,6 @@ class NodeTask(
             whole = "with a whole network, whose layers nobody else sees"
             require(self.head == "linear", f"{name}.head", f"'linear' {whole}", self.head)
             require(not self.aggregates, f"{name}.aggregates", f"false {whole}", self.aggregates)
-        check_two_hops(self, name)
 
     @property
     def draws_neighbours(self) -> bool:
@@ -219,16 +216,12 @@ class NodeTask(
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
         seen = self.averaged(self._seen(shard), shared)
         sums, full = self._aggregates.sums(seen, shared) if self.aggregates else None, seen.weighted_degree
-        seen = self._aggregates.reached(seen, shared) if self.aggregates else seen
+        seen = inside(seen) if self.aggregates else seen
         features, known, degree, needed = self._halo_setup.received(seen, shared if self._connected else {})
-        sums_elsewhere = features[:0]
-        if self.aggregates:
-            sums_elsewhere, degree = self._aggregates.elsewhere(seen.halo, shared)
-            full, known = np.concatenate([full, degree]), np.ones(seen.halo, bool)
-        all_known, two_hops = np.concatenate([np.ones(seen.own, bool), known]), self.aggregate_hops > 1
+        all_known = np.concatenate([np.ones(seen.own, bool), known])
         return NodeData(
             features=self.inputs.rows(seen.features, features),
-            around=around_of(seen, degree, all_known, self.encoder, self.input_width, self.edge_features, two_hops),
+            around=around_of(seen, degree, all_known, self.encoder, self.input_width, self.edge_features),
             own=seen.own,
             halo=seen.halo,
             label=seen.label,
@@ -237,7 +230,7 @@ class NodeTask(
             needed=needed,
             states=States(seen.own, seen.halo, self.halo_widths),
             class_counts=_class_counts(seen),
-            sums=None if sums is None else FeatureRows(sums, sums_elsewhere),
+            sums=None if sums is None else FeatureRows(sums, features),
             degree=full,
             layers=self.layers,
             exchanges=self.share_states,
@@ -350,8 +343,7 @@ class NodeTask(
     @property
     def _aggregates(self) -> Aggregates:
         assert isinstance(self.encoder, LayeredEncoder), "it was checked"
-        made = TwoHopAggregates if self.aggregate_hops > 1 else Aggregates
-        return made(self.coding, self.encoder.by_degree)
+        return Aggregates(self.coding, self.encoder.by_degree)
 
     @property
     def _set_up(self) -> HaloSetup | Aggregates | Mending | None:
