@@ -52,10 +52,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node, sealed": ("node", {"sealed": True, "halo": 2}),
     "node, states alone, sealed": ("node", {"sealed": True, "share_features": False}),
     "node regression, sealed": ("node_regression", {"sealed": True, "share_states": False}),
-    "node, sums elsewhere, rest sealed": (
-        "node",
-        {"sealed": True, "propagate": 1, "share_sums": True, "share_features": False},
-    ),
     "edge, sealed": ("edge", {"sealed": True}),
     "edge, histories alone, sealed": ("edge", {"sealed": True, "share_features": False, "share_states": False}),
     "node, nothing shared": ("node", {"share_states": False, "share_features": False}),
@@ -67,15 +63,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "node, sums of smoothed inputs": ("node", {"propagate": 1, "share_states": False, "aggregates": True}),
     "node, hops weighed": ("node", {"propagate": 2, "joined": "attention"}),
-    "node, sums elsewhere": ("node", {"propagate": 2, "share_sums": True, "share_features": False}),
-    "node, sums elsewhere and nothing else": (
-        "node",
-        {"propagate": 1, "share_sums": True, "share_features": False, "share_states": False},
-    ),
-    "node regression, sums elsewhere": (
-        "node_regression",
-        {"propagate": 1, "share_sums": True, "share_features": False, "least": 1},
-    ),
     "node regression, mean of hops": ("node_regression", {"propagate": 2, "joined": "mean", "share_states": False}),
     "node regression, last hop": ("node_regression", {"propagate": 2, "joined": "last", "share_states": False}),
     "graph, wl counts": ("graph", {"wl": 2, "wl_width": 64}),

@@ -147,9 +147,6 @@ class Node(
         joined: how the model reads features after these hops: "concatenate", side by side (SIGN); "last", those of the
             last hop alone (SGC); "mean", their mean (SSGC, Zhu and Koniusz, ICLR 2021); or "attention", each node's
             weighted by a learnt vector (as GAMLP, Zhang et al., KDD 2022).
-        share_sums: whether these means are over neighbours elsewhere, too: clients publish sums of their nodes'
-            features for nodes of others, once a hop, and the server adds them up.
-        least: the fewest nodes elsewhere behind such a sum, >= 1; what would be a sum of fewer stays home.
         smoothing: hops over which answers are smoothed after training, >= 0; 0 = none, 2 is best on our data.
         class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
             gains by it; with `smoothing`, fewer ways of that are then chosen from.

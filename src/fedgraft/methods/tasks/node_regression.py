@@ -53,8 +53,6 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
         sparse: whether features are sparse; taken from the data where `features` is 0.
         propagate: hops over which features are averaged inside each client before training, >= 0; 0 = none.
         joined: how they are read after these hops: "concatenate", "last", "mean" or "attention".
-        share_sums: whether these means are over neighbours elsewhere, too, by way of the server.
-        least: the fewest nodes elsewhere behind a sum that leaves its clients, >= 1.
     """
 
     classes: ClassVar[int] = 0

@@ -17,7 +17,7 @@ from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.naming import NamingTask
 from fedgraft.contracts.pooling import PooledTask
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
+from fedgraft.contracts.ranges import NonNegativeInt, ProperFraction
 from fedgraft.contracts.sealing import SealedTask
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
@@ -27,12 +27,11 @@ from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
+from fedgraft.domains.nodes.task.averaged_inputs import AveragedInputs
 from fedgraft.domains.nodes.task.linear_nodes import linear_of, regression_of
-from fedgraft.domains.nodes.task.summed_inputs import SummedInputs, check_options
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, halo_of, inside, thinned
 from fedgraft.domains.nodes.training.hop_attention import attention_of
-from fedgraft.domains.nodes.training.input_sums import OWNER, PLACE
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
@@ -41,7 +40,6 @@ from fedgraft.domains.nodes.training.smoothed_inputs import Joined
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
-from fedgraft.wire.lazy import Made
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class NodeTask(
     PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
     SealedTask[NodeShard, NodeData],
-    SummedInputs,
+    AveragedInputs,
 ):
     """Answer something of nodes of one graph that is cut over clients; options as of `Node`."""
 
@@ -79,8 +77,6 @@ class NodeTask(
     sparse: bool = False
     propagate: Annotated[int, Ge(0), "0 = none"] = 0
     joined: Joined = "concatenate"
-    share_sums: bool = False
-    least: PositiveInt = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,7 +84,6 @@ class NodeTask(
         fits = not self.aggregates or (self.share_features and not self.share_states)
         require(fits, f"{name}.aggregates", "false where states are shared, or features are not", self.aggregates)
         require(self._connected or not self.sealed, f"{name}.sealed", "false where no rows are shared", self.sealed)
-        check_options(self, name)
         if isinstance(self.encoder, NetworkEncoder):
             whole = "with a whole network, whose layers nobody else sees"
             require(self.head == "linear", f"{name}.head", f"'linear' {whole}", self.head)
@@ -140,42 +135,34 @@ class NodeTask(
     @property
     def statistics_layout(self) -> Layout:
         """Addresses of the halo; what others may know of own nodes."""
-        known = self._set_up.statistics_layout.specs if self._set_up else ()
-        return Layout((*known, *super().statistics_layout.specs))
+        return self._set_up.statistics_layout if self._set_up else Layout(())
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """Return what a client publishes."""
-        published = super().statistics(shard)
         if not self._set_up:
-            return published
+            return {}
         seen = self._seen(shard)
-        return {**self._set_up.statistics(self.averaged(seen, {}) if self.share_features else seen), **published}
+        return self._set_up.statistics(self.inputs.of(seen) if self.share_features else seen)
 
     def check(self, statistics: Arrays) -> None:
         """Sizes, order and finite numbers."""
-        super().check(statistics)
         if self._set_up:
             self._set_up.check(statistics)
 
     def named(self, statistics: Arrays) -> list[Halo]:
         """Those that it needs states or features of, or tells sums for."""
-        return [
-            Halo(statistics[owner].astype(np.int64), statistics[place].astype(np.int64))
-            for owner, place in (("owner", "place"), (OWNER, PLACE))
-            if owner in statistics
-        ]
+        if "owner" not in statistics:
+            return []
+        return [Halo(statistics["owner"].astype(np.int64), statistics["place"].astype(np.int64))]
 
     @property
     def combined_layout(self) -> Layout:
         """`Layout` of what is known of the halo, and of which own nodes others need."""
-        known = self._set_up.combined_layout.specs if self._set_up else ()
-        return Layout((*known, *super().combined_layout.specs))
+        return self._set_up.combined_layout if self._set_up else Layout(())
 
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
-        """Everybody's halo, from what its owners published, and sums of neighbours elsewhere."""
-        sums = super().combine(statistics)
-        told = self._set_up.combine(statistics) if self._set_up else {}
-        return Made(told, lambda client: {**told[client], **sums[client]}) if told and sums else told or sums
+        """Everybody's halo, from what its owners published."""
+        return self._set_up.combine(statistics) if self._set_up else {}
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
@@ -214,7 +201,7 @@ class NodeTask(
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
-        seen = self.averaged(self._seen(shard), shared)
+        seen = self.inputs.of(self._seen(shard))
         sums, full = self._aggregates.sums(seen, shared) if self.aggregates else None, seen.weighted_degree
         seen = inside(seen) if self.aggregates else seen
         features, known, degree, needed = self._halo_setup.received(seen, shared if self._connected else {})
