@@ -75,7 +75,8 @@ class Federation:
         # A round is trained, not scored: the floors beside it do not score either.
         stopping = Stopping(rounds=NEVER)
         self._loop = Loop(plan, selector, self._runtime, Clock(), stopping, evaluation or Evaluation(every=NEVER))
-        self._store = RunFolder.create(folder, "", {})
+        self._store = RunFolder.begin(folder)
+        self._store.describe("", {}, {})
         self.plan, self.state = plan, self._loop.start()
         self._loop.ledger.drain()
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES, Entry
+from fedgraft.engine.server.run_state import FAILURES
 from fedgraft.engine.server.stopping import Row
-from fedgraft.experiment.storage.run_folder import RunFolder
+from helpers.run_folders import created
 
 TOML = """recipe = "{recipe}"
 seed = {seed}
@@ -23,6 +24,7 @@ name = "{recipe}"
 cohort = {cohort}
 """
 ENVIRONMENT = {"python": "3.11.7", "platform": "Linux", "torch": "2.13.0", "fedgraft": "0.1.0"}
+WORK = 10**9
 YARDSTICKS = {"global_mean": 1.067, "central_biases": 0.949, "client_biases": 0.9495}
 
 
@@ -54,11 +56,13 @@ def write_run(
 
     `terms` tells those of a round and its cohort.
 
-    Its summary says nothing of failures, as that of an earlier version, but what is `counted`.
+    Its summary says of failures what is `counted`, of operations `WORK` a round.
     """
     g = np.random.default_rng(seed)
     experiment = toml or TOML.format(recipe=recipe, dataset=dataset, seed=seed, rounds=rounds, cohort=cohort)
-    store = RunFolder.create(folder, experiment, ENVIRONMENT)
+    names = [f"client {c}" for c in range(clients)]
+    origin = {"options": {"seed": seed}, "clients": {name: f"{dataset} {name}" for name in names}}
+    store = created(folder, experiment, ENVIRONMENT, origin)
     totals = dict.fromkeys((*DIRECTIONS, *PURPOSES), 0)
 
     def entries(round: int, amounts: list[tuple[int, str, str, int]]) -> list[Entry]:
@@ -74,7 +78,7 @@ def write_run(
         return totals["down"] + totals["up"]
 
     store.append(None, entries(0, [(c, way, "header", 40) for c in range(clients) for way in DIRECTIONS]))
-    curve: list[list[Any]] = [[0, total(), 0.0, score(0, 0), score(0, 0) * 1.01, None, 0.0]]
+    curve: list[list[Any]] = [[0, total(), 0.0, score(0, 0), score(0, 0) * 1.01, 0, 0.0]]
     selections = 0
     for round in range(1, rounds + 1):
         before = total()
@@ -103,35 +107,45 @@ def write_run(
             bytes_total=total(),
             seconds=seconds * round,
             simulated_seconds=30.0 * round,
+            flops=WORK,
+            began=30.0 * (round - 1),
             timings={client: (10.0 + client, 20.0 - client / 100) for client in chosen},
             terms=terms(round, chosen),
         )
         store.append(row, written)
         if scored:
-            curve.append([round, total(), row.seconds, validation, test, None, row.simulated_seconds])
+            curve.append([round, total(), row.seconds, validation, test, WORK * round, row.simulated_seconds])
     if finished:
         summary = {
             "recipe": recipe,
             "dataset": dataset,
             "clients": clients,
+            "scored": 0,
             "seed": seed,
             "rounds": rounds,
+            "stopped_by": "rounds",
             "metric": metric,
             "better": better,
             "validation": curve[-1][3],
             "test": curve[-1][4],
             "test_at_best_validation": (min if better == "lower" else max)(curve, key=lambda point: point[3])[4],
-            "test_per_client": {f"client {c}": curve[-1][4] for c in range(clients)},
+            "test_per_client": dict.fromkeys(names, curve[-1][4]),
             "test_plain_mean": curve[-1][4],
             "bytes": {"total": total(), **totals},
             "seconds": seconds * rounds,
             "simulated_seconds": 30.0 * rounds,
-            "flops": None,
+            "flops": WORK * rounds,
+            "measures": {},
+            "remarks": [],
             "selections": selections,
-            **({} if counted is None else {"failures": dict(counted)}),
+            "failures": {**dict.fromkeys(FAILURES, 0), **(counted or {})},
             "digest": f"{seed:032x}",
             "curve": curve,
             "yardsticks": YARDSTICKS if yardsticks is None else dict(yardsticks),
+            "local_yardsticks": [],
+            "data": None,
+            "raw_data_bytes": None,
+            "client_alone": None,
         }
         store.finish(summary, {"weight": np.zeros(model_bytes // 2, np.float32)})
     return folder

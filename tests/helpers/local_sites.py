@@ -16,6 +16,7 @@ from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.provenance import RemoteClient
 from fedgraft.experiment.storage.sharding import shard
 from fedgraft.experiment.storage.sites import Site
+from fedgraft.interface import federated_run
 from fedgraft.interface.federated_run import joined_alike
 from fedgraft.interface.node import plan_of
 from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
@@ -67,7 +68,7 @@ class LocalSites:
         root: Path,
         allowed: Policy | None = None,
     ) -> None:
-        self.where, self.names, self.root = str(root), names, root
+        self.where, self.names, self.root, self.own = str(root), names, root, experiment
         self.sites = []
         nodes, plan_for = {}, partial(plan_of, own=experiment, allowed=allowed)
         pairs = [node_key(name) for name in names]
@@ -107,7 +108,7 @@ class LocalSites:
     @contextmanager
     def joined(self, experiment, run, count=None):
         self.runtime = NodesRuntime(self.link, run, len(self.names), experiment.to_toml().encode())
-        experiment = joined_alike(experiment, self.runtime)
+        experiment = federated_run.lasting(joined_alike(experiment, self.runtime), self.own)
         yield experiment, self.runtime, [RemoteClient(site.name, site.digest) for site in self.sites]
 
     def leave(self, experiment, state, summary):

@@ -3,7 +3,6 @@
 import pytest
 
 from fedgraft import wire
-from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import Interrupted
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage.disk import sealed, unsealed
@@ -43,13 +42,3 @@ def unpacked(folder):
 def repack(folder, tree):
     """Put other content into state.bin, with the fingerprint that fits it."""
     state_file(folder).write_bytes(sealed(wire.pack(tree)))
-
-
-def make_earlier(folder):
-    """Make a run one of versions before there were formats: without its number, origin and hashes."""
-    tree = unpacked(folder)
-    sizes = {name: rows["bytes"] for name, rows in tree["rows"].items()}
-    known = {name: part for name, part in tree["state"].items() if name not in ("failures", "answered")}
-    state = {**known, "curve": RunState.from_tree(tree["state"]).curve}
-    repack(folder, {"state": state, "memories": tree["memories"], "sizes": sizes})
-    (folder / "origin.json").unlink()

@@ -2,13 +2,17 @@
 
 from pathlib import Path
 
+from fedgraft.engine.server.ledger import PURPOSES
+from fedgraft.engine.server.run_state import FAILURES
 from fedgraft.interface.result_lines import result_lines
 
 SUMMARY = {
-    **{"recipe": "cefgl", "dataset": "molecules", "rounds": 3, "stopped_by": "rounds", "scored": 0, "failures": None},
+    **{"recipe": "cefgl", "dataset": "molecules", "rounds": 3, "stopped_by": "rounds", "scored": 0, "remarks": []},
     **{"metric": "accuracy", "better": "higher", "validation": 0.5, "test": 0.6, "test_at_best_validation": 0.6},
     "measures": {"test": {"accuracy": 0.6, "macro_f1": 0.55}},
-    "bytes": {"total": 132, "down": 66, "up": 66, "model": 0},
+    "bytes": {"total": 132, "down": 66, "up": 66, **dict.fromkeys(PURPOSES, 0)},
+    "failures": dict.fromkeys(FAILURES, 0),
+    **dict.fromkeys(("raw_data_bytes", "client_alone")),
     "yardsticks": {"majority": 0.7},
     "local_yardsticks": ["majority"],
     "digest": "0" * 32,

@@ -10,13 +10,7 @@ from scipy.stats import chisquare
 
 from fedgraft.errors import InputError
 from fedgraft.secrets.keystream import Keystream
-from fedgraft.secrets.randomised_response import (
-    answers,
-    count_variance,
-    debiased_counts,
-    debiased_rows,
-    truth_probability,
-)
+from fedgraft.secrets.randomised_response import answers, debiased_rows, truth_probability
 
 KEY = bytes(range(32))
 
@@ -24,8 +18,8 @@ KEY = bytes(range(32))
 def test_by_hand():
     """K = 3 and exp(epsilon) = 2: the truth in half of all answers."""
     assert truth_probability(3, math.log(2)) == pytest.approx(0.5, abs=1e-11)
-    assert debiased_counts(np.array([50, 25, 25]), math.log(2)) == pytest.approx([100, 0, 0], abs=1e-6)
-    assert count_variance(np.array([4, 0, 0]), math.log(2)) == pytest.approx([16, 12, 12], rel=1e-9)
+    told = np.repeat(np.arange(3), [50, 25, 25])
+    assert debiased_rows(told, 3, math.log(2)).sum(axis=0) == pytest.approx([100, 0, 0], abs=1e-6)
 
 
 @given(st.integers(2, 1_000), st.floats(1e-6, 60))
@@ -45,22 +39,21 @@ def test_answers_have_the_law(classes, epsilon):
     assert chisquare(np.bincount(told, minlength=classes), 50_000 * law).pvalue > 1e-3
 
 
-def test_counts_are_unbiased_and_vary_as_is_said():
+def test_sums_of_rows_are_counts_on_average_and_vary_as_answers_do():
+    """Of n_k in class k: (n_k p (1 - p) + (n - n_k) q (1 - q)) / (p - q)**2, as answers are independent."""
     true, source = np.array([300, 50, 0, 150]), Keystream(KEY)
     labels = np.repeat(np.arange(4), true)
-    seen = np.array(
-        [debiased_counts(np.bincount(answers(labels, 4, 1.5, source), minlength=4), 1.5) for _ in range(1_500)]
-    )
-    variance = count_variance(true, 1.5)
+    seen = np.array([debiased_rows(answers(labels, 4, 1.5, source), 4, 1.5).sum(axis=0) for _ in range(1_500)])
+    p = truth_probability(4, 1.5)
+    q = (1 - p) / 3
+    variance = (true * p * (1 - p) + (500 - true) * q * (1 - q)) / (p - q) ** 2
     assert np.abs(seen.mean(axis=0) - true).max() < 4 * math.sqrt(variance.max() / 1_500)
     assert seen.var(axis=0) == pytest.approx(variance, rel=0.2)
 
 
-def test_rows_sum_to_the_counts():
+def test_each_row_sums_to_one():
     told = answers(np.arange(30) % 5, 5, 2.0, Keystream(KEY))
-    rows = debiased_rows(told, 5, 2.0)
-    assert rows.sum(axis=1) == pytest.approx(np.ones(30))
-    assert rows.sum(axis=0) == pytest.approx(debiased_counts(np.bincount(told, minlength=5), 2.0))
+    assert debiased_rows(told, 5, 2.0).sum(axis=1) == pytest.approx(np.ones(30))
 
 
 def test_of_no_units_nothing_is_told():
@@ -75,4 +68,4 @@ def test_errors_say_what_is_allowed():
     with pytest.raises(InputError, match=r"epsilon must be > 0 and finite; got 0\."):
         truth_probability(2, 0)
     with pytest.raises(InputError, match=r"epsilon must be large enough that answers tell anything, above"):
-        debiased_counts(np.array([1, 2]), 1e-13)
+        debiased_rows(np.array([0, 1]), 2, 1e-13)

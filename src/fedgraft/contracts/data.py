@@ -28,11 +28,6 @@ class Data(Checked, ABC, Generic[Shard]):
     judged_by_data: ClassVar[bool] = False
     """Whether models are judged by what suits the labels, such as a rare class, unless it is said; own tables are."""
 
-    @classmethod
-    def of_earlier(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options of a stored run, so that data are read as they were by the version that stored it."""
-        return options
-
     @abstractmethod
     def load(self, seed: int) -> Sequence[Shard]:
         """Load one shard per client, split into train, validation and test; equal seeds give equal shards."""

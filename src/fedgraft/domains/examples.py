@@ -16,10 +16,6 @@ from fedgraft.errors import InputError, require, require_one_of
 SPARSE = 0.25
 """Share of features other than zero below which they are kept sparse: a CSR then takes at most half the memory."""
 
-LATER: Final = {"later": True}
-"""Metadata of a field of shards that earlier versions did not have: where it is the default, fingerprints are as then.
-"""
-
 Features: TypeAlias = "sparse.csr_matrix | NDArray[np.float32]"
 """float32 [examples, f], dense or CSR."""
 

@@ -188,11 +188,6 @@ class Experiment:
         """An experiment from its resolved recipe; `where` that is, such as its file, for errors."""
         content = contents(text, where)
         try:
-            if isinstance(content.get("data"), dict) and "name" in content["data"]:
-                data = discovery.class_of("data", "data", content["data"])
-                content["data"] = dict(data.of_earlier(content["data"]))
-            if isinstance(content.get("model"), dict):
-                content["model"] = without_layers(content["model"])  # earlier versions stored what they did not use
             return build(str(content.pop("recipe", "")), content)
         except InputError as error:
             raise InputError(f"{where}: {error}") from error

@@ -100,6 +100,16 @@ def joined_alike(experiment: Experiment, runtime: NodesRuntime) -> Experiment:
     return replace(experiment, joined=joined_nodes(members.told)) if members.told else experiment
 
 
+def lasting(experiment: Experiment, own: Experiment) -> Experiment:
+    """Return the experiment with noise for the rounds of the nodes' own recipe where these are more, as nodes make it.
+
+    Codes of a sum have bits by its noise, so that both ends must know it.
+    """
+    plan = experiment.plan
+    rounds = max(plan.rounds, own.plan.rounds)
+    return replace(experiment, plan=replace(plan, rounds=rounds)) if plan.collection.noisy else experiment
+
+
 def _said(members: Members, name: str, what: str) -> dict[int, bytes]:
     """What nodes have said of themselves under a name, {client: bytes}. Raises `InputError` for anything else."""
     said = {client: each[name] for client, each in sorted(members.about.items()) if name in each}
@@ -152,7 +162,7 @@ class _Nodes:
         try:
             runtime.members.told = read_told(kept)
             try:
-                experiment = joined_alike(experiment, runtime)
+                experiment = lasting(joined_alike(experiment, runtime), load(str(folder.recipe)))
             except RefusedError as error:
                 more = _beside_own(experiment, folder, error.code) or (error.code == LOG_REFUSED and f" {FORGET}")
                 raise InputError(f"{error}{more or ''}") from error

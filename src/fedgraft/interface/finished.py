@@ -248,18 +248,14 @@ class Run(Represented):
         return [
             ("recipe", f"{summary['recipe']}, selector {self._stored.selector}"),
             ("data", f"{summary['dataset']}, {summary['clients']} clients, seed {summary['seed']}"),
-            *([("scored", f"{summary['scored']} of the clients")] if summary.get("scored") else []),
-            ("rounds", f"{summary['rounds']} in {seconds}, ended by {summary.get('stopped_by', '-')}"),
+            *([("scored", f"{summary['scored']} of the clients")] if summary["scored"] else []),
+            ("rounds", f"{summary['rounds']} in {seconds}, ended by {summary['stopped_by']}"),
             ("bytes", f"{human_bytes(size['total'])} ({human_bytes(size['down'])} down, {human_bytes(size['up'])} up)"),
             (f"{metric} on validation, best", shown_score(self._stored.best_validation)),
             (f"{metric} on test, there", shown_score(summary["test_at_best_validation"])),
-            *(
-                [("all data, sent once", human_bytes(raw))]
-                if (raw := summary.get("raw_data_bytes")) is not None
-                else []
-            ),
+            *([("all data, sent once", human_bytes(raw))] if (raw := summary["raw_data_bytes"]) is not None else []),
             *((f"yardstick {name}", shown_score(score)) for name, score in yardsticks_of(summary).items()),
-            *([("failures", failures)] if (failures := human_failures(summary.get("failures"))) else []),
+            *([("failures", failures)] if (failures := human_failures(summary["failures"])) else []),
             ("folder", str(self.folder)),
         ]
 

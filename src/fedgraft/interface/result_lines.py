@@ -13,7 +13,7 @@ from fedgraft.reports.stored.stored_runs import AMONG_FEW, METRIC_NAMES, yardsti
 
 def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
     """Return the lines: scores, what smoothing brought, bytes, yardsticks, failures, what came out, digest."""
-    metric, total, raw = summary["metric"], summary["bytes"], summary.get("raw_data_bytes")
+    metric, total, raw = summary["metric"], summary["bytes"], summary["raw_data_bytes"]
     return [
         f"{summary['recipe']} on {summary['dataset']}: {summary['rounds']} rounds ({summary['stopped_by']})",
         f"  {metric}: validation {shown_score(summary['validation'])}, test {shown_score(summary['test'])}",
@@ -29,7 +29,7 @@ def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
         *([f"  clients: {clients_text(summary)}"] if summary["scored"] else []),
         *([f"  {failed}"] if (failed := failures_text(summary["failures"])) else []),
         f"  {outcome([summary], [summary['recipe']])}",
-        *(f"  note: {remark}" for remark in summary.get("remarks", [])),
+        *(f"  note: {remark}" for remark in summary["remarks"]),
         f"  digest {summary['digest']}, in {folder}",
     ]
 
@@ -82,6 +82,5 @@ def _smoothed(summary: Mapping[str, Any]) -> list[str]:
         return []
     if failed := len(smoothing["failed"]):
         return [f"  answers are smoothed, but not at {failed} clients, which failed: scores are those of before"]
-    way = smoothing.get("way", "")
-    told = f" (chosen on validation: {way})" if way else ""
-    return [f"  before answers were corrected: {shown_score(smoothing['before']['test'])}{told}"]
+    told = f"chosen on validation: {smoothing['way']}"
+    return [f"  before answers were corrected: {shown_score(smoothing['before']['test'])} ({told})"]

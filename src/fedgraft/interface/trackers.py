@@ -143,7 +143,7 @@ class Followed:
 
     def end(self, summary: Mapping[str, Any]) -> None:
         """Track what came out."""
-        figures = {name: summary.get(name) for name in TOTALS}
+        figures = {name: summary[name] for name in TOTALS}
         figures["test_after_local_steps"] = after_local_steps(summary)
         figures |= {f"yardstick_{name}": score for name, score in yardsticks_of(summary).items()}
         self._tell({name: float(value) for name, value in figures.items() if value is not None}, summary["rounds"])

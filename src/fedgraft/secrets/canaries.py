@@ -18,6 +18,8 @@ from scipy.stats import binom
 
 from fedgraft.errors import require
 
+CONFIDENCE: Final = 0.95
+"""Of a bound, by default."""
 _HALVINGS = 60
 _NUMBERS: Final = 6
 """Numbers of guesses that are tried, at most; ours. Each further one costs all of them confidence."""
@@ -57,7 +59,7 @@ def chance(correct: int, guesses: int, epsilon: float, delta: float = 0.0, canar
 
 
 def epsilon_lower_bound(
-    correct: int, guesses: int, delta: float = 0.0, confidence: float = 0.95, canaries: int | None = None
+    correct: int, guesses: int, delta: float = 0.0, confidence: float = CONFIDENCE, canaries: int | None = None
 ) -> float:
     """Return an epsilon that is refuted: what guesses so well is not (epsilon, delta)-private for any smaller one.
 
@@ -103,7 +105,7 @@ def numbers_of_guesses(canaries: int) -> list[int]:
 
 
 def best_lower_bound(
-    tried: Sequence[tuple[int, int]], canaries: int, delta: float = 0.0, confidence: float = 0.95
+    tried: Sequence[tuple[int, int]], canaries: int, delta: float = 0.0, confidence: float = CONFIDENCE
 ) -> tuple[float, int]:
     """Return the largest epsilon that any of several numbers of guesses refutes, and the place of that number.
 
@@ -124,12 +126,12 @@ def best_lower_bound(
 
 
 @lru_cache(maxsize=256)
-def most_refuted(canaries: int, delta: float = 0.0, confidence: float = 0.95) -> float:
+def most_refuted(canaries: int, delta: float = 0.0) -> float:
     """Return the epsilon that would be refuted if every guess were right: no attack on so many refutes more."""
-    return best_lower_bound([(each, each) for each in numbers_of_guesses(canaries)], canaries, delta, confidence)[0]
+    return best_lower_bound([(each, each) for each in numbers_of_guesses(canaries)], canaries, delta)[0]
 
 
-def canaries_for(epsilon: float, delta: float = 0.0, confidence: float = 0.95) -> int | None:
+def canaries_for(epsilon: float, delta: float = 0.0) -> int | None:
     """Return a number of canaries of which right guesses refute epsilon, about the least; None where none does.
 
     With many canaries delta pays for some right guesses, so that more of them need not refute more.
@@ -137,7 +139,7 @@ def canaries_for(epsilon: float, delta: float = 0.0, confidence: float = 0.95) -
     canaries = 2
     while canaries <= _MOST_CANARIES:
         numbers = numbers_of_guesses(canaries)
-        if any(chance(each, each, epsilon, delta, canaries) < (1 - confidence) / len(numbers) for each in numbers):
+        if any(chance(each, each, epsilon, delta, canaries) < (1 - CONFIDENCE) / len(numbers) for each in numbers):
             return canaries
         canaries = math.ceil(canaries * _FINER / 2) * 2
     return None

@@ -68,23 +68,6 @@ def largest(classes: int, epsilon: float) -> float:
     return (1 - q) / (p - q)
 
 
-def debiased_counts(counts: NDArray[np.number], epsilon: float) -> Floats:
-    """Return float64 [K], unbiased counts of true classes from counts of answers: (count - n q) / (p - q)."""
-    p, q = _probabilities(len(counts), epsilon)
-    told = np.asarray(counts, np.float64)
-    return np.asarray((told - told.sum() * q) / (p - q))
-
-
-def count_variance(counts: NDArray[np.number], epsilon: float) -> Floats:
-    """Return float64 [K], the variance of `debiased_counts` for these counts of true classes.
-
-    (n_k p (1 - p) + (n - n_k) q (1 - q)) / (p - q)**2: answers are independent.
-    """
-    p, q = _probabilities(len(counts), epsilon)
-    true = np.asarray(counts, np.float64)
-    return np.asarray((true * p * (1 - p) + (true.sum() - true) * q * (1 - q)) / (p - q) ** 2)
-
-
 def _probabilities(classes: int, epsilon: float) -> tuple[float, float]:
     p = truth_probability(classes, epsilon)
     q = (1 - p) / (classes - 1)

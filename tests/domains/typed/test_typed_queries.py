@@ -159,11 +159,7 @@ def test_a_graph_without_some_nodes_and_these_asked_as_new_is_the_graph(count, w
 def test_features_are_found_by_their_names() -> None:
     names = pd.DataFrame({"name": ["pages", "year"]})
     nodes = table(("x", 3, "b", 70), columns="node year client pages")
-    for found in (
-        asked(nodes, features=names),
-        split_typed_nodes_asked(shards(), {"nodes": nodes}, ["pages", "year"]),
-    ):
-        assert found[1].asked.features.tolist() == [[70, 3]]
+    assert asked(nodes, features=names)[1].asked.features.tolist() == [[70, 3]]
 
 
 def test_features_that_are_made_of_what_a_client_holds_are_made_anew() -> None:

@@ -10,7 +10,7 @@ from fedgraft.engine.client.addend import Addend
 from fedgraft.engine.client.contributing import contribution_of
 from fedgraft.engine.client.noisy_addend import NoisyAddend
 from fedgraft.engine.client.own_update import OwnUpdate
-from fedgraft.engine.privacy.collection import EachUpdate, NoisySums, Sums, collection_of
+from fedgraft.engine.privacy.collection import EachUpdate, NoisySums, Sums, TrustedServer, collection_of
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.secure_sum import Assurance, SecureSum
 from fedgraft.engine.protocol.forms import AddedForm, Form, MaskedForm, form_of
@@ -48,6 +48,9 @@ def test_noise_is_for_sums_alone():
     assert type(collection_of(SecureSum("clear"), Privacy(), 9)) is Sums
     assert type(collection_of(SecureSum("secagg"), NOISE, 9)) is NoisySums
     assert type(collection_of(SecureSum(), NOISE, 9)) is EachUpdate, "and a recipe that asks for it is refused"
+    trusting = collection_of(SecureSum(), Privacy("client", 4.0, 1e-3, name="central"), 9)
+    assert type(trusting) is TrustedServer
+    assert (trusting.single, trusting.noisy, trusting.claims, trusting.hides) == (True, False, True, False)
     assert NoisyAddend.secret is not Addend.secret
 
 

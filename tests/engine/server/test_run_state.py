@@ -38,11 +38,6 @@ def test_a_curve_grows_between_checkpoints_and_its_last_point_may_change():
     assert same(stored(state).curve, state.curve)
 
 
-def test_a_curve_of_an_earlier_version_is_taken():
-    state = RunState([], None, curve=[point(0), point(1)])
-    assert same(RunState.from_tree({**state.to_tree(), "curve": state.curve}).curve, state.curve)
-
-
 def test_a_checkpoint_does_not_walk_the_curve():
     class Point(dict):
         reads = 0

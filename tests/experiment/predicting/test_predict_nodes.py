@@ -17,7 +17,6 @@ from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
 from fedgraft.interface import cli
-from helpers.stored_runs import make_earlier
 
 QUICK = {
     "model.hidden": [8, 8],
@@ -192,13 +191,6 @@ def test_a_part_has_the_columns_of_the_runs_own_tables(tables: Path, tmp_path: P
         InputError, match=r"No class of the run, .*'subject' of --data has it, named 'lew'\. Did you mean 'law'"
     ):
         predict(folder, asked, own=own.assign(subject=["lew", "art"]), own_edges=cites)
-    text = (folder / "experiment.toml").read_text()
-    make_earlier(folder)
-    assert 'class_names = [\n    "art",\n    "law",\n]' in text
-    (folder / "experiment.toml").write_text(text.replace('class_names = [\n    "art",\n    "law",\n]', ""))
-    with pytest.raises(InputError, match=r"task\.class_names is missing .* name the 2 classes there"):
-        predict(folder, asked, own=own, own_edges=cites)
-    (folder / "experiment.toml").write_text(text)
     message = (
         "no column 'year', a feature" if there else "--data: 1 columns of features, but the model was trained on 2"
     )

@@ -102,7 +102,7 @@ def test_an_entry_point_comes_before_a_preset(preset, monkeypatch):
         (
             "selectors",
             "ort",
-            r"^No selector named 'ort'\. Did you mean 'oort'\? Known: oort, favor, .* \(19 in all\)\.$",
+            r"^No selector named 'ort'\. Did you mean 'oort'\? Known: oort, favor, .* \(20 in all\)\.$",
         ),
         ("codecs", "quantised", r"^No codec named 'quantised'\. Did you mean 'quantized'\?"),
         ("sharing", "fedavgg", r"^No sharing named 'fedavgg'\. Did you mean 'fedavg'\?"),

@@ -237,12 +237,12 @@ LACKING = ("Harmony needs label", "ClassBalanced needs label", "RAFHGL needs sco
 """What some tasks cannot tell, and what no sampler of most recipes does."""
 
 
-def adds_up(recipe):
-    """Whether a recipe's updates are added up, so that no selector sees single clients."""
-    return "secure_sum" in read_recipe(recipe)[1]
+def hides(recipe):
+    """Whether a recipe's updates are added up, or noise is for cohorts of one kind: few selectors suit it."""
+    return bool({"secure_sum", "privacy"} & read_recipe(recipe)[1].keys())
 
 
-@pytest.mark.parametrize("recipe", [name for name in sorted(recipes()) if not adds_up(name)])
+@pytest.mark.parametrize("recipe", [name for name in sorted(recipes()) if not hides(name)])
 def test_a_recipe_takes_every_selector_that_its_task_can_serve(recipe):
     read = "root" in {field.name for field in fields(discovery.find("data", read_recipe(recipe)[1]["data"]["name"]))}
     root = {"data.root": "anywhere"} if read else {}

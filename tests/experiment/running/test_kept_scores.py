@@ -1,13 +1,10 @@
 """All that a summary tells of a run's model is of the model that the run keeps, not of that of the last round."""
 
-import logging
-
 import pytest
 
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.experiment.storage.run_folder import RunFolder
 from helpers.killed_runs import Killed
 
 BLOCKS = {"data.name": "blocks", "data.nodes": 150, "data.clients": 3, "model.hidden": 8, "selector.clients": 2}
@@ -70,19 +67,6 @@ class Dying:
             raise Killed
 
 
-def test_a_run_of_an_earlier_version_says_that_it_does_not_know_them(tmp_path, caplog):
-    execute(experiment("shared"), tmp_path / "run")
-    with RunFolder.open(tmp_path / "run") as folder:
-        state, memories = folder.load()
-        del state.best["scores"]
-        folder.checkpoint(state, memories.items())
-    with caplog.at_level(logging.WARNING):
-        summary = resume(tmp_path / "run")
-    assert set(summary["test_per_client"].values()) == {None}
-    assert summary["test_plain_mean"] is None
-    assert "test_per_client is empty, as the model that the run keeps is of another round" in caplog.text
-
-
 def test_the_scores_that_are_kept():
     best = {"round": 1, "scores": {"0": {"test": 0.7}}}
     state = RunState([{}], None, scores={"0": {"test": 0.5}}, best=best, curve=[{"round": 2}])
@@ -90,7 +74,3 @@ def test_the_scores_that_are_kept():
     assert state.kept_scores(personal=True) == {"0": {"test": 0.5}}, "its clients are scored with what they keep"
     state.curve.append({"round": 3, "lacking": 1})
     assert state.kept_scores(personal=True) == {"0": {"test": 0.7}}
-    del state.best["scores"]
-    assert state.kept_scores(personal=False) == {}
-    state.best["round"] = 3
-    assert state.kept_scores(personal=False) == {"0": {"test": 0.5}}

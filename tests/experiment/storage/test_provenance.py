@@ -76,14 +76,14 @@ def test_an_origin_is_what_json_gives_back():
     began = origin_of(sections, shards())
     assert json.loads(json.dumps(began, allow_nan=False)) == began
     assert began["options"] == {"seed": 1, "model.hidden": [8, 4], "clock.slow": "inf"}
-    check_options(began, sections, sections, "here")
+    check_options(began, sections, "here")
 
 
 def test_an_option_that_was_changed_is_named():
     began = origin_of({"seed": 1, "sampler": {"share": 0.5}}, shards())
 
     def check(**now):
-        check_options(began, now, now, "here")
+        check_options(began, now, "here")
 
     check(seed=1, rounds=9, runtime={"workers": 2}, sampler={"share": 0.5})
     with pytest.raises(InputError, match=r"^here: sampler\.share = 0\.9, but the run began with 0\.5\. Undo that"):
@@ -92,15 +92,6 @@ def test_an_option_that_was_changed_is_named():
         check(sampler={"share": 0.5})
     with pytest.raises(InputError, match=r"sampler\.floor = 0\.1, but the run began with None"):
         check(seed=1, sampler={"share": 0.5, "floor": 0.1})
-
-
-def test_options_of_later_versions_have_their_defaults_and_renamed_ones_are_known():
-    written = {"seed": 1, "sharing": {"averaging": 0.9}}
-    began = origin_of(written, shards())
-    resolved = {"seed": 1, "sharing": {"later": 3}, "evaluation": {"averaging": 0.9}}
-    check_options(began, resolved, written, "here")
-    with pytest.raises(InputError, match=r"evaluation\.averaging = 0\.5, but the run began with 0\.9"):
-        check_options(began, {**resolved, "evaluation": {"averaging": 0.5}}, written, "here")
 
 
 @pytest.mark.parametrize(
@@ -117,11 +108,6 @@ def test_clients_whose_data_changed_are_named(now, message):
     check_clients(began, shards(), "here")
     with pytest.raises(InputError, match=message):
         check_clients(began, now, "here")
-
-
-def test_of_a_run_of_an_older_version_nothing_is_known():
-    check_options({}, {"seed": 1}, {"seed": 1}, "here")
-    check_clients({}, shards(), "here")
 
 
 # --- whole runs -------------------------------------------------------------------------------------------------------

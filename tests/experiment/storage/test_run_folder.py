@@ -15,6 +15,7 @@ from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import BudgetError, FedgraftError, InputError
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.run_folder import STATE, RunFolder
+from helpers.run_folders import created
 from helpers.toy_runs import same, toy
 
 
@@ -35,7 +36,7 @@ def row(round, loss=1.0):
 @pytest.fixture
 def store(tmp_path):
     """A folder with two rounds, the first of them in the checkpoint."""
-    store = RunFolder.create(tmp_path / "run", "recipe = 'toy'\n", {"python": "3"})
+    store = created(tmp_path / "run", "recipe = 'toy'\n", {"python": "3"})
     store.append(None, [Entry(0, 0, "up", "header", 5)])
     store.checkpoint(state(0), [(0, b"memory 0"), (1, b"memory 1")])
     store.append(row(1), [Entry(1, 0, "up", "model", 10)])
@@ -117,7 +118,7 @@ def test_what_is_not_finite_is_null_in_rows(store):
 @given(data=st.data())
 def test_any_damage_of_a_checkpoint_is_found(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("run")
-    store = RunFolder.create(folder, "", {})
+    store = created(folder, "", {})
     store.checkpoint(state(1), [(0, b"memory")])
     path = data.draw(st.sampled_from(sorted((folder / "checkpoint").iterdir())))
     content = bytearray(path.read_bytes())
@@ -138,7 +139,7 @@ def test_a_missing_memory_is_named(store):
 
 
 def test_without_a_checkpoint_a_run_starts_afresh_unless_it_had_rounds(tmp_path, store):
-    young = RunFolder.create(tmp_path / "young", "", {})
+    young = created(tmp_path / "young", "", {})
     young.append(None, [Entry(0, 0, "up", "header", 5)])
     assert young.load() is None
     young.rewind()
@@ -150,16 +151,16 @@ def test_without_a_checkpoint_a_run_starts_afresh_unless_it_had_rounds(tmp_path,
 
 def test_a_folder_that_holds_a_run_is_not_written_over(store):
     with pytest.raises(InputError, match=r"holds a run already\. Continue it with 'fedgraft resume .*/run'"):
-        RunFolder.create(store.folder, "", {})
+        created(store.folder, "", {})
     assert store.experiment_toml() == "recipe = 'toy'\n"
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"^--out .*/file/run cannot be written: Not a directory\.$"):
-        RunFolder.create(tmp_path / "file" / "run", "", {})
+        created(tmp_path / "file" / "run", "", {})
     with pytest.raises(InputError, match=r"^--out .*/file cannot be written: File exists|Not a directory"):
-        RunFolder.create(tmp_path / "file", "", {})
+        created(tmp_path / "file", "", {})
 
 
 def test_other_folders_are_no_runs(tmp_path, store):
@@ -186,7 +187,7 @@ def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path):
 
 
 def test_while_a_run_is_written_nobody_else_writes_there(tmp_path):
-    with RunFolder.create(tmp_path / "run", "recipe = 'toy'\n", {"python": "3"}) as ours:
+    with created(tmp_path / "run", "recipe = 'toy'\n", {"python": "3"}) as ours:
         with pytest.raises(InputError, match="run is being written by another process"):
             resume(tmp_path / "run")
         with pytest.raises(InputError, match="holds a run already"):
@@ -197,12 +198,12 @@ def test_while_a_run_is_written_nobody_else_writes_there(tmp_path):
 
 
 def test_of_two_that_begin_at_once_the_slower_one_is_told_and_changes_nothing(tmp_path, monkeypatch):
-    with RunFolder.create(tmp_path / "run", "recipe = 'first'\n", {}) as first:
+    with created(tmp_path / "run", "recipe = 'first'\n", {}) as first:
         monkeypatch.setattr(
             "fedgraft.experiment.storage.folder_check.check_free", lambda folder: None
         )  # as it was when the slower one looked
         with pytest.raises(InputError, match="being written by another process"):
-            RunFolder.create(tmp_path / "run", "recipe = 'second'\n", {})
+            created(tmp_path / "run", "recipe = 'second'\n", {})
         assert first.experiment_toml() == "recipe = 'first'\n"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.running.runner import execute, resume
+from fedgraft.experiment.running.runner import resume
 from helpers.stored_runs import QUICK, repack, stopped, unpacked
 from helpers.toy_runs import toy
 
@@ -51,12 +51,3 @@ def test_the_state_of_a_server_optimiser_that_the_recipe_does_not_have_is_refuse
     repack(run, tree)
     with pytest.raises(InputError, match=r"state\.server_optimizer is of another recipe"):
         resume(run)
-
-
-def test_a_run_of_an_earlier_version_has_no_such_state_and_goes_on(tmp_path):
-    run = stopped(tmp_path / "run", toy(**QUICK))
-    whole = execute(toy(**QUICK))["digest"]
-    tree = unpacked(run)
-    del tree["state"]["server_optimizer"]
-    repack(run, tree)
-    assert resume(run)["digest"] == whole

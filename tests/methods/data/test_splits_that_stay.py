@@ -133,13 +133,11 @@ def test_the_split_has_a_seed_of_its_own(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_can_be_split_by_lot_as_by_earlier_versions(kind: str) -> None:
+def test_rows_can_be_split_by_lot(kind: str) -> None:
     cls, tables, _ = KINDS[kind]
     shards = cls(**tables(), split_by="rows").load(4)
     assert [digest_of(each) for each in shards] == [digest_of(e) for e in cls(**tables(), split_by="rows").load(4)]
     assert splits(shards) != splits(cls(**tables()).load(4))
-    assert cls.of_earlier({})["split_by"] == "rows"
-    assert cls.of_earlier({"split_by": "ids"})["split_by"] == "ids"
 
 
 def test_nodes_that_name_no_client_are_dealt_and_split_alike_in_any_order() -> None:

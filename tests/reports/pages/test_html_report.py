@@ -57,7 +57,7 @@ def test_one_file_that_fetches_nothing(tmp_path: Path) -> None:
     scripts = re.findall(r"<script>(.*?)</script>", out.read_text(), re.S)
     assert sum("plotly.js (basic" in script for script in scripts) == 1
     figures = [a["id"] for t, a in page.tags if a.get("class") == "plotly-graph-div"]
-    assert figures == [f"figure-{i}" for i in range(1, 16)]
+    assert figures == [f"figure-{i}" for i in range(1, 17)]
     policy = next(a["content"] for t, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
     assert policy.startswith("default-src 'none'")
@@ -262,7 +262,7 @@ def test_control_characters_of_a_folder_are_visible(tmp_path: Path) -> None:
 def test_the_best_run_is_marked(tmp_path: Path) -> None:
     page = read(write_report([write_run(tmp_path / "a"), write_run(tmp_path / "b", end=1.0)], tmp_path / "r.html"))
     classes = [attributes.get("class") for tag, attributes in page.tags if tag == "td"]
-    assert classes.count("best") == 5  # three scores, bytes and simulated seconds to the target
+    assert classes.count("best") == 6  # three scores; bytes, simulated seconds and operations to the target
     assert "★ best of the runs." in page.text
 
 
@@ -280,7 +280,7 @@ def test_a_run_without_scores_can_be_reported(tmp_path: Path) -> None:
     path = folder / "summary.json"
     summary = json.loads(path.read_text())
     summary.update(dict.fromkeys(("validation", "test", "test_at_best_validation")))
-    path.write_text(json.dumps({**summary, "curve": [[0, 1, 0.0, None, None, None]]}))
+    path.write_text(json.dumps({**summary, "curve": [[0, 1, 0.0, None, None, 0, 0.0]]}))
     assert "Bytes to validation" not in write_report([folder], tmp_path / "r.html").read_text()
 
 

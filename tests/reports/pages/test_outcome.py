@@ -4,13 +4,17 @@ from typing import Any
 
 import pytest
 
+from fedgraft.engine.server.ledger import PURPOSES
 from fedgraft.reports.pages.outcome import outcome
+
+NOTHING = dict.fromkeys(PURPOSES, 0)
 
 
 def told(score: float | None, sent: int = 3_000, **more: Any) -> dict[str, Any]:
-    sizes = {"total": sent, "down": sent, "up": 0, "model": sent, "halo": 0, "statistics": 0, "smoothing": 0}
+    sizes = {"total": sent, "down": sent, "up": 0, **NOTHING, "model": sent}
     summary = {"dataset": "shops", "metric": "rmse", "better": "lower", "bytes": sizes, "yardsticks": {}}
-    return {**summary, "test_at_best_validation": score, **more}
+    free = {"local_yardsticks": [], "raw_data_bytes": None, "client_alone": None}
+    return {**summary, **free, "test_at_best_validation": score, **more}
 
 
 def test_the_best_run_its_lead_and_its_price() -> None:
@@ -51,7 +55,7 @@ def test_bytes_are_compared_with_sending_all_data_once(raw: int, said: str) -> N
 
 
 def test_a_run_that_sent_no_model_was_local_training() -> None:
-    sizes = {"total": 132, "down": 66, "up": 66, "model": 0, "header": 132}
+    sizes = {"total": 132, "down": 66, "up": 66, **NOTHING, "header": 132}
     text = outcome([told(0.9, bytes=sizes, raw_data_bytes=1_000)], ["a"])
     assert (
         text

@@ -7,7 +7,7 @@ import pytest
 
 from fedgraft.experiment import experiment
 from fedgraft.experiment.running.runner import execute
-from fedgraft.reports.stored.orders import COMMUNICATION, TRAINING, UNHEARD, WAITING, is_timed, orders, seconds_by_state
+from fedgraft.reports.stored.orders import COMMUNICATION, TRAINING, UNHEARD, WAITING, orders, seconds_by_state
 from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.fake_runs import write_run
 from helpers.tiny import TINY
@@ -81,11 +81,10 @@ def test_a_failure_to_do_anything_else_loses_no_answer(what):
     assert not order.lost
 
 
-def test_orders_follow_a_probe_or_where_that_is_not_known_the_round_before():
+def test_orders_follow_a_probe():
     row = {"timings": {0: (1.0, 1.0)}, "simulated_seconds": 2.0}
-    probed, unknown = {**row, "simulated_seconds": 5.0, "began": 3.0}, {**row, "simulated_seconds": 5.0}
+    probed = {**row, "simulated_seconds": 5.0, "began": 3.0}
     assert [order.began for order in orders(rounds_of(row, probed))] == [0.0, 3.0]
-    assert [order.began for order in orders(rounds_of(row, unknown))] == [0.0, 2.0]
 
 
 def run_with(folder, **changes):
@@ -132,10 +131,8 @@ def test_seconds_by_state_are_those_of_the_orders(tmp_path):
         assert sums.sum() == pytest.approx(sum(freed) + sum(lost))
 
 
-def test_runs_of_earlier_versions_have_no_times(tmp_path):
+def test_a_run_in_which_nobody_was_heard_of_has_no_orders(tmp_path):
     run = StoredRun(write_run(tmp_path / "a"))
-    assert is_timed(run)
     run.rounds["timings"] = [{}] * len(run.rounds)
-    assert not is_timed(run)
     assert orders(run.rounds) == []
     assert seconds_by_state(run).to_numpy().sum() == 0

@@ -67,14 +67,14 @@ def test_a_log_whose_file_alone_was_moved_away_is_refused_and_both_begin_anew(tm
     assert AuditLog(path).lines == 0
 
 
-def test_a_log_of_an_earlier_version_is_one_line_with_the_remedy(tmp_path):
+def test_a_log_without_a_head_is_one_line_with_the_remedy(tmp_path):
     path = tmp_path / FILE
     path.write_bytes(canonical(chained({**ENTRY, "time": "2026-11-24"}, "0" * 64)))
     with pytest.raises(InputError) as refusal:
         AuditLog(path)
     said = str(refusal.value)
     assert re.search(
-        r"has no audit\.head beside it: an earlier version wrote it.*Move audit\.jsonl away to begin", said
+        r"has no audit\.head beside it: somebody took that away\. Put it back, or move audit\.jsonl away to begin", said
     )
     assert "\n" not in said
     path.unlink()

@@ -191,7 +191,7 @@ def test_what_is_wrong_is_one_line(shops, tmp_path):
     (tmp_path / "copy" / "audit.head").unlink()
     (tmp_path / "copy" / "audit.jsonl").write_text("{}\n")
     said = call_here("node", tmp_path / "copy", *other, code=2)
-    assert "an earlier version wrote it, or somebody took audit.head away. Move audit.jsonl away" in said
+    assert "somebody took that away. Put it back, or move audit.jsonl away" in said
     assert said.count("\n") == 1
 
 

@@ -24,9 +24,6 @@ def test_a_node_is_read_as_it_was_written(tmp_path):
     folder = NodeFolder(tmp_path, 3, "north", "::1", 8443, True, ("west", "north"))
     folder.write()
     assert NodeFolder.read(tmp_path) == folder
-    text = (tmp_path / "node.toml").read_text()
-    (tmp_path / "node.toml").write_text(text.partition("clients")[0])  # as an earlier version left it
-    assert NodeFolder.read(tmp_path).clients == ()
     assert folder.address == "[::1]:8443"
     assert list(folder.trust()) == ["--insecure"]
 

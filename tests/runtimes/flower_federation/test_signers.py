@@ -122,14 +122,14 @@ def test_a_key_of_the_server_does_not_pass_for_a_site_s(tmp_path):
         registered_keys(NodeFolder.read(made.node("north")), "run")
 
 
-def test_keys_of_an_earlier_version_are_refused_in_one_line(folder):
+def test_keys_of_which_nobody_says_who_made_them_are_refused_in_one_line(folder):
     path = folder.node("north") / "allowed_signers"
     path.write_text(path.read_text().replace(" made-at-site", ""))
     with pytest.raises(InputError, match=r"does not say so of north, south-sea: .*rotate FED NAME --key node\.pub"):
         registered_keys(NodeFolder.read(folder.node("north")), "run")
 
 
-def test_a_federation_of_an_earlier_version_does_not_know_who_made_its_keys(folder):
+def test_a_key_that_was_not_noted_counts_as_the_server_s(folder):
     folder.site_keys.unlink()
     rotated = add(folder, "east", own_key(folder.path / "east"))
     marks = [line.split()[-1] for line in rotated.signers.read_text().splitlines()]

@@ -58,7 +58,7 @@ def test_limits_are_checked_as_a_node_s_folder_is_read(tmp_path, table, said):
     path.write_text(f"{before}[limits]\n{option} = {value}\n")
     with pytest.raises(InputError, match=rf"node\.toml: {said}"):
         NodeFolder.read(tmp_path)
-    path.write_text(before)  # as an earlier version left it
+    path.write_text(before)  # a site may take its table away
     assert NodeFolder.read(tmp_path).limits == SiteLimits()
 
 

@@ -13,14 +13,14 @@ Rules, the same for every source:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges, taken
-from fedgraft.domains.examples import LATER, Examples, check_ends
+from fedgraft.domains.examples import Examples, check_ends
 from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.errors import InputError, require
@@ -76,8 +76,8 @@ class GraphShard(Examples):
     kind_names: tuple[str, ...] = ()
     attribute_names: tuple[str, ...] = ()
     degrees: bool = False
-    edge_rows: EdgeRows | None = field(default=None, metadata=LATER)
-    edge_names: tuple[str, ...] = field(default=(), metadata=LATER)
+    edge_rows: EdgeRows | None = None
+    edge_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         nodes, graphs = int(self.sizes.sum()), len(self.sizes)

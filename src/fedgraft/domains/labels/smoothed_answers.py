@@ -18,8 +18,6 @@ from fedgraft.domains.labels.smoothing import Answered, Singles, Smoothing
 from fedgraft.wire.layouts import Arrays, Layout
 
 HIDDEN: Final = "hidden"
-REFITS: Final = ("", "answers", HIDDEN)
-"""What a linear layer may be fitted to."""
 SOFT: Final = 4.0
 """Hidden numbers h travel as h / (4 + |h|), in a byte; ours."""
 

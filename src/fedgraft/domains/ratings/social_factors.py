@@ -104,6 +104,9 @@ class PooledRatings:
         return scores
 
 
+_STEPS_A_JUDGEMENT = 5
+
+
 def best_of(scores: Iterable[Scores]) -> Scores:
     """Return the scores that are best on validation, the first of equals."""
     return min(scores, key=lambda each: each["validation"])
@@ -116,12 +119,11 @@ def descend(
     rate: float,
     steps: int,
     patience: int,
-    every: int = 5,
 ) -> Scores:
     """Move float32 parameters in place by Adam; return the scores at the step that is best on validation.
 
     `gradients` gives one per parameter, at the parameters as they are. `judge` gives {"validation": score, "test":
-    score}, lower is better, every so many steps. At most `steps` are taken; as many judgements as `patience` without
+    score}, lower is better, every fifth step. At most `steps` are taken; as many judgements as `patience` without
     a better one end it. All are at least 1, and Adam's `rate` is above 0.
     """
     first = [np.zeros_like(parameter) for parameter in parameters]
@@ -133,7 +135,7 @@ def descend(
             mean += np.float32(1 - FIRST_MOMENT) * (gradient - mean)
             square += np.float32(1 - SECOND_MOMENT) * (gradient * gradient - square)
             parameter -= length * mean / (np.sqrt(square) + np.float32(EPSILON))
-        if step % every == 0:
+        if step % _STEPS_A_JUDGEMENT == 0:
             scores, since = judge(), since + 1
             if scores["validation"] < best["validation"]:
                 best, since = scores, 0

@@ -125,8 +125,8 @@ def _parsed(cells: Cells) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     return parsed, known
 
 
-def of_matrix(values: Array | sparse.csr_matrix, where: str, names: Sequence[str] | None = None) -> Columns:
-    """Return the columns of an array or CSR of numbers [rows, columns], named "0", "1" ... unless names are given.
+def of_matrix(values: Array | sparse.csr_matrix, where: str) -> Columns:
+    """Return the columns of an array or CSR of numbers [rows, columns], named "0", "1" ...
 
     nan is a missing number. Raises `InputError` for an infinite one; `where` names the array.
     """
@@ -141,7 +141,7 @@ def of_matrix(values: Array | sparse.csr_matrix, where: str, names: Sequence[str
     if not isinstance(values, np.ndarray) and np.isnan(stored).any():
         values = values.toarray()
     matrix = values.astype(np.float64)
-    return Columns(tuple(names or map(str, range(values.shape[1]))), matrix, {})
+    return Columns(tuple(map(str, range(values.shape[1]))), matrix, {})
 
 
 ColumnReader: TypeAlias = Callable[[Rows, Sequence[str]], Columns]

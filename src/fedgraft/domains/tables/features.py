@@ -35,15 +35,6 @@ def feature(cells: Cells, empty_is_zero: bool = False, hint: str = "") -> NDArra
     return parsed
 
 
-def dense_features(rows: Rows, columns: Sequence[str], owner: str) -> NDArray[np.float32]:
-    """Return columns of the data to learn from, float32 [rows, columns]; `owner` is what errors call the options."""
-    hint = f" Columns that are no features are left out by naming the others in {owner}.features."
-    values = np.zeros((len(rows), len(columns)), np.float32)
-    for place, name in enumerate(columns):
-        values[:, place] = feature(rows.column(name), hint=hint)
-    return values
-
-
 def known_features(rows: Rows, columns: Sequence[str], is_sparse: bool, what: str, others: Collection[str]) -> Features:
     """Return the features that a model knows, float32 [rows, columns], dense or CSR, in the order of `columns`.
 

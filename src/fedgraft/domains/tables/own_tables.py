@@ -53,11 +53,6 @@ class SplitOptions(StayingData[Shard]):
         """Return a purpose that says the seed of the key."""
         return replace(purpose, split_seed=self.split_seed_of(purpose.seed))
 
-    @classmethod
-    def of_earlier(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options of a stored run; earlier versions split row by row."""
-        return super().of_earlier({"split_by": "rows", **options})
-
 
 @dataclass(frozen=True, kw_only=True)
 class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):

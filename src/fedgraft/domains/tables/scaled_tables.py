@@ -60,12 +60,6 @@ class ScaledTables(FittedData[Shard]):
     least_examples: PositiveInt = 5
     transforms: dict[str, dict[str, Any]] | None = None
 
-    @classmethod
-    def of_earlier(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the options of a stored run; earlier versions left columns as they were."""
-        before = {} if "scaling" in options else {"scaling": "rows", "transforms": {}}
-        return super().of_earlier({**before, **options})
-
     @abstractmethod
     def read(self) -> Collection[Any]:
         """Read the data of all clients, before they are dealt, with `columns` that features are still made of."""

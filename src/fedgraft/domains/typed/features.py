@@ -48,14 +48,14 @@ def structural_features(graph: TypedGraph, width: int = WIDTH) -> NDArray[np.flo
     return np.concatenate(parts, axis=1).astype(np.float32)
 
 
-def structural_width(graph: TypedGraph, width: int = WIDTH) -> int:
+def structural_width(graph: TypedGraph) -> int:
     """Return how many features `structural_features` makes, which depends on types alone."""
     joined: dict[str, set[str]] = {}
     for one, other in graph.edges:
         joined.setdefault(one, set()).add(other)
         joined.setdefault(other, set()).add(one)
     near = joined.get(graph.target, set())
-    return len(near) + width * len(near.union(*(joined[kind] for kind in near)))
+    return len(near) + WIDTH * len(near.union(*(joined[kind] for kind in near)))
 
 
 def _projected(graph: TypedGraph, around: Adjacencies, kind: str, width: int) -> NDArray[np.float32]:

@@ -235,13 +235,11 @@ class Asked:
     edge_rows: Mapping[EdgeType, EdgeRows] | None = None
 
 
-def split_typed_nodes_asked(
-    shards: Sequence[TypedGraph], tables: Mapping[str, pd.DataFrame], feature_names: Sequence[str] | None = None
-) -> dict[int, Questions]:
+def split_typed_nodes_asked(shards: Sequence[TypedGraph], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
     """Return {client: its target nodes}, every row of the table "nodes" with one client.
 
     A row whose id no client has is a new node and needs features, which are not read of other rows: in columns that
-    `feature_names` names, or else the table "features", or "0", "1" ...; in none where they are made of what a client
+    the table "features" names, or "0", "1" ...; in none where they are made of what a client
     holds. The table "edges" has edges of new nodes, and of nodes of other types that come with them.
 
     Raises `InputError` for whatever is missing, unknown or without a client.
@@ -259,7 +257,7 @@ def split_typed_nodes_asked(
     for row in new.tolist():
         if listed.setdefault(ids[row], row) != row:
             raise InputError(f"{rows.row(listed[ids[row]])}: new node {ids[row]!r} is listed twice.")
-    columns = feature_columns(tables, shards[0].width) if feature_names is None else list(feature_names)
+    columns = feature_columns(tables, shards[0].width)
     values = _features(shards, rows.take(new), ids[new], client[new], columns, {*ends})
     named = {ids[row]: int(client[row]) for row in new.tolist() if client[row] >= 0}
     newcomers = Newcomers(shards, owners, listed, named, rows, pairs, edges)

@@ -11,7 +11,7 @@ Rules, the same for every source:
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from scipy import sparse
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges
-from fedgraft.domains.examples import LATER, Examples, Features, check_alike, check_below, check_features, stacked
+from fedgraft.domains.examples import Examples, Features, check_alike, check_below, check_features, stacked
 from fedgraft.domains.keyed_split import Hashes, named
 from fedgraft.errors import InputError, literal, nearest, require, require_one_of, unknown
 
@@ -60,8 +60,8 @@ class TypedGraph(Examples):
     split: NDArray[np.int8]
     edges: Mapping[EdgeType, Ends]
     metapaths: tuple[str, ...]
-    scale_rows: bool = field(default=True, metadata=LATER)
-    edge_rows: Mapping[EdgeType, EdgeRows] | None = field(default=None, metadata=LATER)
+    scale_rows: bool = True
+    edge_rows: Mapping[EdgeType, EdgeRows] | None = None
 
     def __post_init__(self) -> None:
         what = f"TypedGraph.{{}} of {literal(self.name)}"

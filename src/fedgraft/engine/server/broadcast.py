@@ -24,8 +24,7 @@ class Broadcast:
     def __init__(self, plan: Plan, tree: dict[str, Any]) -> None:
         self._plan, self._tree = plan, tree
         if not tree:
-            tree.update({"version": 0, "downlink": {}, "published": {}, "held": {}})
-        tree.setdefault("kept", {})
+            tree.update({"version": 0, "downlink": {}, "published": {}, "held": {}, "kept": {}})
         self._sending: dict[int, str] = {}
 
     @property

@@ -11,8 +11,6 @@ DIRECTIONS = ("down", "up")
 LOCAL, TRAINING = "local", "training"
 """Direction and purpose of what a client computed, which moved no bytes."""
 PURPOSES = ("model", "probe", "halo", "statistics", "evaluation", "smoothing", "matching", "masking", "header")
-LATER = ("smoothing", "matching", "masking")
-"""Purposes that earlier versions did not have."""
 
 
 @dataclass(frozen=True)

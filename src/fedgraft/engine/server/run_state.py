@@ -54,8 +54,7 @@ class RunState:
         failing: {client: reason} of those that failed when last asked to do anything but to score.
         failures: {one of `FAILURES`: how often clients failed at that}; those whose connection was down do not count.
         answered: how often clients have trained and answered.
-        fewest: the fewest updates to one model that were merged at a time; 0 before any were, and in states of earlier
-            versions.
+        fewest: the fewest updates to one model that were merged at a time; 0 before any were.
         scores: {client: {split: score}} of the last scoring.
         in_flight: late answers on their way, see `Arrivals`, which alone writes it.
         curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops",
@@ -63,8 +62,7 @@ class RunState:
             then it has no score. Where local steps are scored also the scores of `AFTER_STEPS`, nan where a client's
             steps have failed.
         best: the best point by validation (the last one, while none has a score): {"round", "choice", "validation",
-            "test", "sums": {split: sums}, "scores": {client: {split: score}}, "models": {group: parameters}}. Earlier
-            versions stored no scores in it.
+            "test", "sums": {split: sums}, "scores": {client: {split: score}}, "models": {group: parameters}}.
         best_after_steps: the same of the clients' models after local steps, without models; {} until there is one.
         finished: which limit ended the run; "" while it goes on.
         borders: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
@@ -138,13 +136,12 @@ class RunState:
         """Return {client: {split: score}} of the models that the run keeps.
 
         That is the best by validation. Clients that have models of their own (`personal`) were scored with what they
-        keep: the last scores are theirs, unless it lacks somebody. States of earlier versions have the last scores
-        alone: none is returned where these are of another model.
+        keep: the last scores are theirs, unless it lacks somebody.
         """
         last = self.curve[-1]
         if personal and "lacking" not in last:
             return self.scores
-        return dict(self.best.get("scores", self.scores if self.best["round"] == last["round"] else {}))
+        return dict(self.best["scores"])
 
     def note_training(self, answered: Iterable[int], failed: Mapping[int, str], round: int) -> None:
         """Remember who answered a round, and whose last one failed.
@@ -170,9 +167,8 @@ class RunState:
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> "RunState":
-        """The inverse of `to_tree`; earlier versions stored the curve as it is here."""
-        curve = tree["curve"]
-        return cls(**{**tree, "curve": curve if isinstance(curve, list) else _points(curve)})
+        """The inverse of `to_tree`."""
+        return cls(**{**tree, "curve": _points(tree["curve"])})
 
 
 class _Columns:
@@ -203,8 +199,8 @@ def kinds_of(point: Mapping[str, Any]) -> dict[str, str]:
 
 def _points(columns: Mapping[str, Array]) -> list[dict[str, Any]]:
     """The points of a curve's columns."""
-    nothing, kinds = np.zeros(len(columns["round"])), kinds_of(columns)  # earlier versions stored fewer columns
-    rows = zip(*(columns.get(name, nothing).tolist() for name in kinds), strict=True)
+    kinds = kinds_of(columns)
+    rows = zip(*(columns[name].tolist() for name in kinds), strict=True)
     points = [dict(zip(kinds, row, strict=True)) for row in rows]
     for point in points:
         if not point["lacking"]:

@@ -132,11 +132,11 @@ class Row:
         timings: {client: (simulated seconds of training, of communication)}, of the cohort and of late answers.
         late: those of the cohort that missed the deadline.
         staleness: {client: rounds by which its answer was late}, of late answers that arrived.
-        began: when the orders were sent, after the probe, in simulated seconds of the run; 0 in earlier versions.
+        began: when the orders were sent, after the probe, in simulated seconds of the run.
         scored: how many clients the scores are of, where they are a sample; 0 where they are all.
         terms: {term of the choice: {client: value}}, see `ExplainedSelector`, of clients that have one and could be
-            chosen; of many clients see `choosing.MOST_EXPLAINED`. {} where the selector tells none, in rounds that draw
-            at random, and in earlier versions.
+            chosen; of many clients see `choosing.MOST_EXPLAINED`. {} where the selector tells none, and in rounds
+            that draw at random.
     """
 
     round: int

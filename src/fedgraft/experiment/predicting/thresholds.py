@@ -20,7 +20,7 @@ class Threshold:
     Args:
         label: name of the label where an example has several; "" where it has one.
         rare: name of the rarer class.
-        other: of the other one; "" where a run of an earlier version does not tell.
+        other: of the other one.
         least: the probability.
     """
 
@@ -51,7 +51,7 @@ def thresholds_of(run: FinishedRun, wanted: float | None) -> list[Threshold]:
         )
     told = {label: each["threshold"] if wanted is None else wanted for label, each in known.items()}
     return [
-        Threshold(label, each["class"], each.get("other", ""), told[label])
+        Threshold(label, each["class"], each["other"], told[label])
         for label, each in known.items()
         if told[label] is not None
     ]
@@ -63,9 +63,6 @@ def decided(columns: Mapping[str, Array], thresholds: Iterable[Threshold]) -> di
     for each in thresholds:
         behind = f"_{each.label}" if each.label else ""
         rare, other = f"{SHARE}{each.rare}{behind}", f"{SHARE}{each.other}{behind}"
-        if not each.other:
-            shares = [name for name in columns if name.startswith(SHARE) and name != rare]
-            other = shares[0] if len(shares) == 1 else ""
         if rare not in columns or other not in columns:
             continue
         found = np.asarray(columns[rare]) >= each.least
@@ -76,7 +73,7 @@ def decided(columns: Mapping[str, Array], thresholds: Iterable[Threshold]) -> di
 
 
 def _decisions(run: FinishedRun) -> dict[str, Any]:
-    """{label: what the run's summary says of it}; {} for one of an earlier version, or of other labels."""
+    """{label: what the run's summary says of it}; {} for one of other labels."""
     if not (run.run_folder.folder / SUMMARY).is_file():
         return {}
     summary = run.run_folder.summary()

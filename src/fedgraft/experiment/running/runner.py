@@ -5,7 +5,6 @@ import logging
 import os
 import platform
 import secrets
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import cache
@@ -35,10 +34,10 @@ from fedgraft.experiment.running.remarks import stale_scores
 from fedgraft.experiment.running.summary import summarise
 from fedgraft.experiment.running.warm_start import Start
 from fedgraft.experiment.seen_rows import content_of, rows_of
-from fedgraft.experiment.storage.folder_check import CHECKPOINT, FEDERATION, ORIGIN, RUN, STATE
+from fedgraft.experiment.storage.folder_check import CHECKPOINT, FEDERATION, RUN, STATE
 from fedgraft.experiment.storage.matching import matched_here
 from fedgraft.experiment.storage.outside_classes import given_network, note_made, stored_experiment
-from fedgraft.experiment.storage.provenance import SPENT, Origin, check_clients, check_known, check_options, origin_of
+from fedgraft.experiment.storage.provenance import SPENT, Origin, check_clients, check_options, origin_of
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.experiment.storage.server_root import make_root, root_in
 from fedgraft.experiment.storage.stored_state import check_state
@@ -203,12 +202,10 @@ def resume(
         if before:
             run_folder.go_back()
         where = str(folder / "experiment.toml")
-        written = run_folder.experiment_toml()
         experiment = stored_experiment(run_folder)
         _check_machine(experiment.runtime)
         stored, began = run_folder.load(), run_folder.origin()
-        check_known(began, str(folder / ORIGIN))
-        check_options(began, experiment.sections, tomllib.loads(written), where)
+        check_options(began, experiment.sections, where)
         if rounds is not None:
             experiment = with_rounds(experiment, rounds, stored and stored[0])
         if stored is not None:
@@ -224,7 +221,7 @@ def resume(
         run_folder.rewind()
         run_folder.note_versions()
         if sites is not None:
-            count = len(began.get("clients", {})) or None
+            count = len(began["clients"])
             with sites.joined(experiment, run_folder.environment()[RUN], count) as (experiment, runtime, clients):
                 check_clients(began, clients, where)
                 return _train(experiment, clients, run_folder, stored, watcher or Silent(), runtime, sites)

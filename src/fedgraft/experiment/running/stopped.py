@@ -27,11 +27,11 @@ def stopped_summary(run_folder: RunFolder) -> dict[str, Any] | None:
 
     No data are loaded. A note says that there is more to come.
     """
-    stored = run_folder.load(older=True) if run_folder.has_checkpoint else None
+    stored = run_folder.load() if run_folder.has_checkpoint else None
     if stored is None or not stored[0].round:
         return None
     state, memories = stored
-    names = list(run_folder.origin().get("clients", {}))
+    names = list(run_folder.origin()["clients"])
     if len(names) != len(state.profiles):
         names = [str(number) for number in range(len(state.profiles))]
     experiment = replace(stored_experiment(run_folder), yardsticks=())
@@ -46,7 +46,7 @@ def stopped_summary(run_folder: RunFolder) -> dict[str, Any] | None:
 
 def best_so_far(run_folder: RunFolder) -> Arrays:
     """Return the shared parameters that did best until the last checkpoint. Raises `InputError` where there is none."""
-    stored = run_folder.load(older=True)
+    stored = run_folder.load()
     if stored is None:
         raise InputError(
             f"{run_folder.folder} has no checkpoint; finish the run with 'fedgraft resume {run_folder.folder}'."

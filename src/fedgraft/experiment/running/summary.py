@@ -1,6 +1,5 @@
 """The result of a run: what `summary.json` and `model.safetensors` hold, and the digest of all that was learnt."""
 
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from statistics import mean
@@ -23,7 +22,6 @@ from fedgraft.experiment.running.data_table import described
 from fedgraft.experiment.running.remarks import remarks, stale_scores, survival
 from fedgraft.wire.layouts import Arrays, digest
 
-LOG = logging.getLogger("fedgraft.experiment.running.summary")
 LAST = "The model of the last round is kept: to choose by validation would tell more than the claim covers."
 SEEN = "Scores are the experimenter's, who has all data here: in the protocol none leaves a client."
 UNSEEN = "No score has left a site: each can hold its own model against its own data."
@@ -45,7 +43,7 @@ def summarise(
     `AllClientsFailedError` where no client ever trained, or no sum of updates was ever had: there is no result.
     """
     _check_answered(experiment.plan, state)
-    last, kept = state.curve[-1], _kept_scores(experiment.plan, state)
+    last, kept = state.curve[-1], state.kept_scores(experiment.plan.personal)
     names, scored = names_of(shards), experiment.evaluation.scored(state.joined, experiment.seed)
     sampled = len(scored) < len(state.joined)
     by_client = {
@@ -113,17 +111,6 @@ def _survives(experiment: Experiment, state: RunState) -> dict[str, int] | None:
     """
     fewest = state.fewest
     return {"clients": fewest, "liars": experiment.aggregation.survives(fewest)} if fewest else None
-
-
-def _kept_scores(plan: Plan, state: RunState) -> Mapping[str, Mapping[str, float]]:
-    """Scores by client of the models that the run keeps; none where an earlier version stored none, with a note."""
-    kept = state.kept_scores(plan.personal)
-    if state.scores and not kept:
-        LOG.warning(
-            "An earlier version began this run and stored each client's score of the last round alone: test_per_client "
-            "is empty, as the model that the run keeps is of another round."
-        )
-    return kept
 
 
 def _decision(plan: Plan, state: RunState) -> dict[str, Any]:

@@ -53,8 +53,8 @@ class Start:
             return experiment
         if self.rows is None:
             LOG.warning(
-                f"{self.folder} does not say which rows it was trained on, as runs of earlier versions and of other "
-                "data sets do not: scores may be of rows that its model has seen."
+                f"{self.folder} does not say which rows it was trained on, as runs of other data sets do not: "
+                "scores may be of rows that its model has seen."
             )
             return experiment
         if experiment.sections["data"].get("split_seed") is None:

@@ -92,7 +92,7 @@ def write_client(path: Path, number: int, name: str, task: str, shard: Any, pack
 def read_client(path: Path, packages: Sequence[str] = PACKAGES) -> ClientFile:
     """Read a client's file, of dataclasses in some packages; nothing in it runs.
 
-    Raises `InputError` for a file that is missing, damaged, none, or of a later version.
+    Raises `InputError` for a file that is missing, damaged, none, or of another version.
     """
     content = disk.read_bytes(path)
     if content[: len(_MAGIC)] != _MAGIC or len(content) < _HEAD:
@@ -389,8 +389,7 @@ def _record(name: str, parts: Mapping[str, Any], packages: Sequence[str]) -> Any
     if not (isinstance(cls, type) and is_dataclass(cls) and cls.__module__ == module):
         raise InputError(f"it holds a {name[:80]!r}, which is no dataclass of {', '.join(packages)}.")
     known = {field.name for field in fields(cls) if field.init}
-    later = {field.name for field in fields(cls) if "later" in field.metadata}
-    if differing := (known ^ parts.keys()) - later:
+    if differing := known ^ parts.keys():
         differ = sorted(differing)[0]
         raise InputError(f"another version of fedgraft wrote it: {attribute} there and here differ in {differ[:80]!r}.")
     return cls(**parts)

@@ -128,13 +128,7 @@ def _check_names(experiment: Experiment, began: Origin, now: DataNow, where: str
         digest = named_by(experiment.plan.task, now.shards[number])
         if now.places[number] is None or not digest:
             continue
-        then = began.get("named", {}).get(names[number])
-        if then is None:
-            raise InputError(
-                f"{where}: this run is of a version that did not note by which names its models number what they "
-                "read; it answers only from the data that it began with."
-            )
-        if then != digest:
+        if began.get("named", {}).get(names[number]) != digest:
             raise InputError(
                 f"{where}: of client {names[number]!r} not only rows have changed, but names that its model numbers "
                 "(kinds and attributes of nodes, classes, or users and items with rows in tables): the model does not "

@@ -282,7 +282,7 @@ def model_bytes(model: Arrays) -> bytes:
 
 
 def read_model(path: Path) -> Arrays:
-    """Return the arrays that `model_bytes` was given, or an earlier version, which wrote no digest.
+    """Return the arrays that `model_bytes` was given.
 
     Raises `InputError` if it is missing or damaged.
     """
@@ -295,7 +295,6 @@ def read_model(path: Path) -> Arrays:
         header = json.loads(content[_LENGTH_BYTES : _LENGTH_BYTES + length])
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged: {error}.") from error
-    stored_digest = (header.get("__metadata__") or {}).get(_DIGEST)
-    if stored_digest is not None and stored_digest != digest(arrays):
+    if (header.get("__metadata__") or {}).get(_DIGEST) != digest(arrays):
         raise InputError(f"{path} is damaged: its arrays are not those that were written.")
     return arrays

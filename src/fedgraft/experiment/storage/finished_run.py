@@ -1,7 +1,6 @@
 """A finished run, loaded: its model, its clients' data and what they remember."""
 
 import logging
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -53,9 +52,8 @@ class FinishedRun:
     def __init__(self, run_folder: RunFolder, data_root: Path | None = None, allow_changed_data: bool = False) -> None:
         self.run_folder = run_folder
         self._where, self._allow_changed = str(run_folder.folder / "experiment.toml"), allow_changed_data
-        written = run_folder.experiment_toml()
         self.experiment = stored_experiment(run_folder)
-        check_options(run_folder.origin(), self.experiment.sections, tomllib.loads(written), self._where)
+        check_options(run_folder.origin(), self.experiment.sections, self._where)
         if data_root is not None:
             self.experiment = data_now.moved(self.experiment, data_root)
         self.plan = replace(self.experiment.plan, device="cpu")
@@ -84,7 +82,7 @@ class FinishedRun:
         """The run's data, loaded again. Raises `InputError` where they have changed and may not, or are at nodes."""
         self._check_here()
         now = data_now.load(self.experiment, self.run_folder.origin(), self._where, self._allow_changed)
-        self.experiment.fitted(now.shards)  # raises where classes are others: of older runs no more is known
+        self.experiment.fitted(now.shards)  # raises where classes are others
         return now
 
     @property
@@ -140,7 +138,7 @@ class FinishedRun:
         if not self.plan.personal or self._at_nodes:
             return {}
         memories = self._end[1]
-        names = list(self.run_folder.origin().get("clients", {}))
+        names = list(self.run_folder.origin()["clients"])
         if len(names) != len(self._end[0].profiles) and (folder / SUMMARY).is_file():
             names = list(self.run_folder.summary()["test_per_client"])
         unpacked: Any = {name: wire.unpack(memories[k]) for k, name in enumerate(names) if memories.get(k)}
@@ -225,7 +223,7 @@ class FinishedRun:
 
     @cached_property
     def _end(self) -> tuple[RunState, dict[int, bytes]]:
-        stored, folder = self.run_folder.load(older=True), self.run_folder.folder
+        stored, folder = self.run_folder.load(), self.run_folder.folder
         if stored is None:
             raise InputError(f"{folder} has no checkpoint; finish the run with 'fedgraft resume {folder}'.")
         check_models(stored[0], self.plan, str(folder / CHECKPOINT / STATE))
@@ -297,7 +295,7 @@ def read_models(run_folder: RunFolder, plan: Plan) -> Arrays:
     """
     path, stopped = run_folder.folder / MODEL, None
     if not (run_folder.folder / SUMMARY).is_file():
-        stopped = run_folder.load(older=True)
+        stopped = run_folder.load()
     if stopped is not None:
         state = stopped[0]
         LOG.warning(

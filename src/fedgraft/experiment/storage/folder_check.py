@@ -37,8 +37,7 @@ _BIRTH: Final = (ENVIRONMENT, ORIGIN, START, SEEN, SECRET, NETWORK, EXPERIMENT)
 _FILES: Final = (*_BIRTH, *ROWS, SUMMARY, MODEL)
 _NEW: Final = tuple(name + disk.NEW for name in (*_BIRTH, SUMMARY, MODEL))
 _STATES: Final = (STATE, STATE + disk.NEW, BEFORE, BEFORE + disk.NEW)
-# "told" is what earlier versions wrote for "setup".
-_MEMORY: Final = re.compile(r"(?P<kind>client|setup|told)-(?P<number>0|[1-9][0-9]{0,9})-(?P<hash>[0-9a-f]{32})\.bin")
+_MEMORY: Final = re.compile(r"(?P<kind>client|setup)-(?P<number>0|[1-9][0-9]{0,9})-(?P<hash>[0-9a-f]{32})\.bin")
 
 
 def memory_name(client: int, content: bytes) -> str:

@@ -55,9 +55,10 @@ def note_made(sections: Section) -> None:
 def stored_experiment(run_folder: RunFolder) -> Experiment:
     """Return the experiment of a run's folder.
 
-    Raises `InputError`, before anything is imported, where it names classes outside fedgraft that no run of this user's
-    had on this machine, and that he has not trusted.
+    Raises `InputError` for a run of another format; and, before anything is imported, where it names classes outside
+    fedgraft that no run of this user's had on this machine, and that he has not trusted.
     """
+    run_folder.check_format()
     where, text = run_folder.folder / EXPERIMENT, run_folder.experiment_toml()
     names = [name for name in outside_names(contents(text, str(where))) if not _is_known(name)]
     if names:
@@ -66,9 +67,9 @@ def stored_experiment(run_folder: RunFolder) -> Experiment:
             f"on this machine had them. If you trust them: fedgraft trust {run_folder.folder}"
         )
     _take_network(run_folder, text)
+    experiment = Experiment.from_toml(text, str(where))
     start = run_folder.origin().get("start", {})
-    spent = json.loads(start.get(SPENT, "{}"))
-    experiment = Experiment.from_toml(text, str(where)).started(*parted(_first_model(run_folder)), spent)
+    experiment = experiment.started(*parted(_first_model(run_folder)), json.loads(start.get(SPENT, "{}")))
     rows = run_folder.seen() if start else None
     return experiment if rows is None else replace(experiment, seen=seen_before(rows))
 

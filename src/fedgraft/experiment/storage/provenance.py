@@ -10,7 +10,7 @@ import math
 import pickle
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import Field, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +26,6 @@ from fedgraft.contracts.task import Task
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.discovery import options_of
-from fedgraft.experiment.recipes.recipe import RENAMED
 from fedgraft.experiment.storage.folder_check import ENVIRONMENT
 
 FREE: Final = ("data", "runtime", "checkpoint", "budget", "description", "rounds", "patience", "yardsticks")
@@ -112,29 +111,19 @@ def with_versions(environment: dict[str, Any], stored: Mapping[str, str] | None,
 
 
 def check_shape(began: Mapping[str, Any], where: str) -> None:
-    """Raise `InputError` unless the content of an `origin.json` is an origin, or empty as in older versions."""
+    """Raise `InputError` unless the content of an `origin.json` is an origin."""
     parts = [began.get(name, {}) for name in ("clients", "named", "start", "options", "made")]
     digests = [digest for part in parts[:3] if isinstance(part, dict) for digest in part.values()]
-    if not all(isinstance(part, dict) for part in parts) or not all(isinstance(each, str) for each in digests):
+    known = began.get("options") and began.get("clients") and all(isinstance(part, dict) for part in parts)
+    if not known or not all(isinstance(each, str) for each in digests):
         raise InputError(f"{where} is damaged: it does not hold options and the clients' data.")
 
 
-def check_known(began: Origin, where: str) -> None:
-    """Raise `InputError` unless it is known what a run began with; a run that goes on must know."""
-    if not began.get("options") or not began.get("clients"):
-        raise InputError(f"{where} does not say what the run began with; it cannot be continued. Begin a new run.")
-
-
-def check_options(began: Origin, sections: Mapping[str, Any], written: Mapping[str, Any], where: str) -> None:
-    """Raise `InputError` for an option of a run that is another than the run began with.
-
-    An option that neither the origin nor the file names came with a later version; it has its default. An origin
-    without options is that of a run of an older version, of which nothing is known. `written` is the content of the
-    file `where`, and `sections` are the options resolved from it.
-    """
-    then, now, names = (_renamed(each) for each in (began.get("options", {}), _kept(sections), _kept(written)))
-    for key in sorted({*then, *now}) if then else ():
-        if then.get(key) != now.get(key) and (key in then or key in names):
+def check_options(began: Origin, sections: Mapping[str, Any], where: str) -> None:
+    """Raise `InputError` for an option of a run, resolved from the file `where`, that is not as the run began."""
+    then, now = began["options"], _kept(sections)
+    for key in sorted({*then, *now}):
+        if then.get(key) != now.get(key):
             raise InputError(
                 f"{where}: {key} = {now.get(key)!r}, but the run began with {then.get(key)!r}. Undo that, or begin a "
                 f"new run; only {', '.join(FREE[:-1])} and {FREE[-1]} may be changed."
@@ -158,9 +147,7 @@ def changed_clients(began: Origin, shards: Sequence[Any], where: str) -> list[st
 
     Arguments as of `check_clients`. Raises `InputError` where a data set that makes its clients has other options.
     """
-    then = began.get("clients", {})
-    if not then:
-        return []
+    then = began["clients"]
     made, makes = began.get("made", {}), _made(shards) if isinstance(shards, Shards) else {}
     for key in {**made, **makes} if made else ():
         if made.get(key) != makes.get(key):
@@ -204,11 +191,6 @@ def _kept(sections: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by the full names that they have today."""
-    return {RENAMED.get(key, key): value for key, value in options.items()}
-
-
 def _plain(value: Any) -> Any:
     """Return a value as JSON gives it back, which knows no infinity."""
     if isinstance(value, Mapping):
@@ -218,15 +200,10 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _as_before(value: Any, field: Field[Any]) -> bool:
-    """Whether a field, which earlier versions did not have, says what was so then."""
-    return "later" in field.metadata and getattr(value, field.name) == field.default
-
-
 def _feed(hasher: Any, value: Any) -> None:
     """Whatever shards are made of, each part behind what it is."""
     if is_dataclass(value):
-        _feed(hasher, {each.name: getattr(value, each.name) for each in fields(value) if not _as_before(value, each)})
+        _feed(hasher, {each.name: getattr(value, each.name) for each in fields(value)})
     elif isinstance(value, torch.Tensor | pd.DataFrame):
         _feed(hasher, value.numpy(force=True) if isinstance(value, torch.Tensor) else value.to_dict("list"))
     elif isinstance(value, np.ndarray) and value.dtype != object:

@@ -31,11 +31,11 @@ from fedgraft.experiment.storage import folder_check as folders
 from fedgraft.experiment.storage.disk import Tally
 from fedgraft.experiment.storage.folder_check import CHECKPOINT, ENVIRONMENT, EXPERIMENT, ORIGIN, ROWS, STATE, SUMMARY
 from fedgraft.experiment.storage.provenance import Origin, check_shape, versions, with_versions
-from fedgraft.experiment.storage.stored_state import checked_content, checked_memories, checked_state
+from fedgraft.experiment.storage.stored_state import checked_content, checked_memories, checked_state, format_of
 from fedgraft.wire.layouts import Arrays, Tree
 
 FORMAT: Final = 5
-"""Of `state.bin`; 1 is what versions wrote that gave no number."""
+"""Of `state.bin`."""
 
 
 class RunFolder:
@@ -52,14 +52,6 @@ class RunFolder:
         self._lock = FileLock(folder / folders.LOCK, timeout=0)
 
     # --- a new run ---------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def create(cls, folder: Path, experiment_toml: str, environment: Mapping[str, Any]) -> "RunFolder":
-        """A new folder with a run in it, entered already; as `begin` and then `describe`."""
-        run_folder = cls.begin(folder)
-        with run_folder.taken_back():
-            run_folder.describe(experiment_toml, environment)
-        return run_folder
 
     @classmethod
     def begin(cls, folder: Path) -> "RunFolder":
@@ -104,14 +96,14 @@ class RunFolder:
         self,
         experiment_toml: str,
         environment: Mapping[str, Any],
-        origin: Origin | None = None,
+        origin: Origin,
         start: Arrays | None = None,
         network: bytes = b"",
         seen: bytes = b"",
     ) -> None:
         """Say what is run, with which parameters, network and rows seen, if any: from now on the folder is a run's."""
         with disk.written(f"--out {self.folder}"):
-            began, text = disk.json_table(origin or {}), from_here(experiment_toml, self.folder).encode()
+            began, text = disk.json_table(origin), from_here(experiment_toml, self.folder).encode()
             model = disk.model_bytes(start) if start else b""
             files = (folders.START, model), (folders.NETWORK, network), (folders.SEEN, seen)
             about = {ENVIRONMENT: disk.json_table(environment), ORIGIN: began}
@@ -260,13 +252,15 @@ class RunFolder:
         return whole_text(disk.read_text(self.folder / EXPERIMENT), self.folder)
 
     def origin(self) -> Origin:
-        """Return what the run began with; {} for a run of an older version.
+        """Return what the run began with.
 
         Raises `InputError` if it is missing, or not the one that the checkpoint belongs to.
         """
         path = self.folder / ORIGIN
         self._known_head()
-        began = disk.read_table(path) if path.is_file() else {}
+        if not path.is_file():
+            raise InputError(f"{path} is missing, and with it what the run began with; put it back.")
+        began = disk.read_table(path)
         check_shape(began, str(path))
         return began
 
@@ -296,27 +290,20 @@ class RunFolder:
         """The ledger's entries so far."""
         return disk.read_lines(self.folder / ROWS[1])
 
-    def load(self, older: bool = False) -> tuple[RunState, dict[int, bytes]] | None:
-        """The last checkpoint's state and memories; None if there is none yet. Nothing is changed.
+    def check_format(self) -> None:
+        """Raise `InputError` for a run whose checkpoint is of another format, or damaged."""
+        self._known_head()
 
-        Args:
-            older: whether one of an earlier version will do, to be looked at and not to go on from.
-        """
+    def load(self) -> tuple[RunState, dict[int, bytes]] | None:
+        """The last checkpoint's state and memories; None if there is none yet. Nothing is changed."""
         path, tree = self.folder / CHECKPOINT / STATE, self._read_state()
         if tree is None:
             if (self.folder / ROWS[0]).exists():
                 raise InputError(f"{path} is missing, though rounds were stored; this run cannot be continued.")
             self._origin = disk.fingerprint(disk.read_bytes(self.folder / ORIGIN)).hex()
             return None
-        version = tree["format"]
-        if version != FORMAT and not (older and version < FORMAT):
-            which = "an earlier" if version < FORMAT else "a later"
-            raise InputError(
-                f"{path} was stored by {which} version of fedgraft (format {version}, this one has {FORMAT}): the run "
-                f"can be read ({'compare, report, predict' if version < FORMAT else 'compare, report'}), not resumed."
-            )
         try:
-            state = checked_state(tree["state"], complete=version == FORMAT)
+            state = checked_state(tree["state"])
             names = checked_memories(tree["memories"], len(state.profiles))
         except WireError as error:
             raise InputError(f"{path} is damaged: {error}.") from error
@@ -340,8 +327,7 @@ class RunFolder:
 
     def check_rows(self) -> None:
         """Raise `InputError` unless a finished run's rows are those that were written, where a checkpoint can tell."""
-        head = self._known_head()
-        if head is not None and head["format"] == FORMAT:
+        if self._known_head() is not None:
             for name, counted in self._counted().items():
                 Tally.of(self.folder / name).check(self.folder / name, counted)
 
@@ -356,17 +342,22 @@ class RunFolder:
     def _read_state(self, name: str = STATE) -> dict[str, Any] | None:
         """Return the content of `state.bin`, or of another name; None if there is none.
 
-        Raises `InputError` if it is damaged or belongs to another run than `origin.json`.
+        Raises `InputError` if it is damaged, of another format, or belongs to another run than `origin.json`.
         """
         path = self.folder / CHECKPOINT / name
         if not path.is_file():
             return None
         try:
-            tree = checked_content(wire.unpack(disk.unsealed(disk.read_bytes(path))), FORMAT)
+            packed = wire.unpack(disk.unsealed(disk.read_bytes(path)))
+            if (version := format_of(packed)) != FORMAT:
+                raise InputError(
+                    f"{path} has format {version}, and this version of fedgraft reads format {FORMAT}: train the run "
+                    "again, or use the version that stored it."
+                )
+            tree = checked_content(packed)
         except WireError as error:
             raise InputError(f"{path} is damaged: {str(error).rstrip('.')}.") from error
-        if tree["format"] == FORMAT:
-            self._check_origin(tree["origin"])
+        self._check_origin(tree["origin"])
         self._head = {name: part for name, part in tree.items() if name != "state"}
         return tree
 

@@ -3,7 +3,6 @@
 Its fingerprint has no key: whoever writes a state can write anything. So types, counts and lengths are checked here.
 """
 
-import copy
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.ahead import kept_model
 from fedgraft.engine.server.halo_store import HaloStore
 from fedgraft.engine.server.joined import Joined
-from fedgraft.engine.server.ledger import DIRECTIONS, LATER, PURPOSES
+from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.engine.server.run_state import AFTER_STEPS, FAILURES, RunState, kinds_of
 from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.experiment.storage.folder_check import ROWS, memory_of
@@ -41,9 +40,8 @@ _POINT: Final[dict[str, Any]] = {
 _BEST: Final[dict[str, Any]] = {
     "round": int,
     **dict.fromkeys(("choice", *SPLITS), float),
-    "sums": dict[str, dict[str, float]],
+    **dict.fromkeys(("sums", "scores"), dict[str, dict[str, float]]),
 }
-_SCORES: Final = dict[str, dict[str, float]]
 _HALO: Final[dict[str, Any]] = {"nodes": int, "owner": Array, "place": Array}
 _BROADCAST: Final[dict[str, Any]] = {
     "version": int,
@@ -60,31 +58,21 @@ _IN_FLIGHT: Final[dict[str, Any]] = {
     "report": dict[str, float],
     "arrays": dict[str, Array],
 }
-LATER_FIELDS: Final[Mapping[str, Any]] = {
-    **{name: {} for name in ("borders", "smoothed", "server_optimizer", "best_after_steps")},
-    **{name: {} for name in ("loss_scales", "sum_scales")},
-    "fewest": 0,
-}
-"""Parts of a run's state that came later, as they are in runs of earlier versions."""
 _NAMES: Final = {int: "a whole number >= 0", float: "a number", str: "a text", dict: "a table", list: "a list"}
 
 
-def checked_content(tree: Any, format: int) -> dict[str, Any]:
-    """The parts of `state.bin`, its "format" 1 where it has none. Raises `WireError` if they are not those of `format`.
+def format_of(tree: Any) -> int:
+    """Return the number of the format of `state.bin`. Raises `WireError` where it has none."""
+    _check_record(tree, {"format": int}, "")
+    return int(tree["format"])
 
-    Of a later format nothing is known, and nothing is checked.
-    """
-    if not isinstance(tree, dict):
-        raise WireError("it holds no table")
-    content = {"format": 1, **tree}
-    _check_record(content, {"format": int}, "")
-    if content["format"] < format:
-        _check_record(content, {name: _CONTENT[name] for name in ("state", "memories")}, "")
-    elif content["format"] == format:
-        _check_record(content, _CONTENT, "")
-        for name in ROWS:
-            _check_record(content["rows"].get(name), _COUNTED, f"rows.{name}")
-    return content
+
+def checked_content(tree: Any) -> dict[str, Any]:
+    """Return the parts of `state.bin`. Raises `WireError` if they are not those of its format."""
+    _check_record(tree, _CONTENT, "")
+    for name in ROWS:
+        _check_record(tree["rows"].get(name), _COUNTED, f"rows.{name}")
+    return dict(tree)
 
 
 def checked_memories(names: Any, clients: int) -> dict[int, str]:
@@ -98,26 +86,17 @@ def checked_memories(names: Any, clients: int) -> dict[int, str]:
     return files
 
 
-def checked_state(tree: Any, complete: bool = True) -> RunState:
-    """A run's state as it was packed; where it need not be `complete`, only what tells of the model must be there.
-
-    Raises `WireError` for parts that are missing, unknown or of a wrong type.
-    """
-    tree = {**copy.deepcopy(LATER_FIELDS), **tree}
-    columns = complete or isinstance(tree.get("curve"), dict)  # the first format stored points
-    hints = {**get_type_hints(RunState), "curve": dict[str, Array] if columns else list[dict[str, Any]]}
-    if not complete:
-        tree = {name: tree[name] for name in hints if name in tree}
-        hints = {name: hint for name, hint in hints.items() if name in tree or name in ("profiles", "sharing")}
+def checked_state(tree: Any) -> RunState:
+    """A run's state as it was packed. Raises `WireError` for parts that are missing, unknown or of a wrong type."""
+    hints = {**get_type_hints(RunState), "curve": dict[str, Array]}
     _check_record(tree, hints, "state")
     if strange := sorted(tree.keys() - hints.keys()):
         raise WireError(f"state has {', '.join(strange)}, which this version does not know")
-    if columns:
-        _check_columns(tree["curve"], complete)
+    _check_columns(tree["curve"])
     state = RunState.from_tree(tree)
     clients = len(state.profiles)
     _demand(clients > 0, "state.profiles is empty")
-    _demand(len(tree.get("chosen", state.chosen)) == clients, f"state.chosen is not of {clients} clients")
+    _demand(len(tree["chosen"]) == clients, f"state.chosen is not of {clients} clients")
     _demand(len(state.halos) in (0, clients), f"state.halos are not of {clients} clients")
     _demand(all(client < clients for client in state.cohort), f"state.cohort is not among {clients} clients")
     for name in ("failing", "scores"):
@@ -130,12 +109,9 @@ def checked_state(tree: Any, complete: bool = True) -> RunState:
     return state
 
 
-def _check_columns(curve: Mapping[str, Array], complete: bool) -> None:
-    """Raise `WireError` unless the curve is as `RunState.to_tree` stores it: a number a point in each column.
-
-    What is not `complete` lacks columns that earlier versions did not have.
-    """
-    known = {name: code for name, code in kinds_of(curve).items() if complete or name in curve or name == "round"}
+def _check_columns(curve: Mapping[str, Array]) -> None:
+    """Raise `WireError` unless the curve is as `RunState.to_tree` stores it: a number a point in each column."""
+    known = kinds_of(curve)
     _check_record(curve, dict.fromkeys(known, Array), "state.curve")
     lengths = {len(column) if column.ndim == 1 else -1 for column in curve.values()}
     _demand(len(lengths) == 1 and -1 not in lengths, "state.curve has columns of several lengths")
@@ -180,14 +156,14 @@ def _damaged(where: str) -> Iterator[None]:
 
 
 def _check_history(state: RunState, plan: Plan) -> None:
-    _demand(state.bytes.keys() >= {*DIRECTIONS, *PURPOSES} - {*LATER}, f"state.bytes has only {', '.join(state.bytes)}")
+    _demand(state.bytes.keys() >= {*DIRECTIONS, *PURPOSES}, f"state.bytes has only {', '.join(state.bytes)}")
     _demand(state.failures.keys() >= {*FAILURES}, f"state.failures has only {', '.join(state.failures)}")
     _demand(len(state.curve) > 0, "state.curve is empty")
     kinds = _POINT | dict.fromkeys(AFTER_STEPS if plan.local_steps else (), float)
     for number, point in enumerate(state.curve):
         _check_record(point, kinds, f"state.curve[{number}]")
         _demand(point["round"] <= state.round, f"state.curve[{number}] is of round {point['round']} of {state.round}")
-    known = (state.scores, state.best.get("scores", {}), state.best_after_steps.get("scores", {}))
+    known = (state.scores, state.best["scores"], state.best_after_steps.get("scores", {}))
     for client, scores in ((client, each) for by_client in known for client, each in by_client.items()):
         _demand(scores.keys() >= {*SPLITS}, f"state.scores of client {client} are of {', '.join(scores) or 'nothing'}")
     for split, losses in state.losses.items():
@@ -195,14 +171,13 @@ def _check_history(state: RunState, plan: Plan) -> None:
 
 
 def _check_best(state: RunState, plan: Plan) -> None:
-    known = {"scores": _SCORES} if "scores" in state.best else {}  # earlier versions stored none
-    _check_record(state.best, {**_BEST, **known, "models": dict[str, dict[str, Array]]}, "state.best")
+    _check_record(state.best, {**_BEST, "models": dict[str, dict[str, Array]]}, "state.best")
     _demand(len(state.best["models"]) > 0, "state.best has no model")
     for group, model in state.best["models"].items():
         with _within(f"state.best, model {group}"):
             wire.check(model, plan.model_layout)
     if state.best_after_steps:
-        _check_record(state.best_after_steps, {**_BEST, "scores": _SCORES}, "state.best_after_steps")
+        _check_record(state.best_after_steps, _BEST, "state.best_after_steps")
     for best in (state.best, state.best_after_steps):
         for split, sums in best.get("sums", {}).items():
             _demand(split in SPLITS and sums.keys() == {*plan.task.sums}, f"state.best has sums {', '.join(sums)}")
@@ -240,7 +215,7 @@ def _check_sharing(state: RunState, plan: Plan) -> None:
 
 def _check_broadcast(state: RunState, plan: Plan) -> None:
     """Models on their way to the clients."""
-    _check_record({"kept": {}, **state.broadcast}, _BROADCAST, "state.broadcast")
+    _check_record(state.broadcast, _BROADCAST, "state.broadcast")
     _check_clients(state.broadcast["held"], len(state.profiles), "state.broadcast.held")
     for key, sent in state.broadcast["published"].items():
         _check_record(sent, _PUBLISHED, f"state.broadcast.published.{key}")

@@ -98,7 +98,7 @@ class Cells:
         best = (min if better == "lower" else max)(score for _, score in curve)
         sizes = [len(shard.rows("validation")) for shard in self.question.shards(job.seed)]
         return {
-            **{name: summary.get(name) for name in KEPT},
+            **{name: summary[name] for name in KEPT},
             **operations,
             "validation": best,
             "pooled": best,

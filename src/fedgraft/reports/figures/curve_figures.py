@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.errors import InputError, require_one_of
+from fedgraft.errors import require_one_of
 from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
 from fedgraft.reports.figures import figure_style as style
 from fedgraft.reports.stored.stored_runs import AFTER_STEPS, COSTS, StoredRun
@@ -37,9 +37,6 @@ def score(
     for split in splits:
         require_one_of("splits", split, SCORED_SPLITS)
     column, log = COSTS[against], log_bytes and against == "bytes"
-    unmeasured = next((run.path for run in runs if run.curve[column].isna().all()), None)
-    if unmeasured is not None:
-        raise InputError(f"{unmeasured} has no {against}, which an earlier version has not counted.")
     largest = max(float(run.curve[column].max()) for run in runs)
     unit, size = unit_of_bytes(largest) if against == "bytes" and not log else ("B", 1)
     divisor = GIGA if against == "flops" else size

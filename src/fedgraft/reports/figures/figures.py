@@ -18,7 +18,7 @@ from fedgraft.reports.figures import figure_style as style
 from fedgraft.reports.figures.client_figures import bytes_by_codec, score_per_client
 from fedgraft.reports.figures.curve_figures import curve_of, precision_recall, score, training_loss
 from fedgraft.reports.figures.time_figures import timeline, waiting
-from fedgraft.reports.stored.orders import failed_at_training, is_timed, often_chosen
+from fedgraft.reports.stored.orders import failed_at_training, often_chosen
 from fedgraft.reports.stored.stored_runs import COSTS, StoredRun, default_target
 
 MOST_LANES, MOST_NAMED = 200, 20
@@ -137,17 +137,15 @@ def bytes_by_purpose(runs: Sequence[StoredRun]) -> go.Figure:
 def every(runs: Sequence[StoredRun], target: float | None = None, against: str = "rounds") -> list[go.Figure]:
     """All figures, in the order in which a report shows them.
 
-    What runs of earlier versions have not counted is left out, and bytes to target if no run has a validation score. Of
-    runs that are means over seeds what happened round by round is that of the first seed.
+    Bytes to target are left out if no run has a validation score. Of runs that are means over seeds what happened round
+    by round is that of the first seed.
 
     Args:
         runs: runs with one metric.
         target: as for `bytes_to_target`.
-        against: what the first figure shows scores against, as for `score`, which raises `InputError` for what is not
-            known of all runs.
+        against: what the first figure shows scores against, as for `score`.
     """
-    known = [name for name, column in COSTS.items() if all(run.curve[column].notna().any() for run in runs)]
-    drawn = [score(runs, against), *(score(runs, name) for name in known if name != against)]
+    drawn = [score(runs, name) for name in dict.fromkeys([against, *COSTS])]
     if target is not None or not math.isnan(default_target(runs)):
         drawn.append(bytes_to_target(runs, target))
     if all(len(run.summary["test_per_client"]) > 1 for run in runs):
@@ -159,8 +157,7 @@ def every(runs: Sequence[StoredRun], target: float | None = None, against: str =
     if any(run.rounds["loss"].notna().any() for run in runs):
         drawn.append(training_loss(runs))
     drawn += [chosen([run]) for run in firsts]
-    timed = [run for run in firsts if is_timed(run)]
-    return [*drawn, *map(timeline, timed), *(waiting([run]) for run in timed)]
+    return [*drawn, *map(timeline, firsts), *(waiting([run]) for run in firsts)]
 
 
 def _spells(run: StoredRun, shown: Sequence[int]) -> list[go.Bar]:

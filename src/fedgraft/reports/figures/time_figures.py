@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_seconds
 from fedgraft.reports.figures import figure_style as style
 from fedgraft.reports.figures.figure_style import BOTTOM, FAILED, INK, TOP, lay_out, run_grid, run_name
-from fedgraft.reports.stored.orders import STATES, UNHEARD, WAITING, Order, is_timed, orders, seconds_by_state
+from fedgraft.reports.stored.orders import STATES, UNHEARD, WAITING, Order, orders, seconds_by_state
 from fedgraft.reports.stored.stored_runs import StoredRun
 
 COLOURS = dict(zip(STATES, ("#0072B2", "#E69F00", "#D5DAE1", "#56B4E9"), strict=True))
@@ -30,10 +29,9 @@ _ROUNDING = 1e-9
 def timeline(run: StoredRun) -> go.Figure:
     """Lanes of clients over simulated seconds: training, communication and waiting of every order; what was late.
 
-    The busiest `MOST_CLIENTS` clients in the first `MOST_ROUNDS` rounds; the note says where that is not all. Raises
-    `InputError` for a run that has kept no timings.
+    The busiest `MOST_CLIENTS` clients in the first `MOST_ROUNDS` rounds; the note says where that is not all.
     """
-    _check([run])
+    style.check_drawable([run], same_metric=False)
     rounds = run.rounds[run.rounds["round"] <= MOST_ROUNDS]
     made = [order for order in orders(run.rounds) if order.round <= MOST_ROUNDS]
     busy = np.zeros(run.clients)
@@ -60,9 +58,9 @@ def timeline(run: StoredRun) -> go.Figure:
 def waiting(runs: Sequence[StoredRun]) -> go.Figure:
     """Simulated seconds of each client over the whole run, a panel a run: at work, and lost waiting for others.
 
-    The `MOST_CLIENTS` clients who waited longest, over all runs. Raises `InputError` for a run without timings.
+    The `MOST_CLIENTS` clients who waited longest, over all runs.
     """
-    _check(runs)
+    style.check_drawable(runs, same_metric=False)
     tables = [seconds_by_state(run) for run in runs]
     waited = np.zeros(max(run.clients for run in runs))
     for table in tables:
@@ -83,13 +81,6 @@ def waiting(runs: Sequence[StoredRun]) -> go.Figure:
     figure.update_xaxes(title="simulated seconds", range=[0, 1.2 * longest or 1], rangemode="tozero")
     style.name_lanes(figure, lanes, "client")
     return figure
-
-
-def _check(runs: Sequence[StoredRun]) -> None:
-    style.check_drawable(runs, same_metric=False)
-    for run in runs:
-        if not is_timed(run):
-            raise InputError(f"{run.path} has no simulated seconds of its clients: an earlier version made it.")
 
 
 def _most(amounts: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[int]:

@@ -172,8 +172,8 @@ def warnings(runs: Sequence[StoredRun]) -> list[str]:
         if len(values) > 1:
             listed = ", ".join(map(str, sorted(values)))
             texts.append(f"The runs do not have the same {what} ({listed}). {why}")
-    failures = {run.label: comparison.failures_text(run.summary.get("failures")) for run in runs}
-    texts += [f"{run.label}: {remark}" for run in runs for remark in run.summary.get("remarks", [])]
+    failures = {run.label: comparison.failures_text(run.summary["failures"]) for run in runs}
+    texts += [f"{run.label}: {remark}" for run in runs for remark in run.summary["remarks"]]
     return texts + [f"{label}: {text}" for label, text in failures.items() if text]
 
 

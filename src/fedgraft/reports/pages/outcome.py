@@ -93,12 +93,12 @@ def _instead(best: Summary, name: str) -> str:
 
 def _is_local(summary: Summary, name: str) -> bool:
     """Return whether a yardstick sends nothing: each client computes it from its own data."""
-    return name == ALONE or name in summary.get("local_yardsticks", ())  # earlier versions do not say
+    return name == ALONE or name in summary["local_yardsticks"]
 
 
 def _against_raw_data(best: Summary) -> str:
     """Compare the run's bytes with those of sending all data once."""
-    raw, sent = best.get("raw_data_bytes"), best["bytes"]["total"]
+    raw, sent = best["raw_data_bytes"], best["bytes"]["total"]
     if not raw:
         return ""
     share = sent / raw
@@ -109,4 +109,4 @@ def _against_raw_data(best: Summary) -> str:
 
 def _learnt_of_others(summary: Summary) -> bool:
     """Return whether a model, or anything else that was learnt, was ever sent."""
-    return any(summary["bytes"].get(purpose, 0) for purpose in _LEARNT)
+    return any(summary["bytes"][purpose] for purpose in _LEARNT)

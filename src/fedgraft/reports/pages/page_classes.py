@@ -87,15 +87,15 @@ def class_parts(
 
 def _has_classes(run: StoredRun) -> bool:
     """Return whether a run may be one that tells classes."""
-    data = run.summary.get("data")  # earlier versions have none
+    data = run.summary["data"]
     return bool(data and data["classes"]) or run.metric == "accuracy"
 
 
 def _seconds(run: StoredRun) -> float:
     """Return an estimate of what it takes, from counts alone; infinite where they are not told."""
-    if (data := run.summary.get("data")) is None:
+    if (data := run.summary["data"]) is None:
         return math.inf
-    rows, operations = data["clients"], run.summary.get("flops") or 0
+    rows, operations = data["clients"], run.summary["flops"] or 0
     examples = sum(row["train"] + row["validation"] + row["test"] for row in rows)
     rounds: int = max(1, run.summary["selections"])
     seconds: float = EXAMPLE_SECONDS * examples + len(rows) * (CLIENT_SECONDS + operations / rounds / RATE)

@@ -44,10 +44,10 @@ class DataPart:
 
 
 def data_parts(runs: Sequence[StoredRun]) -> list[DataPart]:
-    """Return the data of each run that tells them, runs with the same data together; none of earlier versions."""
+    """Return the data of each run that tells them, runs with the same data together."""
     by_data: list[tuple[dict[str, Any], list[str]]] = []
     for run in runs:
-        if (data := run.summary.get("data")) is None or not data["clients"]:
+        if (data := run.summary["data"]) is None or not data["clients"]:
             continue
         labels = next((labels for other, labels in by_data if other == data), None)
         if labels is None:

@@ -95,8 +95,7 @@ def compared(
         what: how often clients failed}), seconds, simulated_seconds, digest, yardsticks, raw_data_bytes (what sending
         all data once would take), client_alone ({split: what clients reach alone}), target, and bytes_to_target,
         rounds_to_target, seconds_to_target, simulated_seconds_to_target, flops_to_target, which are None where the
-        target was not reached. Operations, failures and simulated seconds to the target are None where a run of an
-        earlier version has not counted any, and so are raw_data_bytes and client_alone.
+        target was not reached. raw_data_bytes and client_alone are None where the data are at nodes.
     """
     if against is not None:
         require_one_of("against", against, COSTS)
@@ -210,38 +209,30 @@ def _row(run: StoredRun, target: float) -> dict[str, Any]:
         "bytes": summary["bytes"]["total"],
         "bytes_down": summary["bytes"]["down"],
         "bytes_up": summary["bytes"]["up"],
-        "flops": summary.get("flops"),
-        "scored": summary.get("scored", 0),
-        "failures": summary.get("failures"),
-        **{name: summary[name] for name in ("seconds", "simulated_seconds", "digest", "yardsticks")},
-        **{name: summary.get(name) for name in ("raw_data_bytes", "client_alone")},
+        **{name: summary[name] for name in ("flops", "scored", "failures", "seconds", "simulated_seconds", "digest")},
+        **{name: summary[name] for name in ("yardsticks", "raw_data_bytes", "client_alone")},
         "target": None if math.isnan(target) else target,
         "bytes_to_target": None if point is None else round(point["bytes"]),
         "rounds_to_target": None if point is None else round(point["round"]),
         "seconds_to_target": None if point is None else float(point["seconds"]),
-        "simulated_seconds_to_target": _known(point, "simulated_seconds"),
-        "flops_to_target": None if (flops := _known(point, "flops")) is None else int(flops),
+        "simulated_seconds_to_target": None if point is None else float(point["simulated_seconds"]),
+        "flops_to_target": None if point is None else int(point["flops"]),
     }
 
 
 def clients_text(summary: Mapping[str, Any]) -> str:
     """Return how many clients a run has, and how many of them were scored where that is a sample."""
-    if not summary.get("scored"):  # also of earlier versions
+    if not summary["scored"]:
         return str(summary["clients"])
     yardsticks = "; yardsticks see their data alone" if summary["yardsticks"] else ""
     return f"{summary['clients']}, scored on {summary['scored']} of them{yardsticks}"
 
 
-def failures_text(failures: Mapping[str, int] | None) -> str:
-    """Return a warning where clients of a run have failed; "" where none has, or where that is not known."""
+def failures_text(failures: Mapping[str, int]) -> str:
+    """Return a warning where clients of a run have failed; "" where none has."""
     counts = human_failures(failures)
-    lacking = "; a scoring that lacks clients has no score" if (failures or {}).get("scoring") else ""
+    lacking = "; a scoring that lacks clients has no score" if failures["scoring"] else ""
     return f"clients failed, {counts}{lacking}." if counts else ""
-
-
-def _known(point: Mapping[str, float] | None, name: str) -> float | None:
-    """What a point of a curve holds; None where there is no point or nothing was counted."""
-    return None if point is None or not math.isfinite(point[name]) else float(point[name])
 
 
 def _differing(table: Sequence[dict[str, Any]]) -> str:

@@ -56,11 +56,6 @@ class Order:
         return spans
 
 
-def is_timed(run: StoredRun) -> bool:
-    """Return whether it is known what clients did when; runs of earlier versions have not kept it."""
-    return any(run.rounds["timings"]) or any(run.rounds["late"])
-
-
 def failed_at_training(failed: Mapping[int, str]) -> set[int]:
     """Return the clients of a round's {client: reason} that failed while they trained: not in a probe or a scoring."""
     return {client for client, reason in failed.items() if not reason.startswith((PROBE, SCORING))}
@@ -79,15 +74,14 @@ def orders(rounds: pd.DataFrame) -> list[Order]:
     """Return every order of a run, in the order of round and client.
 
     Args:
-        rounds: as `StoredRun.rounds`. In runs of versions that have not kept when orders were sent, they count as sent
-            at the end of the round before.
+        rounds: as `StoredRun.rounds`.
     """
     made: list[Order] = []
     on_the_way: dict[int, Order] = {}
     end = 0.0
     rows: list[Any] = rounds.to_dict("records")
     for row in rows:
-        began, end = max(row["began"], end), row["simulated_seconds"]
+        began, end = max(row["began"], end), row["simulated_seconds"]  # but for an error of rounding
         lost = failed_at_training(row["failed"])
         for client, (training, communication) in row["timings"].items():
             timing = (training, communication)

@@ -5,16 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
-from fedgraft.engine.server.ledger import DIRECTIONS, LATER, PURPOSES
+from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.experiment.running.summary import CURVE
 
-LEAST_CURVE = 6
-"""Numbers in a point of the earliest versions, which had no simulated seconds."""
 MOST = 2**63 - 1
 """The largest number that is counted."""
 
 Check = Callable[[Any], bool]
-_TEXTS = ("recipe", "dataset", "metric", "better", "digest")
+_TEXTS = ("recipe", "dataset", "metric", "better", "digest", "stopped_by")
 _COUNTS = ("clients", "seed", "rounds", "selections")
 _SECONDS = ("seconds", "simulated_seconds")
 _SCORES = ("validation", "test", "test_at_best_validation")
@@ -30,21 +28,24 @@ def checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     yield "test_plain_mean", "test_plain_mean" in summary and _is_score(summary["test_plain_mean"])
     by_client = summary.get("test_per_client")
     yield "test_per_client", isinstance(by_client, dict) and all(map(_is_score, by_client.values()))
-    sizes = summary.get("bytes")
-    wanted = ("total", *DIRECTIONS, *(purpose for purpose in PURPOSES if purpose not in LATER))
+    sizes, wanted = summary.get("bytes"), ("total", *DIRECTIONS, *PURPOSES)
     yield "bytes", isinstance(sizes, dict) and all(_is_count(sizes.get(name)) for name in wanted)
     curve = summary.get("curve")
     yield "curve", isinstance(curve, list) and len(curve) > 0 and all(map(_is_point, curve))
-    yield "scored", _is_count(summary.get("scored", 0))
+    yield "scored", _is_count(summary.get("scored"))
     yardsticks = summary.get("yardsticks")
     yield "yardsticks", isinstance(yardsticks, dict) and all(map(_is_score, yardsticks.values()))
-    yield "measures", _is_measures(summary.get("measures", {}))
-    yield "data", _is_data(summary.get("data"))
+    yield "measures", _is_measures(summary.get("measures"))
+    yield "data", "data" in summary and _is_data(summary["data"])
+    yield "flops", (work := summary.get("flops", 0.5)) is None or _is_count(work)
+    yield "failures", isinstance(failed := summary.get("failures"), dict) and all(map(_is_count, failed.values()))
+    remarks = summary.get("remarks")
+    yield "remarks", isinstance(remarks, list) and all(map(_is_text, remarks))
     yield "after_local_steps", _is_after_steps(summary.get("after_local_steps"), curve)
-    local = summary.get("local_yardsticks", [])
+    local = summary.get("local_yardsticks")
     yield "local_yardsticks", isinstance(local, list) and all(map(_is_text, local))
-    yield "raw_data_bytes", (size := summary.get("raw_data_bytes")) is None or _is_count(size)
-    alone = summary.get("client_alone")
+    yield "raw_data_bytes", (size := summary.get("raw_data_bytes", 0.5)) is None or _is_count(size)
+    alone = summary.get("client_alone", 0)
     known = isinstance(alone, dict) and all(split in alone and _is_score(alone[split]) for split in SCORED_SPLITS)
     yield "client_alone", alone is None or known
 
@@ -66,7 +67,7 @@ def _is_after_steps(value: object, curve: object) -> bool:
     return (
         (round is None or _is_count(round))
         and all(split in value and _is_score(value[split]) for split in SCORED_SPLITS)
-        and _is_measures(value.get("measures", {}))
+        and _is_measures(value.get("measures"))
         and isinstance(by_client, dict)
         and all(map(_is_score, by_client.values()))
         and all(isinstance(lines.get(split), list) and len(lines[split]) == len(curve) for split in SCORED_SPLITS)
@@ -113,10 +114,12 @@ def _is_score(value: object) -> bool:
 def _is_point(point: object) -> bool:
     return (
         isinstance(point, list)
-        and LEAST_CURVE <= len(point) <= len(CURVE)
+        and len(point) == len(CURVE)
         and all(map(_is_count, point[:2]))
         and _is_number(point[2])
-        and all(map(_is_score, point[3:]))
+        and all(map(_is_score, point[3:5]))
+        and _is_count(point[5])
+        and _is_number(point[6])
     )
 
 

@@ -3,7 +3,7 @@
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,7 @@ class StoredRun:
         if not path.is_dir():
             raise InputError(f"{path} is not a run's folder: there is no such folder.")
         self.run_folder = RunFolder.open(path)
+        self.run_folder.check_format()
         try:
             self.experiment: dict[str, Any] = tomllib.loads(self.run_folder.experiment_toml())
         except (ValueError, RecursionError) as error:
@@ -106,9 +107,9 @@ class StoredRun:
 
     @cached_property
     def data(self) -> str | None:
-        """Fingerprint of all clients' data with their splits; None where that is not known, or is known to nodes."""
+        """Fingerprint of all clients' data with their splits; None where that is known to nodes."""
         began = self.run_folder.origin()
-        if not began.get("clients") or RUN in self.environment:
+        if RUN in self.environment:
             return None
         return digest_of([*began["clients"].items(), *began.get("made", {}).items()])
 
@@ -125,7 +126,7 @@ class StoredRun:
     @property
     def measures(self) -> dict[str, float | None]:
         """{measure: value on test} of the model that was best on validation, beside the score; {} where none is."""
-        measures = self.summary.get("measures", {}).get("test", {})  # earlier versions have none
+        measures = self.summary["measures"].get("test", {})
         return {name: value for name, value in measures.items() if name != self.metric}
 
     @property
@@ -145,8 +146,7 @@ class StoredRun:
 
         Where local steps are scored it also has those of `AFTER_STEPS`, values, one for each split.
         """
-        points = [[*point, *[None] * (len(CURVE) - len(point))] for point in self.summary["curve"]]
-        frame = pd.DataFrame(points, columns=list(CURVE))
+        frame = pd.DataFrame(self.summary["curve"], columns=list(CURVE))
         if (told := self.summary.get("after_local_steps")) is not None:
             frame = frame.assign(**{AFTER_STEPS[split]: told["curve"][split] for split in AFTER_STEPS})
         frame = frame.astype("float64")
@@ -288,16 +288,16 @@ def joined_yardsticks(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, fl
 
 
 def joined_raw_data(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
-    """(`ALL_DATA`, bytes): the mean over the runs of a data set that know it, named if there are several.
+    """(`ALL_DATA`, bytes): the mean over the runs of a data set whose data are here, named if there are several.
 
     Tables are summaries, or anything else with "dataset" and "raw_data_bytes".
     """
-    return _joined(tables, lambda table: {ALL_DATA: table.get("raw_data_bytes")})
+    return _joined(tables, lambda table: {ALL_DATA: table["raw_data_bytes"]})
 
 
 def yardsticks_of(summary: Mapping[str, Any]) -> dict[str, float | None]:
     """{yardstick: score on test} of a run, and `ALONE` where that is known and none of them: `local_only` is it."""
-    alone = summary.get("client_alone")  # earlier versions have none
+    alone = summary["client_alone"]
     own = {} if alone is None or "local_only" in summary["yardsticks"] else {ALONE: alone["test"]}
     return {**summary["yardsticks"], **own}
 
@@ -325,23 +325,19 @@ def _numbered(
 ) -> Iterator[dict[str, Any]]:
     """The rows of a file of JSON lines, each with all fields of a dataclass; a row that is not is named by its line.
 
-    Earlier versions knew nothing of fields that have a default. `checks` are {field: whether a value is one of it}.
+    `checks` are {field: whether a value is one of it}.
     """
     if not path.is_file():
         raise InputError(f"{path} is missing.")
-    factories = {field.name: field.default_factory for field in fields(kind) if field.default_factory is not MISSING}
-    defaults = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
-    defaults |= {name: factory() for name, factory in factories.items()}
-    needed = {field.name: None for field in fields(kind) if field.name not in defaults}.keys()
+    needed = {field.name: None for field in fields(kind)}.keys()
     for line, row in enumerate(rows, 1):
         if not needed <= row.keys():
             missing = [name for name in needed if name not in row]
             raise InputError(f"{path} is damaged: line {line} has no {', '.join(missing)}.")
-        whole = row if defaults.keys() <= row.keys() else {**defaults, **row}
-        wrong = next((name for name, check in checks.items() if not check(whole[name])), None)
+        wrong = next((name for name, check in checks.items() if not check(row[name])), None)
         if wrong is not None:
-            raise InputError(f"{path} is damaged: line {line}: {wrong} is {str(whole[wrong])[:80]!r}.")
-        yield whole
+            raise InputError(f"{path} is damaged: line {line}: {wrong} is {str(row[wrong])[:80]!r}.")
+        yield row
 
 
 def _checked(path: Path, summary: dict[str, Any]) -> dict[str, Any]:

@@ -63,8 +63,8 @@ def read_head(log: Path) -> Head:
         lines, head = content["lines"], content["head"]
     except FileNotFoundError as error:
         raise InputError(
-            f"{log} has no {path.name} beside it: an earlier version wrote it, or somebody took {path.name} away. "
-            f"Move {log.name} away to begin another log: what was told before is not counted any more."
+            f"{log} has no {path.name} beside it: somebody took that away. "
+            f"Put it back, or move {log.name} away to begin another log: what was told before is not counted any more."
         ) from error
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path} is damaged ({error}). {AGAIN}") from error

@@ -145,7 +145,7 @@ class FederationFolder:
 class NodeFolder:
     """A site's folder, which may be moved and copied: the client's number and name, and where the server is.
 
-    `clients` are the names of all; none in a folder of an earlier version. `limits` are the site's own to set.
+    `clients` are the names of all. `limits` are the site's own to set.
     """
 
     path: Path
@@ -174,13 +174,13 @@ class NodeFolder:
     def read(cls, path: Path) -> "NodeFolder":
         """Return what is in a folder. Raises `InputError` where it is none of a site."""
         hint = "it is one of the folders nodes/NAME that 'fedgraft federation init' makes"
-        fields = {"client": int, "name": str, "host": str, "port": int, "insecure": bool}
-        table = _table(path / NODE, fields, hint, {"clients": list, "limits": dict})
+        fields = {"client": int, "name": str, "host": str, "port": int, "insecure": bool, "clients": list}
+        table = _table(path / NODE, fields, hint, {"limits": dict})
         try:
             limits = SiteLimits.of(table.get("limits", {}))
         except InputError as error:
             raise InputError(f"{path / NODE}: {error}") from error
-        known = {"clients": tuple(map(str, table.get("clients", ()))), "limits": limits}
+        known = {"clients": tuple(map(str, table["clients"])), "limits": limits}
         folder = cls(path.resolve(), **{**table, **known})
         made = {folder.certificate: "", folder.key: ": it is what 'fedgraft federation keygen' made at this site"}
         for needed, how in {} if folder.insecure else made.items():

@@ -1,7 +1,6 @@
 """Who made a node's key: its site, or the server, which could then sign for the site.
 
-The server notes the keys that sites have sent it (`add`, `rotate` with --key). Any other is its own, also one of a
-federation of an earlier version, of which nothing is noted.
+The server notes the keys that sites have sent it (`add`, `rotate` with --key). Any other is its own.
 """
 
 import tomllib

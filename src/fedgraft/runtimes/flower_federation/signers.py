@@ -77,7 +77,7 @@ def _site_key_of(folder: NodeFolder, client: int) -> bytes:
 
 def _key_of(folder: NodeFolder, client: int) -> bytes:
     """Return a client's public key. Raises `ClientError` where it has none in the site's file."""
-    clients = tomllib.loads((folder.path / NODE).read_text()).get("clients", [])
+    clients = tomllib.loads((folder.path / NODE).read_text())["clients"]
     name = file_name(str(clients[client])) if 0 <= client < len(clients) else ""
     if not name:
         raise ClientError(f"client {client} is none of the {len(clients)} in {NODE}")

@@ -125,8 +125,8 @@ def test_loops_and_repeats_go_with_a_note_and_one_way_is_enough() -> None:
 
 
 def test_an_edge_beyond_the_nodes_is_named() -> None:
-    with pytest.raises(InputError, match=r"e.csv, row 2: there is no node 5; nodes are 1\.\.4 \(1 such edges\)"):
-        undirected(np.array([[0, 1], [1, 4]]), 4, "e.csv, row", base=1)
+    with pytest.raises(InputError, match=r"e.csv, row 2: there is no node 4; nodes are 0\.\.3 \(1 such edges\)"):
+        undirected(np.array([[0, 1], [1, 4]]), 4, "e.csv, row")
     with pytest.raises(InputError, match=r"edge 1: there is no node -1"):
         undirected(np.array([[-1, 1], [1, 3]]), 4, "edge")
 

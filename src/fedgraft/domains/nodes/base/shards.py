@@ -26,7 +26,6 @@ from scipy import sparse
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges, taken
 from fedgraft.domains.examples import (
-    LATER,
     Examples,
     Features,
     check_alike,
@@ -71,8 +70,8 @@ class LabelledNodes(Examples):
     split: NDArray[np.int8]
     pointers: Indices
     senders: Numbers
-    edge_rows: EdgeRows | None = field(default=None, kw_only=True, metadata=LATER)
-    scale_rows: bool = field(default=True, kw_only=True, metadata=LATER)
+    edge_rows: EdgeRows | None = field(default=None, kw_only=True)
+    scale_rows: bool = field(default=True, kw_only=True)
 
     @property
     def width(self) -> int:
@@ -223,18 +222,15 @@ def _check(graph: LabelledNodes, what: str, senders: int) -> None:
 # --- edges ------------------------------------------------------------------------------------------------------------
 
 
-def undirected(
-    ends: NDArray[np.integer], nodes: int, where: str, base: int = 0
-) -> tuple[Indices, Numbers, tuple[str, ...]]:
+def undirected(ends: NDArray[np.integer], nodes: int, where: str) -> tuple[Indices, Numbers, tuple[str, ...]]:
     """(pointers, senders) as a `WholeGraph` holds them, and a note for each kind of edge that was left out.
 
     Args:
         ends: whole numbers [2, m], nodes; an edge may be listed one way or both.
         nodes: how many there are.
         where: what an edge is called in errors, such as "edges.csv, row"; its number, from 1, follows.
-        base: the number of the first node, as the errors should say it.
     """
-    check_ends(ends, nodes, where, base)
+    check_ends(ends, nodes, where, 0)
     loops = ends[0] == ends[1]
     if count := int(np.count_nonzero(loops)):
         ends = ends[:, ~loops]

@@ -344,11 +344,6 @@ def own_nodes(
     if OWN_EDGES not in tables:
         raise InputError(f"--{OWN_NODES} needs --{OWN_EDGES}, the edges of these nodes; a table without rows for none.")
     rows = own_rows(tables[OWN_NODES], names, f"--{OWN_NODES}")
-    if task.classes and not task.class_names:
-        raise InputError(
-            "task.class_names is missing in the run's experiment.toml, as an older version left it; name the "
-            f"{task.classes} classes there, in ascending order."
-        )
     if check and task.classes and "label" in rows:
         _check_labels(rows, task.class_names, unknown)
     return own_part(rows, tables[OWN_EDGES], task.class_names, features, carried)
