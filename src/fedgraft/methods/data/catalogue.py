@@ -17,6 +17,8 @@ from fedgraft.wire.layouts import Array
 
 Floats = NDArray[np.float64]
 
+TAIL = 0.7
+"""Popularity falls as 1 / rank^TAIL."""
 HEAD = 20
 """A twentieth of items has about equal popularity, and of users equal activity; after it, both fall as 1 / rank."""
 LEAST = 5
@@ -44,7 +46,6 @@ class Catalogue(ClientData[RankingShard]):
         count: number of interactions, at least 5 a user and at most half of users x items.
         topics: number of topics, >= 2.
         taste: how much users take what suits them: log-odds per standard deviation of agreement, >= 0.
-        tail: how unequal popularity is: it falls as 1 / rank^tail, >= 0.
         text: columns of "text", >= 0; 0 leaves it out.
         image: columns of "image", likewise.
         noise: standard deviation of what features do not tell, by that of what they do, >= 0.
@@ -60,7 +61,6 @@ class Catalogue(ClientData[RankingShard]):
     count: int = 18_000
     topics: Annotated[int, Ge(2)] = 8
     taste: NonNegativeFloat = 1.5
-    tail: NonNegativeFloat = 0.7
     text: NonNegativeInt = 24
     image: NonNegativeInt = 32
     noise: NonNegativeFloat = 0.5
@@ -84,7 +84,7 @@ class Catalogue(ClientData[RankingShard]):
         topic, taste = (g.dirichlet(np.full(self.topics, 0.3), rows) for rows in (self.items, self.users))
         agreement = taste @ topic.T
         agreement /= agreement.std()
-        popularity = g.permutation(_falling(self.items, self.tail))
+        popularity = g.permutation(_falling(self.items, TAIL))
         user, item = self._taken(g, np.log(popularity) + self.taste * agreement)
         width = {"text": self.text, "image": self.image}
         return Interactions(
