@@ -15,6 +15,15 @@ def test_it_learns_tastes() -> None:
     assert Bpr(width=16).score(shards)["test"] > Popularity().score(shards)["test"] + 0.02
 
 
+def test_what_it_begins_with_and_how_long_it_lasts_are_options() -> None:
+    shards = Catalogue(users=40, items=40, count=400, clients=2).load(1)
+    own = {"width": 4, "epochs": 2, "patience": 1, "batch_size": 64, "penalty": 0.1, "spread": 0.2, "seed": 3}
+    score = Bpr(**own).score(shards)
+    assert score == Bpr(**own).score(shards)
+    for option, other in {"epochs": 1, "batch_size": 8, "penalty": 5.0, "spread": 2.0, "seed": 4}.items():
+        assert Bpr(**{**own, option: other}).score(shards) != score, option
+
+
 def test_other_items_are_never_taken_ones() -> None:
     user, item = np.repeat(np.arange(3), 4), np.array([0, 1, 2, 3, 1, 2, 3, 4, 0, 2, 3, 4])
     asked = np.repeat(np.arange(3), 50)

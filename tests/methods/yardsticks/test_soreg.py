@@ -42,6 +42,13 @@ def test_the_pull_is_half_of_the_gradient(form: str) -> None:
         assert found[place] == pytest.approx((term(factors + step) - term(factors - step)) / 4e-5, abs=1e-4)
 
 
+def test_an_offset_tells_newcomers_the_mean() -> None:
+    shards = Shops(users=100, items=200, count=1000, clients=2).load(0)
+    one = {"socials": (0.1,), "penalties": (0.1,)}
+    with_mean, printed = (SoReg(offset=offset, **one).score(shards)["test"] for offset in (True, False))
+    assert with_mean < printed
+
+
 @pytest.mark.parametrize("form", ["individual", "average"])
 def test_near_the_biases_where_there_is_nothing_else(form: str) -> None:
     shards = Shops(users=150, items=150, count=3000, taste=0.0, links=300, clients=2).load(0)
