@@ -1,6 +1,4 @@
-import math
 import pickle
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -144,29 +142,3 @@ def test_other_errors_are_not_taken_for_it(error):
 
 def test_an_error_of_memory_without_a_word_is_one_too():
     assert memory_shortage(MemoryError()) == "out of memory"
-
-
-@pytest.mark.parametrize(
-    ("interval", "fits", "breaks"),
-    [
-        (">= 1", (1, 1.5, math.inf), (0.5, -1, math.nan)),
-        ("at least 0", (0, 3), (-1, math.nan)),
-        ("> 0", (0.1,), (0, -1)),
-        ("above 0", (0.1,), (0.0,)),
-        ("in [0, 1]", (0, 0.5, 1), (-0.1, 1.1, math.nan)),
-        ("in [0, 1)", (0, 0.5), (1,)),
-        ("in (0, 1]", (0.5, 1), (0,)),
-        ("in (-2.5, 1000)", (-2, 999), (-2.5, 1000)),
-        ("> 0 and finite", (1,), (0, math.inf)),
-        ("at least one number, each above 0", ((1,), [0.5, 2]), ((), (1, 0))),
-        ("numbers, each at least 1", ((), (1, 2)), ((0,),)),
-        ("at least one number, each in [0, 1)", ((0, 0.5),), ((), (0.5, 1))),
-    ],
-)
-def test_options_lie_in_their_intervals(interval, fits, breaks):
-    for value in fits:
-        errors.require_options(SimpleNamespace(rate=value), "Thing", rate=interval)
-    for value in breaks:
-        with pytest.raises(errors.InputError) as told:
-            errors.require_options(SimpleNamespace(rate=value), "Thing", rate=interval)
-        assert str(told.value) == f"Thing.rate must be {interval}; got {value!r}."

@@ -16,12 +16,10 @@ FedgraftError
 
 import difflib
 import errno
-import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from signal import SIGINT
-from typing import Any
 
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Unicode's categories of control and format characters, surrogates, ends of lines and of paragraphs."""
@@ -165,38 +163,6 @@ def require(condition: bool, parameter: str, allowed: str, got: object) -> None:
     """Raise `InputError` unless `condition`: '`parameter` must be `allowed`; got `got`.'."""
     if not condition:
         raise InputError(f"{parameter} must be {allowed}; got {got!r}.")
-
-
-def require_options(owner: object, name: str, **allowed: str) -> None:
-    """Raise `InputError` unless each option of an object lies where it may: `clients=">= 0"`, `alpha="in (0, 1]"`.
-
-    Args:
-        owner: whose attributes the options are.
-        name: what errors call it.
-        allowed: {option: its interval}: ">= 1" or "at least 1", "> 0" or "above 0", either with "and finite" behind it;
-            "in [0, 1)" with round brackets at ends that do not belong to it. Of several numbers "numbers, each" or "at
-            least one number, each" comes before it.
-    """
-    for option, interval in allowed.items():
-        value = getattr(owner, option)
-        require(_within(value, interval), f"{name}.{option}", interval, value)
-
-
-def _within(value: Any, interval: str) -> bool:
-    """Return whether a number, or each of several, lies in an interval as `require_options` has it; nan never does."""
-    several, each, of_each = interval.partition(", each ")
-    if each:
-        return (several == "numbers" or len(value) > 0) and all(_within(one, of_each) for one in value)
-    if interval.endswith(" and finite"):
-        return value < math.inf and _within(value, interval.removesuffix(" and finite"))
-    sign, _, number = interval.rpartition(" ")
-    if sign in (">=", "at least"):
-        return bool(value >= float(number))
-    if sign in (">", "above"):
-        return bool(value > float(number))
-    low, high = (float(end.strip("[]()")) for end in interval.removeprefix("in ").split(", "))
-    above = value >= low if "[" in interval else value > low
-    return bool(above and (value <= high if "]" in interval else value < high))
 
 
 def require_one_of(parameter: str, got: str, allowed: Iterable[str]) -> None:

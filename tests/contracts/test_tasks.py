@@ -40,7 +40,6 @@ POOLABLE: dict[str, Callable[[], Data[Any]]] = {
     "graph_regression": lambda: Molecules(clients=1, graphs=40, labels="numbers"),
 }
 """Data whose clients could be one; graphs of clients with other features could not."""
-GCN = discovery.build("models", "model", {"name": "gcn", "hidden": [5, 4]})
 LINEAR = discovery.build("models", "model", {"name": "mlp", "hidden": []})
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in DATA},
@@ -50,17 +49,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "rating, relations": ("rating", {"embeddings": True, "relations": True}),
     "node, features alone": ("node", {"share_states": False}),
     "node, sums of features": ("node", {"share_states": False, "aggregates": True}),
-    "node, sums over two hops": (
-        "node",
-        {"share_states": False, "aggregates": True, "aggregate_hops": 2, "encoder": GCN},
-    ),
     "node, sealed": ("node", {"sealed": True, "halo": 2}),
     "node, states alone, sealed": ("node", {"sealed": True, "share_features": False}),
     "node regression, sealed": ("node_regression", {"sealed": True, "share_states": False}),
-    "node, sums elsewhere, rest sealed": (
-        "node",
-        {"sealed": True, "propagate": 1, "share_sums": True, "share_features": False},
-    ),
     "edge, sealed": ("edge", {"sealed": True}),
     "edge, histories alone, sealed": ("edge", {"sealed": True, "share_features": False, "share_states": False}),
     "node, nothing shared": ("node", {"share_states": False, "share_features": False}),
@@ -72,15 +63,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "node, sums of smoothed inputs": ("node", {"propagate": 1, "share_states": False, "aggregates": True}),
     "node, hops weighed": ("node", {"propagate": 2, "joined": "attention"}),
-    "node, sums elsewhere": ("node", {"propagate": 2, "share_sums": True, "share_features": False}),
-    "node, sums elsewhere and nothing else": (
-        "node",
-        {"propagate": 1, "share_sums": True, "share_features": False, "share_states": False},
-    ),
-    "node regression, sums elsewhere": (
-        "node_regression",
-        {"propagate": 1, "share_sums": True, "share_features": False, "least": 1},
-    ),
     "node regression, mean of hops": ("node_regression", {"propagate": 2, "joined": "mean", "share_states": False}),
     "node regression, last hop": ("node_regression", {"propagate": 2, "joined": "last", "share_states": False}),
     "graph, wl counts": ("graph", {"wl": 2, "wl_width": 64}),

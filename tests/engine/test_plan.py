@@ -137,8 +137,8 @@ def test_names_of_scalars_in_replies(reports, hello, train):
     assert Protocol.of(plan).report("evaluate") == Protocol.of(plan).report("wait") == ()
 
 
-def test_names_of_scalars_in_requests_are_those_of_the_guidance_of_a_trial_of_a_choice_and_of_a_stage():
-    kinds = {"trial": ("epochs",), "choice": ("choice",), "stage": ("stage",), "publish": ("total",)}
+def test_names_of_scalars_in_requests_are_those_of_the_guidance_of_a_trial_and_of_a_choice():
+    kinds = {"trial": ("epochs",), "choice": ("choice",), "publish": ("total",)}
     assert {kind: names for kind, names in Protocol.of(toy().plan).request_names.items() if names} == kinds
     plan = small("fedais")[0].plan
     assert Protocol.of(plan).request_names["train"] == plan.sampler.guidance

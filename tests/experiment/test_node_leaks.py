@@ -59,7 +59,6 @@ def test_features_that_are_shared_are_found_so_that_the_search_is_one(is_sparse)
     ("recipe", "changes"),
     [
         ("fedais", OFTEN),
-        ("fedlocal", {"task.propagate": 2, "task.share_sums": True}),
         *[(recipe, {}) for recipe in ("fedais", "fedall", "fedlocal", "fedpns", "fedgcn", "fedgraph", "fedsage_plus")],
     ],
 )

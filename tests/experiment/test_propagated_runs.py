@@ -5,19 +5,15 @@ import pandas as pd
 import pytest
 
 import fedgraft
-from fedgraft import wire
-from fedgraft.engine.client import client as served_client
 from fedgraft.experiment import experiment
 from fedgraft.interface import serve
-from fedgraft.wire import Message
 from helpers.asgi import Client
 from helpers.node_runs import SMALL
-from helpers.resumed_runs import resumed_alike, worked_alike
+from helpers.resumed_runs import resumed_alike
 
 INPUTS = {
     "mlp": {"model": {"name": "mlp", "hidden": 6}, "task.propagate": 2},
     "shared": {"model": {"name": "sage", "hidden": 6}, "task.propagate": 1, "task.share_features": True},
-    "sums": {"task.propagate": 2, "task.share_sums": True, "rows": {"name": "quantized", "bits": 4}},
     "attention": {"model": {"name": "mlp", "hidden": 6}, "task.propagate": 2, "task.joined": "attention"},
 }
 
@@ -65,15 +61,3 @@ def test_another_run_begins_with_its_model(tmp_path):
     run = fedgraft.run("graft_node", out=tmp_path / "two", overrides=changes, progress=False, start=tmp_path / "one")
     assert run.summary["rounds"] == SMALL["rounds"]
     assert (tmp_path / "two" / "start.safetensors").exists()
-
-
-def test_workers_make_no_difference_to_sums(whole_run):
-    worked_alike(whole_run, smoothed(**INPUTS["sums"]))
-
-
-def test_nobody_answers_a_stage_that_there_is_not(tmp_path):
-    plan = smoothed(**INPUTS["mlp"]).plan
-    client = served_client.Client(plan, {})
-    request = wire.encode(Message("stage", 0, {"stage": 1.0}), names=("stage",))
-    served = client.serve(0, request, b"")
-    assert served.reason == "under these options no client answers a message of kind 'stage'"

@@ -188,7 +188,6 @@ def test_a_site_that_claims_ids_that_it_has_not_is_joined_with_none_of_them(
     [
         ("fedais", {**AUTO, **PSI}, ("owner", "place")),
         ("fedgcn", AUTO, ("owner", "place")),
-        ("graft_node", {**AUTO, "task.share_sums": True, "task.propagate": 1}, ("sums.owner", "sums.place")),
     ],
 )
 def test_a_site_that_asks_for_a_node_to_which_nothing_joins_it_takes_no_part(

@@ -9,7 +9,6 @@ import torch
 from fedgraft.contracts.values import Halo
 from fedgraft.engine.server.halo_store import HaloStore
 from fedgraft.experiment.experiment import load
-from fedgraft.testing.task_cases import in_stages
 
 SMALL = {
     "data.name": "blocks",
@@ -75,7 +74,7 @@ def set_up(task, shards):
     if any(published.values()):
         for arrays in published.values():
             task.check(arrays)
-        combined = task.combine(in_stages(task, shards, published))
+        combined = task.combine(published)
     data = [task.prepare(shard, combined.get(client, {})) for client, shard in enumerate(shards)]
     return [task.opened(each, None) for each in data]
 

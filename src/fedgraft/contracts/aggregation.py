@@ -3,10 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.values import Update
 
 
-class Aggregation(ABC):
+class Aggregation(Checked, ABC):
     """Say what of a round's updates is merged, and with what weight, before a sharing method merges it.
 
     A rule sees decoded updates, so it works with every codec; and it returns updates, so it works with every sharing

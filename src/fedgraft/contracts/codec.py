@@ -5,11 +5,12 @@ from typing import Generic
 
 import numpy as np
 
+from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.values import State
 from fedgraft.wire.layouts import Array, Arrays, Layout
 
 
-class Codec(ABC, Generic[State]):
+class Codec(Checked, ABC, Generic[State]):
     """Turn arrays into smaller arrays and back, so that codecs chain. Only float32 arrays are coded."""
 
     @abstractmethod

@@ -12,12 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.labels import ClassCounts
+from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm
 from fedgraft.contracts.task import Shard
 from fedgraft.wire.layouts import Arrays, Tree
 
 
-class Data(ABC, Generic[Shard]):
+class Data(Checked, ABC, Generic[Shard]):
     """Hand over one shard per client."""
 
     task: ClassVar[str]

@@ -10,6 +10,7 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
+from fedgraft.contracts.ranges import Checked
 from fedgraft.errors import require
 from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.whole_networks import WholeNetwork
@@ -18,7 +19,7 @@ CARRIED: Final = ("columns", "weights")
 """What edges may carry beside their direction."""
 
 
-class Encoder:
+class Encoder(Checked):
     """Turn a graph into an embedding per node; a task builds its model around one."""
 
     reads_neighbours: ClassVar[bool] = True
@@ -174,6 +175,7 @@ class StackEncoder(LayeredEncoder):
     layers: int = 2
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_widths(type(self).__name__, self.hidden, self.layers)
 
     @property

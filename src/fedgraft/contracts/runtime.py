@@ -4,10 +4,13 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
+from annotated_types import Ge
+
+from fedgraft.contracts.ranges import PositiveInt, check_ranges
 from fedgraft.contracts.values import ClientFailed
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require
 
 FINGERPRINT_BYTES: Final = 16
 
@@ -87,15 +90,13 @@ class RuntimeOptions(ABC):
             `torch.sqrt`. Without it, a processor's bits are its own.
     """
 
-    threads: int = 1
-    device: str = "cpu"
-    deadline_seconds: float = 0.0
+    threads: PositiveInt = 1
+    device: Literal["cpu", "cuda"] = "cpu"
+    deadline_seconds: Annotated[float, Ge(0), "0 = for ever"] = 0.0
     portable: bool = False
 
     def __post_init__(self) -> None:
-        require(self.threads >= 1, "runtime.threads", ">= 1", self.threads)
-        require_one_of("runtime.device", self.device, ("cpu", "cuda"))
-        require(self.deadline_seconds >= 0, "runtime.deadline_seconds", ">= 0 (0 = for ever)", self.deadline_seconds)
+        check_ranges(self, "runtime")
         require(not self.portable or self.device == "cpu", "runtime.portable", "false on a device", self.portable)
 
     def fingerprints(self, memories: Mapping[int, bytes]) -> dict[int, bytes]:

@@ -7,11 +7,12 @@ from typing import ClassVar, Generic, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.values import Draw, Indices, Observations, Outcome, Stage, State, View
 from fedgraft.wire.layouts import Arrays, Tree
 
 
-class Sampler(ABC, Generic[State]):
+class Sampler(Checked, ABC, Generic[State]):
     """Choose the training examples of each local step of a client."""
 
     @abstractmethod

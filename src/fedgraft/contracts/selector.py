@@ -7,6 +7,7 @@ from typing import ClassVar, Final, Generic
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.values import Outcome, Probe, Selection, State, View
 
 SCORE: Final = "score"
@@ -15,7 +16,7 @@ AGENT: Final = "agent"
 """Term that an agent gives each client, larger = sooner, whether or not it had the choice in the round."""
 
 
-class Selector(ABC, Generic[State]):
+class Selector(Checked, ABC, Generic[State]):
     """Choose the clients that train in a round."""
 
     reports: ClassVar[frozenset[str]] = frozenset()

@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from typing import Generic
 
+from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.values import State
 from fedgraft.wire.layouts import Arrays
 
 
-class ServerOptimizer(ABC, Generic[State]):
+class ServerOptimizer(Checked, ABC, Generic[State]):
     """Say by how much a global model moves, given how merging a round's updates has changed it.
 
     That change stands for a gradient (Reddi et al., ICLR 2021, call it a pseudo-gradient), turned round: to move by it

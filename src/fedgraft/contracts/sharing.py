@@ -8,11 +8,12 @@ import numpy as np
 
 from fedgraft.contracts.graph_network import GraphNetwork
 from fedgraft.contracts.linear import Linear
+from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.values import State, Trainer, Update
 from fedgraft.wire.layouts import Arrays, Layout, Tree
 
 
-class Sharing(ABC, Generic[State]):
+class Sharing(Checked, ABC, Generic[State]):
     """Say which parameters clients share, how a client trains, and how the server merges updates."""
 
     uploads_steps: ClassVar[bool] = True

@@ -6,6 +6,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import torch
 
+from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.values import Draw, Losses, Sums
 from fedgraft.wire.layouts import Arrays
 
@@ -22,7 +23,7 @@ def example_losses(losses: Loss) -> torch.Tensor:
     return losses.each if isinstance(losses, Losses) else losses
 
 
-class Task(ABC, Generic[Shard, Prepared]):
+class Task(Checked, ABC, Generic[Shard, Prepared]):
     """Turn a client's shard into losses and scores of a model."""
 
     @property

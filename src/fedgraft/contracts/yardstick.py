@@ -4,10 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic
 
+from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.task import Shard
 
 
-class Yardstick(ABC, Generic[Shard]):
+class Yardstick(Checked, ABC, Generic[Shard]):
     """Score what a person would try first, on the same split."""
 
     task: ClassVar[str]

@@ -3,13 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+from annotated_types import Interval
 from numpy.typing import NDArray
 
 from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import PositiveFloat, PositiveInt, check_ranges
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.keyed_split import split_by_hash
 from fedgraft.domains.labels.class_notes import untrained_notes
@@ -72,17 +74,15 @@ class Dealing(ABC, Generic[Whole, Part]):
     """How errors show `alpha`."""
 
     of: str
-    clients: int
+    clients: PositiveInt
     partition: str
-    alpha: float = 0.5
-    fold: int = 0
+    alpha: PositiveFloat = 0.5
+    fold: Annotated[int, Interval(ge=0, le=FOLDS - 1)] = 0
     shares: str = ""
 
     def __post_init__(self) -> None:
-        require(self.clients >= 1, f"{self.of}.clients", "at least 1", self.clients)
+        check_ranges(self, self.of)
         require_one_of(f"{self.of}.partition", self.partition, self.partitions)
-        require(0 < self.alpha < np.inf, f"{self.of}.alpha", "above 0", self.alpha)
-        require(0 <= self.fold < FOLDS, f"{self.of}.fold", f"0..{FOLDS - 1}", self.fold)
         require_one_of(f"{self.of}.shares", self.shares, self.allowed)
 
     def deal(self, graph: Whole, seed: int, split: bool = True) -> list[Part]:

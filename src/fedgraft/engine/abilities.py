@@ -29,7 +29,6 @@ from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
 from fedgraft.contracts.naming import NamingTask
 from fedgraft.contracts.sealing import SealedTask
 from fedgraft.contracts.smoothing import SmoothingTask
-from fedgraft.contracts.staged_statistics import StagedTask
 from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.task_abilities import (
     BlockedTask,
@@ -114,14 +113,6 @@ class Abilities:
 
     sealed: cached_property[SealedTask[Any, Any] | None] = _able("task", SealedTask, "seals")
     """The task, if rows that the server only hands on are sealed."""
-
-    staged: cached_property[StagedTask[Any, Any] | None] = _able("task", StagedTask, "stages")
-    """The task, if clients publish further statistics by what they got back."""
-
-    @cached_property
-    def further_layout(self) -> Layout:
-        """Layout of what a client publishes in each stage after what they publish at first."""
-        return self.staged.further_layout if self.staged else Layout(())
 
     @cached_property
     def summed(self) -> SummedTask[Any, Any] | None:

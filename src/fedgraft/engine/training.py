@@ -3,14 +3,23 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.errors import require, require_one_of, require_options
+from fedgraft.contracts.ranges import (
+    NonNegativeFloat,
+    OneOf,
+    PositiveFloat,
+    PositiveInt,
+    ProperFraction,
+    Proportion,
+    check_ranges,
+)
 from fedgraft.nn.flat_model import FlatModel
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
@@ -46,30 +55,23 @@ class Training:
         clip: largest norm of a step's gradient, >= 0; 0 leaves it alone.
     """
 
-    epochs: int = 1
-    blocks: int = 0
-    optimizer: str = "adam"
+    epochs: PositiveInt = 1
+    blocks: Annotated[int, Ge(0), "0 = all"] = 0
+    optimizer: Annotated[str, OneOf(OPTIMIZERS)] = "adam"
     keep_moments: bool = False
-    proximal: float = 0.0
-    learning_rate: float = 0.005
-    schedule: str = "cosine"
-    final_rate: float = 0.05
-    warm_up: float = 0.3
-    warm_up_power: float = 1.0
-    momentum: float = 0.0
-    second_moment: float = 0.999
-    weight_decay: float = 0.0
-    clip: float = 0.0
+    proximal: NonNegativeFloat = 0.0
+    learning_rate: PositiveFloat = 0.005
+    schedule: Annotated[str, OneOf(SCHEDULES)] = "cosine"
+    final_rate: Proportion = 0.05
+    warm_up: ProperFraction = 0.3
+    warm_up_power: PositiveFloat = 1.0
+    momentum: ProperFraction = 0.0
+    second_moment: ProperFraction = 0.999
+    weight_decay: NonNegativeFloat = 0.0
+    clip: NonNegativeFloat = 0.0
 
     def __post_init__(self) -> None:
-        require(self.epochs >= 1, "training.epochs", ">= 1", self.epochs)
-        require_one_of("training.optimizer", self.optimizer, OPTIMIZERS)
-        require(self.learning_rate > 0, "training.learning_rate", "> 0", self.learning_rate)
-        require_one_of("training.schedule", self.schedule, SCHEDULES)
-        require(0 <= self.final_rate <= 1, "training.final_rate", "in [0, 1]", self.final_rate)
-        require(self.blocks >= 0, "training.blocks", ">= 0 (0 = all)", self.blocks)
-        require_options(self, "training", warm_up="in [0, 1)", warm_up_power="> 0", momentum="in [0, 1)")
-        require_options(self, "training", second_moment="in [0, 1)", weight_decay=">= 0", clip=">= 0", proximal=">= 0")
+        check_ranges(self, "training")
 
     def rate(self, progress: float) -> float:
         """The learning rate when this share of the run is over, 0 in its first round and 1 in its last."""

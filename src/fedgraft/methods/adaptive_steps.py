@@ -6,8 +6,8 @@ from typing import TypedDict
 
 import numpy as np
 
+from fedgraft.contracts.ranges import PositiveFloat, ProperFraction
 from fedgraft.contracts.server_optimizer import ServerOptimizer
-from fedgraft.errors import require_options
 from fedgraft.wire.layouts import Array, Arrays
 
 
@@ -30,15 +30,10 @@ class AdaptiveSteps(ServerOptimizer[Moments]):
         tau: below which changes count less and less, > 0; 0.001 (Reddi et al.). Larger is less adaptive.
     """
 
-    learning_rate: float = 0.01
-    first_moment: float = 0.9
-    second_moment: float = 0.99
-    tau: float = 1e-3
-
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        require_options(self, name, learning_rate="> 0", first_moment="in [0, 1)", second_moment="in [0, 1)")
-        require_options(self, name, tau="> 0")
+    learning_rate: PositiveFloat = 0.01
+    first_moment: ProperFraction = 0.9
+    second_moment: ProperFraction = 0.99
+    tau: PositiveFloat = 1e-3
 
     def init(self, model: Arrays) -> Moments:
         """No changes yet; their squares are tau^2, the least that Algorithm 2 allows."""

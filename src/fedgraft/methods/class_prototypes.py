@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.contracts import ExtendedSharing, HiddenSharing, Indices, Trainer, Update
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
 from fedgraft.contracts.values import State
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
@@ -35,13 +36,9 @@ class ClassPrototypes(ExtendedSharing[State], HiddenSharing[State]):
 
     uploads_steps: ClassVar[bool] = False
 
-    weight: float = 1.0
-    width: int = 0
-    classes: int = 0
-
-    def __post_init__(self) -> None:
-        for option in ("weight", "width", "classes"):
-            require(getattr(self, option) >= 0, f"{type(self).__name__}.{option}", ">= 0", getattr(self, option))
+    weight: NonNegativeFloat = 1.0
+    width: NonNegativeInt = 0
+    classes: NonNegativeInt = 0
 
     def fitted(self, width: int, classes: int) -> Self:
         """With the width of the hidden layer, and how many classes there are."""

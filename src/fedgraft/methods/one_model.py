@@ -80,6 +80,7 @@ class SharedBase(OneModel):
     private: tuple[str, ...] = ("convolutions.1.", "head.", "out.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         name = f"{type(self).__name__}.private"
         require(all(self.private), name, "beginnings of names, none of them empty", self.private)
 

@@ -5,7 +5,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Ge
 
 from fedgraft.contracts import Runtime, RuntimeOptions
 from fedgraft.errors import missing_extra, require
@@ -34,12 +36,11 @@ class Flower(RuntimeOptions):
 
     actors: int = -1
     memories: str = ""
-    join_seconds: float = 0.0
+    join_seconds: Annotated[float, Ge(0), "0 = for ever"] = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.actors >= 1 or self.actors == -1, "runtime.actors", ">= 1, or -1 for one per core", self.actors)
-        require(self.join_seconds >= 0, "runtime.join_seconds", ">= 0 (0 = for ever)", self.join_seconds)
 
     def fingerprints(self, memories: Mapping[int, bytes]) -> dict[int, bytes]:
         """Return the fingerprints of what nodes keep."""

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedgraft.errors import InputError, require, require_options
+from fedgraft.errors import InputError, require
 from fedgraft.secrets.gaussian import gaussian_epsilon, gaussian_noise
 from fedgraft.secrets.privacy_loss import PrivacyLoss, least_epsilon, two_losses
 from fedgraft.secrets.sampled_gaussian import SampledGaussian
@@ -45,15 +45,11 @@ class Released:
     failure: float = 0.0
 
     def __post_init__(self) -> None:
-        require_options(
-            self,
-            "Released",
-            noise="> 0 and finite",
-            rounds=">= 1",
-            share="in (0, 1]",
-            divergence=">= 0 and finite",
-            failure="in [0, 1)",
-        )
+        require(0 < self.noise < math.inf, "Released.noise", "> 0 and finite", self.noise)
+        require(self.rounds >= 1, "Released.rounds", ">= 1", self.rounds)
+        require(0 < self.share <= 1, "Released.share", "in (0, 1]", self.share)
+        require(0 <= self.divergence < math.inf, "Released.divergence", ">= 0 and finite", self.divergence)
+        require(0 <= self.failure < 1, "Released.failure", "in [0, 1)", self.failure)
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,9 @@ class Answered:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        require_options(self, "Answered", epsilon="> 0 and finite", times=">= 1", delta="in [0, 1)")
+        require(0 < self.epsilon < math.inf, "Answered.epsilon", "> 0 and finite", self.epsilon)
+        require(self.times >= 1, "Answered.times", ">= 1", self.times)
+        require(0 <= self.delta < 1, "Answered.delta", "in [0, 1)", self.delta)
 
 
 Part = Released | Answered

@@ -1,13 +1,12 @@
 """Laws of what only some tasks can do; those of halos are in `halo_tasks`, of nodes and edges in `graph_abilities`."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
-from fedgraft import wire
 from fedgraft.contracts import Draw
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.capabilities import CAPABILITIES
@@ -15,7 +14,6 @@ from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.linear import LinearTask
 from fedgraft.contracts.pooling import PooledTask
-from fedgraft.contracts.staged_statistics import StagedTask, of_stage
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError
@@ -211,38 +209,6 @@ def statistics_have_the_layout_that_was_agreed_on(case: TaskCase) -> None:
         returned = {spec.name for spec in task.combined_layout}
         for client, arrays in task.combine(published).items():
             expect(arrays.keys() == returned, f"client {client} must get back {sorted(returned)}", sorted(arrays))
-
-
-@LAWS.having(StagedTask)
-def what_is_published_in_stages_has_the_layout_that_was_agreed_on(case: TaskCase) -> None:
-    """Publish in all stages, get back all of the layout after each, and have nonsense refused."""
-    task = case.task
-    assert isinstance(task, StagedTask)
-    agreed = {spec.name for spec in task.further_layout} if task.stages else set()
-    published: Mapping[int, Arrays] = case.published
-    for stage in range(1, task.stages + 1):
-        told = task.combine(published)
-        stages = {}
-        for client, shard in enumerate(case.shards):
-            further = task.further(shard, told[client], stage)
-            expect(further.keys() == agreed, f"stage {stage} must have {sorted(agreed)}", sorted(further))
-            task.check_further(published[client], further)
-            wire.check(further, task.further_layout)
-            stages[client] = {**published[client], **of_stage(further, stage)}
-            refused = [_refuses(task, published[client], each) for each in _nonsense(further, task.further_layout)]
-            expect(not refused or any(refused), "check_further must refuse some nonsense", "all was accepted")
-        published = stages
-    if task.stages:
-        for arrays in task.combine(published).values():
-            wire.check(arrays, task.combined_layout)
-
-
-def _refuses(task: StagedTask[Any, Any], first: Arrays, further: Arrays) -> bool:
-    try:
-        task.check_further(first, further)
-    except WireError:
-        return True
-    return False
 
 
 @LAWS.having(abilities.PublishingTask)

@@ -10,7 +10,6 @@ import torch
 
 from fedgraft.contracts import Draw, Indices, Task
 from fedgraft.contracts.detailed_scores import DetailedScores
-from fedgraft.contracts.staged_statistics import StagedTask, of_stage
 from fedgraft.contracts.task import Loss, example_losses
 from fedgraft.contracts.task_abilities import BlockedTask, HaloTask, PublishingTask, VariantTask
 from fedgraft.contracts.values import Losses
@@ -53,7 +52,7 @@ class TaskCase:
         """{client: what it gets back in the end}; {} where nothing is published."""
         if not self.published or not isinstance(self.task, PublishingTask):
             return {}
-        return self.task.combine(in_stages(self.task, self.shards, self.published))
+        return self.task.combine(self.published)
 
     def drawn(self, data: Any, seed: int = 1) -> torch.nn.Module:
         """Draw a client's model, and move every parameter so that it matters."""
@@ -63,19 +62,6 @@ class TaskCase:
             for parameter in model.parameters():
                 parameter.add_(0.1 * torch.randn(parameter.shape, generator=g))
         return model
-
-
-def in_stages(task: Task[Any, Any], shards: Sequence[Any], published: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
-    """Return what clients published first and in all stages after it, where the task has any."""
-    if not isinstance(task, StagedTask):
-        return published
-    for stage in range(1, task.stages + 1):
-        told = task.combine(published)
-        further = {client: task.further(shards[client], told[client], stage) for client in published}
-        for client, each in further.items():
-            task.check_further(published[client], each)
-        published = {client: {**each, **of_stage(further[client], stage)} for client, each in published.items()}
-    return published
 
 
 def opened(task: Task[Any, Any], data: Any) -> Any:

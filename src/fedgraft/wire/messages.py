@@ -178,16 +178,13 @@ def kind_of(blob: bytes | memoryview) -> str:
 
 
 def place_of(blob: bytes | memoryview) -> tuple[str, int, int]:
-    """Return a request's kind, its round, and which segment, layer or stage it is about; 0 where it is about none.
+    """Return a request's kind, its round, and which segment or layer it is about; 0 where it is about none.
 
     Raises `WireError` for what cannot be a message.
     """
     view = memoryview(blob).cast("B")
-    number, scalars, detail, round, _ = _read_head(view)
+    number, _, detail, round, _ = _read_head(view)
     kind = _KIND_NAMES[number]
-    if kind == "stage" and scalars:
-        stage = struct.unpack_from("<f", view, _HEAD.size)[0]
-        detail = int(stage) if 0 <= stage < 2**16 else 0
     return kind, round, 0 if DETAILS.get(kind) == "progress" else detail
 
 

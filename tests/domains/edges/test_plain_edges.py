@@ -80,6 +80,12 @@ def test_it_says_what_the_client_does(encoder: LayeredEncoder) -> None:
     assert "load()(x, edge_index, edge_attr, pairs, pair_attr)" in told["usage"]
 
 
+def test_what_reads_edges_is_as_wide_as_asked_for() -> None:
+    shard = toy()
+    task = Edge(Multigraph(hidden=4), readout=5).fitted([shard])
+    assert task.model(torch.Generator()).inner.out_features == 5
+
+
 def test_numbers_are_in_the_users_unit_and_weights_count() -> None:
     shard = transfers(weight="times", label="cents", labels="numbers")
     task = Edge(Multigraph(hidden=4)).fitted([shard])

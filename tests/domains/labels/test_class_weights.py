@@ -12,7 +12,7 @@ from fedgraft.domains.labels.class_weights import (
     balanced,
     check_counts,
     check_names,
-    check_options,
+    check_weights,
     counts_of,
     own_weights,
     weighted,
@@ -81,10 +81,10 @@ def test_a_focal_loss_is_small_where_the_own_class_is_sure():
 
 def test_errors_name_the_option_the_class_and_the_nearest_right_name():
     with pytest.raises(InputError, match=r"Node\.class_weights must be .* got 'balance'\. Did you mean 'balanced'\?"):
-        check_options("Node", "balance", 0.0)
+        check_weights("Node", "balance")
     with pytest.raises(InputError, match=r"Node\.class_weights\.fraud must be a number >= 0; got -1"):
-        check_options("Node", {"fraud": -1}, 0.0)
+        check_weights("Node", {"fraud": -1})
     with pytest.raises(InputError, match=r"Node\.focal must be >= 0"):
-        check_options("Node", "", -1.0)
+        Node(SAGE(), focal=-1.0)
     with pytest.raises(InputError, match=r"no class 'frod'; 'ok', 'fraud'\. Did you mean 'fraud'\?"):
         check_names("task", {"frod": 2.0}, ("ok", "fraud"))

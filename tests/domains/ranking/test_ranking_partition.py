@@ -109,7 +109,7 @@ def test_merged_shards_are_the_whole_set() -> None:
     ("clients", "partition", "ubi", "message"),
     [
         (61, "linear", 0.5, "clients must be at most 60, the number of users; got 61"),
-        (0, "linear", 0.5, "clients must be at least 1; got 0"),
+        (0, "linear", 0.5, "clients must be >= 1; got 0"),
         (2, "linear", 0.0, r"ubi must be in \(0, 1\].*; got 0.0"),
         (2, "linear", 1.5, r"ubi must be in \(0, 1\].*; got 1.5"),
         (2, "expo", 0.5, r"partition must be one of .* Did you mean 'exponential'\?"),

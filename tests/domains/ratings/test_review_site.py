@@ -17,7 +17,7 @@ SITES = pytest.mark.parametrize("site", [Ciao, Epinions])
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clients": 0}, "{}.clients must be at least 1; got 0"),
+        ({"clients": 0}, "{}.clients must be >= 1; got 0"),
         ({"partition": "extrem"}, r"{}.partition must be one of .* got 'extrem'\. Did you mean 'extreme'\?"),
     ],
 )

@@ -211,14 +211,14 @@ def test_alpha_without_dirichlet_is_noted(caplog: pytest.LogCaptureFixture) -> N
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clients": 0}, "Toy.clients must be at least 1; got 0"),
+        ({"clients": 0}, "Toy.clients must be >= 1; got 0"),
         (
             {"partition": "iid"},
             "Toy.partition must be one of 'uniform', 'dirichlet', 'louvain', .*; got 'iid'",
         ),
-        ({"alpha": 0.0}, "Toy.alpha must be above 0; got 0.0"),
+        ({"alpha": 0.0}, "Toy.alpha must be > 0; got 0.0"),
         ({"others": "share"}, r"Toy.others must be one of 'shared', 'divided'; got 'share'\. Did you mean 'shared'\?"),
-        ({"fold": 5}, r"Toy.fold must be 0\.\.4; got 5"),
+        ({"fold": 5}, r"Toy.fold must be in \[0, 4\]; got 5"),
         ({"shares": "80:10:10"}, "Toy.shares must be one of '60:20:20', '64:16:20'; got '80:10:10'"),
     ],
 )

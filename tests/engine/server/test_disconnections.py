@@ -34,7 +34,7 @@ def test_a_round_of_a_seed_is_always_the_same():
     ("options", "reason"),
     [
         ({"rate": 1.5}, r"dropout\.rate must be in \[0, 1\]; got 1\.5"),
-        ({"alpha": -1, "beta": 1}, r"dropout\.alpha must be > 0.*got -1"),
+        ({"alpha": -1, "beta": 1}, r"dropout\.alpha must be >= 0.*got -1"),
         ({"alpha": 1}, "dropout.alpha and dropout.beta belong together; got 1 and 0.0"),
         ({"alpha": 1, "beta": 1, "rate": 0.5}, "not both"),
     ],

@@ -89,8 +89,10 @@ def test_examples_count_up_to_so_many_medians_and_the_log_says_whose(caplog):
 
 @pytest.mark.parametrize("name", ["clip", "most_step", "most_weight"])
 def test_a_limit_must_be_finite_and_not_negative(name):
-    with pytest.raises(InputError, match=rf"safeguards.{name} must be >= 0 and finite .*; got -1.0"):
+    with pytest.raises(InputError, match=rf"safeguards.{name} must be >= 0 \(0 = no limit\); got -1.0"):
         Safeguards(**{name: -1.0})
+    with pytest.raises(InputError, match=rf"safeguards.{name} must be finite; got inf"):
+        Safeguards(**{name: float("inf")})
 
 
 # --- in runs ---------------------------------------------------------------------------------------------------------

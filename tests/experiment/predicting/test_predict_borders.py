@@ -132,11 +132,6 @@ def test_a_site_has_its_own_nodes_and_new_ones_alone(case: Any) -> None:
 TWINS = {
     "features and states": ("fedais", {}, 1e-6),
     "sums of features": ("fedgcn", {}, 1e-6),
-    "sums in hops": (
-        "graft_node",
-        {"task.share_sums": True, "task.propagate": 1, "task.least": 2, "task.smoothing": 0},
-        1e-6,
-    ),
     "smoothed answers": ("graft_node", {"rounds": 30, "task.share_labels": True}, 0.02),
 }
 

@@ -292,7 +292,7 @@ def test_order_of_the_dict_does_not_matter():
         ({"bits": 17}, "got 17"),
         ({"bits": 4.0}, "got 4.0"),
         ({"scale": "l1"}, "Quantized.scale must be one of 'max', 'l2', 'agreed'; got 'l1'"),
-        ({"bucket": -1}, r"Quantized.bucket must be an integer in \[0, 65536\]; got -1"),
+        ({"bucket": -1}, r"Quantized.bucket must be in \[0, 65536\]; got -1"),
         ({"rounding": "nearst"}, "Did you mean 'nearest'"),
         ({"bits": 1, "scale": "l2"}, "must be 'max' for one bit to nearest; got 'l2'"),
     ],

@@ -105,7 +105,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         Amlsim(tmp_path).load(1)
     with pytest.raises(InputError, match=r"Amlsim\.set must be one of '20K_cycle200', .*; got '20K_cycle'"):
         Amlsim(tmp_path, set="20K_cycle")
-    with pytest.raises(InputError, match=r"Amlsim\.partition must be one of .*'hash'; got 'bank'"):
+    with pytest.raises(InputError, match=r"Amlsim\.partition must be one of 'hash', .*; got 'bank'"):
         Amlsim(tmp_path, partition="bank")  # type: ignore[arg-type]
 
 

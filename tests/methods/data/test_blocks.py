@@ -79,21 +79,21 @@ def test_shards() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"classes": 1}, "Blocks.classes must be at least 2; got 1"),
+        ({"classes": 1}, "Blocks.classes must be >= 2; got 1"),
         ({"nodes": 24}, r"Blocks.nodes must be in \[25 \(5 per class\), 2\^31 - 1\]; got 24"),
         ({"nodes": 2**31}, r"Blocks.nodes must be in \[25 \(5 per class\), 2\^31 - 1\]; got 2147483648"),
         ({"clients": 2001}, r"Blocks.clients must be at most 2000 \(nodes\); got 2001"),
-        ({"clients": 0}, "Blocks.clients must be at least 1; got 0"),
-        ({"features": 0}, "Blocks.features must be at least 1; got 0"),
-        ({"features": 4, "sparse": True}, "Blocks.features must be at least 5; got 4"),
+        ({"clients": 0}, "Blocks.clients must be >= 1; got 0"),
+        ({"features": 0}, "Blocks.features must be >= 1; got 0"),
+        ({"features": 4, "sparse": True}, "Blocks.features must be >= 5; got 4"),
         ({"homophily": 1.1}, r"Blocks.homophily must be in \[0, 1\]; got 1.1"),
-        ({"signal": -1.0}, "Blocks.signal must be at least 0; got -1.0"),
+        ({"signal": -1.0}, "Blocks.signal must be >= 0; got -1.0"),
         ({"signal": 21.0, "sparse": True}, r"Blocks.signal must be in \[0, 20\]; got 21.0"),
-        ({"degree": -1.0}, "Blocks.degree must be at least 0; got -1.0"),
+        ({"degree": -1.0}, "Blocks.degree must be >= 0; got -1.0"),
         ({"degree": 300.0}, r"Blocks.degree must be at most 285, or half of the edges .* would exist; got 300.0"),
         ({"partition": "even"}, "Blocks.partition must be one of"),
         ({"edges": 0.0}, r"Blocks.edges must be in \(0, 1\]; got 0.0"),
-        ({"fold": -1}, r"Blocks.fold must be 0\.\.4; got -1"),
+        ({"fold": -1}, r"Blocks.fold must be in \[0, 4\]; got -1"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

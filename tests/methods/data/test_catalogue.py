@@ -11,14 +11,14 @@ from fedgraft.methods.data.catalogue import Catalogue
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clients": 0}, "Catalogue.clients must be at least 1; got 0"),
-        ({"users": 7}, r"Catalogue.users must be at least 8 \(clients\).*got 7"),
-        ({"items": 9}, "Catalogue.items must be at least 10; got 9"),
+        ({"clients": 0}, "Catalogue.clients must be >= 1; got 0"),
+        ({"users": 7}, r"Catalogue.users must be >= 8 \(clients\).*got 7"),
+        ({"items": 9}, "Catalogue.items must be >= 10; got 9"),
         ({"count": 10}, r"Catalogue.count must be 3000\.\.120000; got 10"),
-        ({"topics": 1}, "Catalogue.topics must be at least 2; got 1"),
-        ({"taste": -1.0}, "Catalogue.taste must be at least 0; got -1.0"),
-        ({"noise": -1.0}, "Catalogue.noise must be at least 0; got -1.0"),
-        ({"text": -1}, "Catalogue.text must be at least 0; got -1"),
+        ({"topics": 1}, "Catalogue.topics must be >= 2; got 1"),
+        ({"taste": -1.0}, "Catalogue.taste must be >= 0; got -1.0"),
+        ({"noise": -1.0}, "Catalogue.noise must be >= 0; got -1.0"),
+        ({"text": -1}, "Catalogue.text must be >= 0; got -1"),
         ({"partition": "even"}, "Catalogue.partition must be one of"),
     ],
 )

@@ -316,7 +316,7 @@ def test_files_are_named(tmp_path: Path) -> None:
             "Graphs.nodes must be left out where Graphs.graphs holds",
         ),
         ({"graphs": objects(3), "vocabulary": "own"}, "Graphs.vocabulary must be one of 'client', 'all'; got 'own'"),
-        ({"graphs": objects(3), "clients": 0}, "Graphs.clients must be at least 1; got 0"),
+        ({"graphs": objects(3), "clients": 0}, "Graphs.clients must be >= 1; got 0"),
     ],
 )
 def test_bad_options_fail_before_any_file_is_read(options: dict[str, Any], message: str) -> None:

@@ -198,7 +198,7 @@ def test_one_clients_own_interactions(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clients": 0}, "Interactions.clients must be at least 1, or left out; got 0"),
+        ({"clients": 0}, "Interactions.clients must be >= 1, or left out; got 0"),
         ({"partition": "gven"}, r"Interactions.partition must be one of .* Did you mean 'given'\?"),
         ({"ubi": 0.0}, r"Interactions.ubi must be in \(0, 1\]"),
         ({"item": "user"}, r"Interactions.item must be another column than Interactions.user; got 'user'"),

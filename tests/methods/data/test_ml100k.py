@@ -13,10 +13,10 @@ from fedgraft.methods.data.ml100k import ML100K
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clients": 0}, "ML100K.clients must be at least 1; got 0"),
+        ({"clients": 0}, "ML100K.clients must be >= 1; got 0"),
         ({"partition": "expo"}, r"ML100K.partition must be one of .* Did you mean 'exponential'\?"),
         ({"ubi": 0.0}, r"ML100K.ubi must be in \(0, 1\].*; got 0.0"),
-        ({"width": 0}, "ML100K.width must be at least 1; got 0"),
+        ({"width": 0}, "ML100K.width must be >= 1; got 0"),
         ({"features": "texts"}, r"ML100K.features must be one of 'text', 'none', .* Did you mean 'text'\?"),
         ({"features": {"text": "none"}}, "ML100K.features must be one of .*; got 'none'"),
         (

@@ -13,11 +13,11 @@ from fedgraft.methods.yardsticks.wl_kernel import WLKernel
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clients": 0}, "Molecules.clients must be at least 1; got 0"),
-        ({"graphs": 9}, "Molecules.graphs must be at least 10; got 9"),
-        ({"nodes": 1}, "Molecules.nodes must be at least 2; got 1"),
-        ({"kinds": 2}, r"Molecules.kinds must be 3\.\.12; got 2"),
-        ({"kinds": 13}, r"Molecules.kinds must be 3\.\.12; got 13"),
+        ({"clients": 0}, "Molecules.clients must be >= 1; got 0"),
+        ({"graphs": 9}, "Molecules.graphs must be >= 10; got 9"),
+        ({"nodes": 1}, "Molecules.nodes must be >= 2; got 1"),
+        ({"kinds": 2}, r"Molecules.kinds must be in \[3, 12\]; got 2"),
+        ({"kinds": 13}, r"Molecules.kinds must be in \[3, 12\]; got 13"),
         ({"classes": 4}, "Molecules.classes must be 2 or 3; got 4"),
         ({"elements": 1.5}, r"Molecules.elements must be in \[0, 1\]; got 1.5"),
         ({"own": -1.0}, r"Molecules.own must be in \[0, 1\]; got -1.0"),

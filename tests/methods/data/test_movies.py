@@ -73,9 +73,9 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
             Movies(tmp_path).load(1)
     with pytest.raises(InputError, match=r"Movies\.people must be one of 'director', 'all'; got 'cast'"):
         Movies(tmp_path, people="cast")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"Movies\.least must be at least 1; got 0"):
+    with pytest.raises(InputError, match=r"Movies\.least must be >= 1; got 0"):
         Movies(tmp_path, least=0)
-    with pytest.raises(InputError, match=r"Movies\.clients must be at least 1; got 0"):
+    with pytest.raises(InputError, match=r"Movies\.clients must be >= 1; got 0"):
         Movies(tmp_path, clients=0)
 
 

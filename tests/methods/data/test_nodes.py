@@ -291,9 +291,9 @@ def test_bad_folders(tmp_path: Path) -> None:
             {"nodes": "n.csv", "edges": "e.csv", "features": ("a", "a")},
             r"Nodes.features must name each column once; got 'a' twice",
         ),
-        ({"nodes": "n.csv", "edges": "e.csv", "clients": -1}, "Nodes.clients must be at least 0; got -1"),
-        ({"nodes": "n.csv", "edges": "e.csv", "alpha": 0.0}, "Nodes.alpha must be above 0; got 0.0"),
-        ({"nodes": "n.csv", "edges": "e.csv", "fold": 7}, r"Nodes.fold must be 0\.\.4; got 7"),
+        ({"nodes": "n.csv", "edges": "e.csv", "clients": -1}, "Nodes.clients must be >= 0; got -1"),
+        ({"nodes": "n.csv", "edges": "e.csv", "alpha": 0.0}, "Nodes.alpha must be > 0; got 0.0"),
+        ({"nodes": "n.csv", "edges": "e.csv", "fold": 7}, r"Nodes.fold must be in \[0, 4\]; got 7"),
     ],
 )
 def test_bad_options_fail_before_any_file_is_read(options: dict[str, Any], message: str) -> None:

@@ -215,11 +215,11 @@ def test_sets_of_ogb_need_its_package(tmp_path: Path, monkeypatch: pytest.Monkey
     ("options", "message"),
     [
         ({"set": "pubmde"}, r"PygNodes.set must be one of 'cora', .* got 'pubmde'\. Did you mean 'pubmed'\?"),
-        ({"clients": 0}, "PygNodes.clients must be at least 1; got 0"),
+        ({"clients": 0}, "PygNodes.clients must be >= 1; got 0"),
         ({"partition": "even"}, "PygNodes.partition must be one of"),
-        ({"alpha": -1.0}, "PygNodes.alpha must be above 0; got -1.0"),
+        ({"alpha": -1.0}, "PygNodes.alpha must be > 0; got -1.0"),
         ({"edges": 2.0}, r"PygNodes.edges must be in \(0, 1\]; got 2.0"),
-        ({"fold": 5}, r"PygNodes.fold must be 0\.\.4; got 5"),
+        ({"fold": 5}, r"PygNodes.fold must be in \[0, 4\]; got 5"),
         ({"shares": "70:20:10"}, "PygNodes.shares must be one of '64:16:20', '80:10:10', '20:40:40'; got '70:20:10'"),
     ],
 )

@@ -126,7 +126,7 @@ def test_rows_keep_their_split_as_the_table_grows(kind: str) -> None:
 def test_the_split_has_a_seed_of_its_own(kind: str) -> None:
     cls, tables, _ = KINDS[kind]
     assert splits(cls(**tables(), split_seed=4).load(9)) == splits(cls(**tables()).load(4))
-    with pytest.raises(InputError, match=rf"{cls.__name__}.split_seed must be at least 0, or left out; got -1"):
+    with pytest.raises(InputError, match=rf"{cls.__name__}.split_seed must be >= 0, or left out; got -1"):
         cls(**tables(), split_seed=-1)
     with pytest.raises(InputError, match=rf"{cls.__name__}.split_seed is for split_by = 'ids'; got 3"):
         cls(**tables(), split_seed=3, split_by="rows")

@@ -211,7 +211,7 @@ def test_trust_may_be_empty() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clients": 0}, "Table.clients must be at least 1, or left out; got 0"),
+        ({"clients": 0}, "Table.clients must be >= 1, or left out; got 0"),
         ({"partition": "gven"}, r"Did you mean 'given'\?"),
         ({"unknown_trust": "ignore"}, "Table.unknown_trust must be one of 'error', 'drop'"),
         ({"item": "user"}, r"Table.item must be another column than Table.user; got 'user'"),

@@ -74,17 +74,17 @@ def test_shards() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"papers": 4}, "TypedBlocks.papers must be at least 5; got 4"),
-        ({"clients": 0}, "TypedBlocks.clients must be at least 1; got 0"),
+        ({"papers": 4}, "TypedBlocks.papers must be >= 5; got 4"),
+        ({"clients": 0}, "TypedBlocks.clients must be >= 1; got 0"),
         ({"classes": 1}, r"TypedBlocks.classes must be 2\.\.200 \(5 papers each\); got 1"),
         ({"papers": 5, "clients": 2}, r"TypedBlocks.classes must be 2\.\.2 \(5 papers each\); got 4"),
-        ({"authors": 0}, "TypedBlocks.authors must be at least 1; got 0"),
-        ({"venues": 0}, "TypedBlocks.venues must be at least 1; got 0"),
-        ({"features": 3}, "TypedBlocks.features must be at least 4; got 3"),
+        ({"authors": 0}, "TypedBlocks.authors must be >= 1; got 0"),
+        ({"venues": 0}, "TypedBlocks.venues must be >= 1; got 0"),
+        ({"features": 3}, "TypedBlocks.features must be >= 4; got 3"),
         ({"signal": 21.0}, r"TypedBlocks.signal must be in \[0, 20\]; got 21.0"),
         ({"noise": -0.1}, r"TypedBlocks.noise must be in \[0, 1\]; got -0.1"),
         ({"partition": "iid"}, "TypedBlocks.partition must be one of"),
-        ({"fold": 5}, r"TypedBlocks.fold must be 0\.\.4; got 5"),
+        ({"fold": 5}, r"TypedBlocks.fold must be in \[0, 4\]; got 5"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

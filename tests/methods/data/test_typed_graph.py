@@ -367,7 +367,7 @@ def test_errors_of_one_table_of_all(tmp_path: Path) -> None:
         ({"edges": 3}, "TypedGraph.edges must be {type: a .csv .*; got int"),
         ({"label": "node"}, "TypedGraph.label must be another column than TypedGraph.node; got 'node'"),
         ({"ends": ("a", "a")}, "TypedGraph.ends must name each column once; got 'a' twice"),
-        ({"clients": -1}, "TypedGraph.clients must be at least 0; got -1"),
+        ({"clients": -1}, "TypedGraph.clients must be >= 0; got -1"),
         ({"partition": "iid"}, "TypedGraph.partition must be one of 'uniform', 'dirichlet'"),
         ({"others": "all"}, "TypedGraph.others must be one of 'shared', 'divided'"),
     ],

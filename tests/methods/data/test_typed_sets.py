@@ -309,7 +309,7 @@ def test_other_broken_sets(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"set": "amc"}, r"TypedSets.set must be one of 'acm', .* got 'amc'\. Did you mean 'acm'\?"),
-        ({"clients": 0}, "TypedSets.clients must be at least 1; got 0"),
+        ({"clients": 0}, "TypedSets.clients must be >= 1; got 0"),
         (
             {"partition": "iid"},
             "TypedSets.partition must be one of 'uniform', .*; got 'iid'",

@@ -45,6 +45,12 @@ def test_an_agent_that_knows_nothing_ranks_by_the_prior():
     assert np.argsort(-state["scores"]).tolist() == np.argsort(-entropies(look.probabilities)).tolist()
 
 
+def test_the_agent_has_the_options_of_the_method():
+    agent = Active(hidden=7, rate=0.5, gamma=0.1, batch=3, memory=9, copy_every=4).agent
+    assert (agent.inputs, agent.actions, agent.hidden, agent.double) == (3, 2, (7,), False)
+    assert (agent.rate, agent.gamma, agent.batch, agent.memory, agent.copy_every) == (0.5, 0.1, 3, 9, 4)
+
+
 def test_it_learns_whom_training_helps():
     """Those of high centrality gain by a step and by nothing else; after some passes they are worth more."""
     sampler, g = Active(prior=0.0, steps=30, explore=1.0, halving=1e9), G(0)

@@ -104,6 +104,12 @@ def test_a_large_federation_keeps_fewer_transitions():
     assert RAFHGL().agent(1000).memory * 2 * 5000 <= NUMBERS
 
 
+def test_the_agent_has_the_options_of_the_method():
+    agent = RAFHGL(hidden=7, rate=0.5, gamma=0.1, batch=3, memory=9, copy_every=4, quantiles=2).agent(clients=5)
+    assert (agent.inputs, agent.actions, agent.hidden, agent.double) == (10, 5, (7,), True)
+    assert (agent.rate, agent.gamma, agent.batch, agent.memory, agent.copy_every) == (0.5, 0.1, 3, 9, 4)
+
+
 def test_it_needs_a_sampler_that_tells_scores():
     text = r"^selector RAFHGL needs score_0, .* score_mean, which task \w+ and sampler All do not report\.$"
     with pytest.raises(InputError, match=text):

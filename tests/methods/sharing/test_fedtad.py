@@ -104,6 +104,13 @@ def test_without_epochs_nothing_is_drawn_and_it_is_federated_averaging():
     assert same(mine["model"], plain["model"])
 
 
+def test_the_generator_hears_of_classes():
+    one, other = (
+        taught([[1, 1], [1, 1]], generations=3, generator_rate=0.01, semantics=weight) for weight in (1.0, 0.0)
+    )
+    assert not same(one["generator"], other["generator"])
+
+
 def test_the_generator_learns_nodes_of_which_the_reliable_are_sure():
     def sure(generations):
         state = taught([[1, 1], [1, 1]], epochs=20, generations=generations, diversity=0.0, generator_rate=0.01)

@@ -111,6 +111,14 @@ def test_the_channel_of_structure_sees_no_feature():
     torch.testing.assert_close(read[0], read[1])
 
 
+def test_counts_of_subtrees_are_roots_unless_they_are_to_be_counts():
+    """Colours of the first graph, a triangle of kinds 0, 1 and 0, before any hop: twice one, once the other."""
+    counts = [Graph(GIN(hidden=8), wl=1, wl_width=32, wl_root=root).prepare(FOUR, {}) for root in (False, True)]
+    rows = [np.asarray(data.collator.counted(np.array([0])))[0] for data in counts]
+    assert rows[0].max() / rows[0][rows[0] > 0].min() == pytest.approx(2)
+    assert rows[1].max() / rows[1][rows[1] > 0].min() == pytest.approx(2**0.5)
+
+
 @pytest.mark.parametrize("into", ["answer", "logits", "hidden"])
 def test_counts_of_subtrees_begin_without_a_say_and_draw_nothing(into):
     """The network starts as without them; a head of its own that knows nothing yet halves how sure the answer is."""

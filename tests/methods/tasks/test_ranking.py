@@ -94,6 +94,14 @@ def test_users_are_summed_alike_whether_few_or_all_of_them_take_part(few):
     assert data.had(users, drawn).tolist() == expected
 
 
+def test_attention_is_as_wide_as_asked_for():
+    given = shard(features=TEXT)
+    narrow, wide = (model_of(prepared(given, attention=width)[0]).state_dict() for width in (2, 5))
+    differ = {name for name in narrow if narrow[name].shape != wide[name].shape}
+    assert differ
+    assert all(name.startswith("attention.") for name in differ)
+
+
 def test_decorrelation_is_a_shared_term():
     task, data = prepared(shard(features=TEXT), decorrelation=0.5)
     model = model_of(task)

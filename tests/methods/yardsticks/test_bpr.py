@@ -15,6 +15,15 @@ def test_it_learns_tastes() -> None:
     assert Bpr(width=16).score(shards)["test"] > Popularity().score(shards)["test"] + 0.02
 
 
+def test_what_it_begins_with_and_how_long_it_lasts_are_options() -> None:
+    shards = Catalogue(users=40, items=40, count=400, clients=2).load(1)
+    own = {"width": 4, "epochs": 2, "patience": 1, "batch_size": 64, "penalty": 0.1, "spread": 0.2, "seed": 3}
+    score = Bpr(**own).score(shards)
+    assert score == Bpr(**own).score(shards)
+    for option, other in {"epochs": 1, "batch_size": 8, "penalty": 5.0, "spread": 2.0, "seed": 4}.items():
+        assert Bpr(**{**own, option: other}).score(shards) != score, option
+
+
 def test_other_items_are_never_taken_ones() -> None:
     user, item = np.repeat(np.arange(3), 4), np.array([0, 1, 2, 3, 1, 2, 3, 4, 0, 2, 3, 4])
     asked = np.repeat(np.arange(3), 50)
@@ -22,7 +31,7 @@ def test_other_items_are_never_taken_ones() -> None:
     assert drawn.tolist() == [4] * 50 + [0] * 50 + [1] * 50
 
 
-@pytest.mark.parametrize(("name", "value", "allowed"), [("width", 0, "at least 1"), ("learning_rate", 0, "above 0")])
+@pytest.mark.parametrize(("name", "value", "allowed"), [("width", 0, ">= 1"), ("learning_rate", 0, "> 0")])
 def test_errors_name_the_option(name: str, value: float, allowed: str) -> None:
     with pytest.raises(InputError, match=rf"Bpr\.{name} must be {allowed}; got {value}\."):
         Bpr(**{name: value})

@@ -39,9 +39,9 @@ def test_a_larger_grid_is_no_worse_on_validation() -> None:
         ({"user_shrinkages": ()}, "CentralBiases.user_shrinkages must be at least one number"),
         (
             {"item_shrinkages": (1.0, -1.0)},
-            "CentralBiases.item_shrinkages must be at least one number, each at least 0",
+            "CentralBiases.item_shrinkages must be at least one number, each >= 0",
         ),
-        ({"sweeps": 0}, "CentralBiases.sweeps must be at least 1; got 0"),
+        ({"sweeps": 0}, "CentralBiases.sweeps must be >= 1; got 0"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

@@ -34,9 +34,9 @@ def test_clients_learn_nothing_from_each_other() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"user_shrinkages": (-1.0,)}, "ClientBiases.user_shrinkages must be at least one number, each at least 0"),
+        ({"user_shrinkages": (-1.0,)}, "ClientBiases.user_shrinkages must be at least one number, each >= 0"),
         ({"item_shrinkages": ()}, "ClientBiases.item_shrinkages must be at least one number"),
-        ({"sweeps": 0}, "ClientBiases.sweeps must be at least 1; got 0"),
+        ({"sweeps": 0}, "ClientBiases.sweeps must be >= 1; got 0"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

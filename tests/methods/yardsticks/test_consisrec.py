@@ -83,11 +83,11 @@ def test_all_but_the_query_is_trained() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"width": 0}, "ConsisRec.width must be at least 1; got 0"),
+        ({"width": 0}, "ConsisRec.width must be >= 1; got 0"),
         ({"share": 0.0}, r"ConsisRec.share must be in \(0, 1\]; got 0.0"),
-        ({"rate": math.inf}, "ConsisRec.rate must be above 0; got inf"),
-        ({"decay": ()}, "ConsisRec.decay must be at least one number, each at least 0"),
-        ({"seed": -1}, "ConsisRec.seed must be at least 0; got -1"),
+        ({"rate": math.inf}, "ConsisRec.rate must be finite; got inf"),
+        ({"decay": ()}, "ConsisRec.decay must be at least one number, each >= 0"),
+        ({"seed": -1}, "ConsisRec.seed must be >= 0; got -1"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

@@ -27,7 +27,7 @@ def test_items_that_go_together_come_first() -> None:
 
 
 def test_errors_name_the_option() -> None:
-    with pytest.raises(InputError, match=r"Ease\.penalties must be at least one number, each above 0; got \(0\.0,\)\."):
+    with pytest.raises(InputError, match=r"Ease\.penalties must be at least one number, each > 0; got \(0\.0,\)\."):
         Ease(penalties=(0.0,))
 
 

@@ -25,5 +25,5 @@ def test_numbers_and_options_are_one_line() -> None:
     numbers = [replace(shard, classes=(), label=shard.label.astype(np.float64)) for shard in shards]
     with pytest.raises(InputError, match="yardstick 'edge_logistic' is for classes; labels are numbers"):
         EdgeLogistic().score(numbers)
-    with pytest.raises(InputError, match=r"EdgeLogistic\.strengths must be at least one number, each above 0"):
+    with pytest.raises(InputError, match=r"EdgeLogistic\.strengths must be at least one number, each > 0"):
         EdgeLogistic(strengths=())

@@ -44,12 +44,12 @@ def test_never_worse_than_biases_on_validation() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ranks": (0,)}, "MatrixFactorisation.ranks must be at least one number, each at least 1"),
-        ({"penalties": (0.0,)}, "MatrixFactorisation.penalties must be at least one number, each above 0"),
-        ({"sweeps": 0}, "MatrixFactorisation.sweeps must be at least 1; got 0"),
-        ({"patience": 0}, "MatrixFactorisation.patience must be at least 1; got 0"),
-        ({"spread": 0.0}, "MatrixFactorisation.spread must be above 0; got 0.0"),
-        ({"seed": -1}, "MatrixFactorisation.seed must be at least 0; got -1"),
+        ({"ranks": (0,)}, "MatrixFactorisation.ranks must be at least one number, each >= 1"),
+        ({"penalties": (0.0,)}, "MatrixFactorisation.penalties must be at least one number, each > 0"),
+        ({"sweeps": 0}, "MatrixFactorisation.sweeps must be >= 1; got 0"),
+        ({"patience": 0}, "MatrixFactorisation.patience must be >= 1; got 0"),
+        ({"spread": 0.0}, "MatrixFactorisation.spread must be > 0; got 0.0"),
+        ({"seed": -1}, "MatrixFactorisation.seed must be >= 0; got -1"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

@@ -96,15 +96,15 @@ def test_test_labels_change_no_prediction() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hidden": (8, 0)}, r"Mlp.hidden must be numbers, each at least 1; got \(8, 0\)"),
-        ({"alphas": ()}, "Mlp.alphas must be at least one number, each at least 0"),
-        ({"alphas": (-1.0,)}, "Mlp.alphas must be at least one number, each at least 0"),
-        ({"length": 0.0}, "Mlp.length must be above 0; got 0.0"),
-        ({"learning_rate": float("nan")}, "Mlp.learning_rate must be above 0; got nan"),
-        ({"epochs": 0}, "Mlp.epochs must be at least 1; got 0"),
-        ({"patience": 0}, "Mlp.patience must be at least 1; got 0"),
-        ({"batch_size": 0}, "Mlp.batch_size must be at least 1; got 0"),
-        ({"seed": -1}, "Mlp.seed must be at least 0; got -1"),
+        ({"hidden": (8, 0)}, r"Mlp.hidden must be numbers, each >= 1; got \(8, 0\)"),
+        ({"alphas": ()}, "Mlp.alphas must be at least one number, each >= 0"),
+        ({"alphas": (-1.0,)}, "Mlp.alphas must be at least one number, each >= 0"),
+        ({"length": 0.0}, "Mlp.length must be > 0; got 0.0"),
+        ({"learning_rate": float("nan")}, "Mlp.learning_rate must be > 0; got nan"),
+        ({"epochs": 0}, "Mlp.epochs must be >= 1; got 0"),
+        ({"patience": 0}, "Mlp.patience must be >= 1; got 0"),
+        ({"batch_size": 0}, "Mlp.batch_size must be >= 1; got 0"),
+        ({"seed": -1}, "Mlp.seed must be >= 0; got -1"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

@@ -101,10 +101,10 @@ def test_test_labels_change_no_prediction() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hops": -1}, "SmoothedFeatures.hops must be at least 0; got -1"),
-        ({"penalties": ()}, "SmoothedFeatures.penalties must be at least one number, each above 0"),
-        ({"penalties": (1.0, 0.0)}, "SmoothedFeatures.penalties must be at least one number, each above 0"),
-        ({"iterations": 0}, "SmoothedFeatures.iterations must be at least 1; got 0"),
+        ({"hops": -1}, "SmoothedFeatures.hops must be >= 0; got -1"),
+        ({"penalties": ()}, "SmoothedFeatures.penalties must be at least one number, each > 0"),
+        ({"penalties": (1.0, 0.0)}, "SmoothedFeatures.penalties must be at least one number, each > 0"),
+        ({"iterations": 0}, "SmoothedFeatures.iterations must be >= 1; got 0"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

@@ -50,12 +50,12 @@ def test_an_offset_tells_newcomers_the_mean() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rank": 0}, "SoRec.rank must be at least 1; got 0"),
-        ({"socials": ()}, "SoRec.socials must be at least one number, each at least 0"),
-        ({"penalties": (-1.0,)}, "SoRec.penalties must be at least one number, each at least 0"),
-        ({"rate": 0.0}, "SoRec.rate must be above 0; got 0.0"),
-        ({"steps": 0}, "SoRec.steps must be at least 1; got 0"),
-        ({"seed": -1}, "SoRec.seed must be at least 0; got -1"),
+        ({"rank": 0}, "SoRec.rank must be >= 1; got 0"),
+        ({"socials": ()}, "SoRec.socials must be at least one number, each >= 0"),
+        ({"penalties": (-1.0,)}, "SoRec.penalties must be at least one number, each >= 0"),
+        ({"rate": 0.0}, "SoRec.rate must be > 0; got 0.0"),
+        ({"steps": 0}, "SoRec.steps must be >= 1; got 0"),
+        ({"seed": -1}, "SoRec.seed must be >= 0; got -1"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

@@ -42,6 +42,13 @@ def test_the_pull_is_half_of_the_gradient(form: str) -> None:
         assert found[place] == pytest.approx((term(factors + step) - term(factors - step)) / 4e-5, abs=1e-4)
 
 
+def test_an_offset_tells_newcomers_the_mean() -> None:
+    shards = Shops(users=100, items=200, count=1000, clients=2).load(0)
+    one = {"socials": (0.1,), "penalties": (0.1,)}
+    with_mean, printed = (SoReg(offset=offset, **one).score(shards)["test"] for offset in (True, False))
+    assert with_mean < printed
+
+
 @pytest.mark.parametrize("form", ["individual", "average"])
 def test_near_the_biases_where_there_is_nothing_else(form: str) -> None:
     shards = Shops(users=150, items=150, count=3000, taste=0.0, links=300, clients=2).load(0)
@@ -53,12 +60,12 @@ def test_near_the_biases_where_there_is_nothing_else(form: str) -> None:
     ("options", "message"),
     [
         ({"form": "both"}, "SoReg.form must be one of"),
-        ({"rank": 0}, "SoReg.rank must be at least 1; got 0"),
-        ({"socials": (-1.0,)}, "SoReg.socials must be at least one number, each at least 0"),
-        ({"penalties": ()}, "SoReg.penalties must be at least one number, each at least 0"),
-        ({"spread": 0.0}, "SoReg.spread must be above 0; got 0.0"),
-        ({"patience": 0}, "SoReg.patience must be at least 1; got 0"),
-        ({"seed": -1}, "SoReg.seed must be at least 0; got -1"),
+        ({"rank": 0}, "SoReg.rank must be >= 1; got 0"),
+        ({"socials": (-1.0,)}, "SoReg.socials must be at least one number, each >= 0"),
+        ({"penalties": ()}, "SoReg.penalties must be at least one number, each >= 0"),
+        ({"spread": 0.0}, "SoReg.spread must be > 0; got 0.0"),
+        ({"patience": 0}, "SoReg.patience must be >= 1; got 0"),
+        ({"seed": -1}, "SoReg.seed must be >= 0; got -1"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

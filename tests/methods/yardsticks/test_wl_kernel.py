@@ -75,11 +75,11 @@ def test_test_labels_change_no_prediction() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rounds": -1}, "WLKernel.rounds must be at least 0; got -1"),
-        ({"penalties": ()}, "WLKernel.penalties must be at least one number, each above 0"),
-        ({"penalties": (1.0, 0.0)}, "WLKernel.penalties must be at least one number, each above 0"),
-        ({"bins": 0}, "WLKernel.bins must be at least 1; got 0"),
-        ({"most": 1}, "WLKernel.most must be at least 2; got 1"),
+        ({"rounds": -1}, "WLKernel.rounds must be >= 0; got -1"),
+        ({"penalties": ()}, "WLKernel.penalties must be at least one number, each > 0"),
+        ({"penalties": (1.0, 0.0)}, "WLKernel.penalties must be at least one number, each > 0"),
+        ({"bins": 0}, "WLKernel.bins must be >= 1; got 0"),
+        ({"most": 1}, "WLKernel.most must be >= 2; got 1"),
     ],
 )
 def test_bad_options(options: dict[str, object], message: str) -> None:

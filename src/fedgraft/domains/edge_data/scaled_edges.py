@@ -14,11 +14,10 @@ from fedgraft.domains.tables.column_statistics import agreed, statistics_of
 from fedgraft.domains.tables.scaled_tables import ScaledTables
 from fedgraft.domains.tables.schema import ALL_OTHERS
 from fedgraft.domains.tables.transforms import Transforms, notes_on
-from fedgraft.errors import InputError, require_one_of
+from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Tree
 
 ALL: Final = "all"
-REPEATS: Final = ("", "keep", "sum", "last")
 PUBLISHED: Final = "edges"
 """What a client calls, of what it publishes, the statistics of its edges' columns."""
 OF_EDGES: Final = "edges: "
@@ -168,10 +167,6 @@ class RepeatedEdges(ScaledEdges[Shard]):
 
     directed: bool = False
     repeats: Literal["", "keep", "sum", "last"] = ""
-
-    def check_edges(self) -> None:
-        """Raise `InputError` for options that cannot be."""
-        require_one_of(f"{type(self).__name__}.repeats", self.repeats, REPEATS)
 
     @property
     def carries(self) -> bool:

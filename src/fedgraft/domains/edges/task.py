@@ -3,10 +3,11 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from numpy.typing import NDArray
 from torch import nn
 
@@ -14,6 +15,7 @@ from fedgraft.contracts import Draw, Halo, HaloRows, Indices
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.naming import NamingTask
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.sealing import SealedTask
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of
@@ -40,28 +42,23 @@ class EdgeHalos(
     """Compute states of nodes of a graph that is cut over clients, a copy per stage; options as of `Edge`."""
 
     encoder: LayeredEncoder
-    windows: int = 4
-    readout: int = 128
+    windows: Annotated[int, Ge(2), "so that what trains hears from edges"] = 4
+    readout: PositiveInt = 128
     share_features: bool = True
     share_states: bool = True
     share_history: bool = True
     sealed: bool = False
-    dropout: float = 0.0
-    scale: float = 0.0
-    features: int = 0
-    edge_features: int = 0
+    dropout: ProperFraction = 0.0
+    scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
+    features: NonNegativeInt = 0
+    edge_features: NonNegativeInt = 0
     edge_weights: bool = False
     sparse: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.hands_on or not self.sealed, "Edge.sealed", "false where nothing is shared", self.sealed)
-        require(self.windows >= 2, "Edge.windows", ">= 2, so that what trains hears from edges", self.windows)
-        require(self.readout >= 1, "Edge.readout", ">= 1", self.readout)
-        require(0 <= self.dropout < 1, "Edge.dropout", "in [0, 1)", self.dropout)
-        require(self.scale >= 0, "Edge.scale", ">= 0 (0 = as they are)", self.scale)
         require(self.encoder.depth >= 1, "Edge.encoder", "of at least one convolution", self.encoder.depth)
-        for option in ("features", "edge_features"):
-            require(getattr(self, option) >= 0, f"Edge.{option}", ">= 0", getattr(self, option))
 
     @property
     def halo_widths(self) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, Netwo
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.plain import PlainEncoder, PlainModel
 from fedgraft.contracts.pooling import PooledTask
+from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt, ProperFraction
 from fedgraft.contracts.task_abilities import (
     FittedTask,
     PartsTask,
@@ -37,7 +38,7 @@ from fedgraft.domains.graphs.tables import split_graphs
 from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.notes import tell
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -87,32 +88,24 @@ class GraphTask(
     asks: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
 
     encoder: LayeredEncoder | NetworkEncoder
-    normalise: str = "batch"
-    dropout: float = 0.0
+    normalise: Literal["batch", "nothing"] = "batch"
+    dropout: ProperFraction = 0.0
     places: bool = False
     structure: bool = False
-    walks: int = 16
-    degrees: int = 16
-    wl: int = 0
-    wl_width: int = 8192
+    walks: PositiveInt = 16
+    degrees: PositiveInt = 16
+    wl: NonNegativeInt = 0
+    wl_width: PositiveInt = 8192
     wl_root: bool = True
-    wl_scale: float = 5.0
-    wl_into: str = "answer"
+    wl_scale: PositiveFloat = 5.0
+    wl_into: Annotated[str, OneOf(INTO)] = "answer"
     wl_shared: bool = False
-    edge_features: int = 0
+    edge_features: NonNegativeInt = 0
     edge_weights: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         name = type(self).__name__
-        require_one_of(f"{name}.normalise", self.normalise, ("batch", "nothing"))
-        require(0 <= self.dropout < 1, f"{name}.dropout", "in [0, 1)", self.dropout)
-        require(self.walks >= 1, f"{name}.walks", ">= 1", self.walks)
-        require(self.degrees >= 1, f"{name}.degrees", ">= 1", self.degrees)
-        require(self.edge_features >= 0, f"{name}.edge_features", ">= 0", self.edge_features)
-        require(self.wl >= 0, f"{name}.wl", ">= 0", self.wl)
-        require(self.wl_width >= 1, f"{name}.wl_width", ">= 1", self.wl_width)
-        require(self.wl_scale > 0, f"{name}.wl_scale", "> 0", self.wl_scale)
-        require_one_of(f"{name}.wl_into", self.wl_into, INTO)
         sound = not self.wl_shared or (self.wl > 0 and (self.counts_alone or self.wl_into == "hidden"))
         allowed = "false unless wl > 0 and wl_into is 'hidden', or model.hidden is []"
         require(sound, f"{name}.wl_shared", allowed, self.wl_shared)

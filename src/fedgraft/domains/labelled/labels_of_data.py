@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
+from annotated_types import Ge
 from torch import Tensor
 
 from fedgraft.contracts.data import telling
@@ -13,7 +14,7 @@ from fedgraft.contracts.task import Prepared
 from fedgraft.contracts.task_abilities import FittedTask
 from fedgraft.domains.labelled.shard import LabelledShard, labels_of
 from fedgraft.domains.labels import numbers
-from fedgraft.domains.labels.class_weights import BalancedClasses, ClassWeights, check_options
+from fedgraft.domains.labels.class_weights import BalancedClasses, ClassWeights, check_weights
 from fedgraft.domains.labels.judged import METRICS
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.shared_unit import SharedUnit
@@ -36,7 +37,7 @@ class LabelsOfData(
     judged: str = ""
     rare: str = ""
     class_weights: ClassWeights = ""
-    focal: float = 0.0
+    focal: Annotated[float, Ge(0), "0 = off"] = 0.0
 
     @cached_property
     def labels(self) -> Labels:
@@ -68,7 +69,7 @@ class LabelsOfData(
 
         Raises `InputError` for what classes alone, or numbers alone, have; and where there is nothing to learn.
         """
-        check_options("task", self.class_weights, self.focal)  # not at its birth, where a domain's task checks its own
+        check_weights("task", self.class_weights)  # not at its birth, where a domain's task checks its own
         known = self.known_of(telling(shards)[0])
         told = replace(self, **{name: value for name, value in known.items() if not getattr(self, name)})
         kind, allowed = ("classes", METRICS) if told.class_names else ("numbers", numbers.METRICS)

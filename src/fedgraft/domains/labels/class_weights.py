@@ -131,8 +131,8 @@ def weighted(losses: Tensor, label: Tensor, weights: Tensor | None) -> Tensor:
     return losses if weights is None else losses * weights.to(losses.device)[label.to(losses.device)]
 
 
-def check_options(name: str, class_weights: ClassWeights, focal: float) -> None:
-    """Raise `InputError` for weights and an exponent that there cannot be."""
+def check_weights(name: str, class_weights: ClassWeights) -> None:
+    """Raise `InputError` for weights that there cannot be."""
     if isinstance(class_weights, str):
         wanted = "'' (none), 'balanced' or a table {class = weight}"
         sound = class_weights in ("", BALANCED)
@@ -143,7 +143,6 @@ def check_options(name: str, class_weights: ClassWeights, focal: float) -> None:
         for each, weight in class_weights.items():
             sound = isinstance(weight, int | float) and np.isfinite(weight) and weight >= 0
             require(bool(sound), f"{name}.class_weights.{each}", "a number >= 0", weight)
-    require(0 <= focal < np.inf, f"{name}.focal", ">= 0 (0 = off)", focal)
 
 
 def check_names(name: str, class_weights: ClassWeights, names: tuple[str, ...]) -> None:

@@ -54,7 +54,7 @@ def sources_of(owner: str, features: str | Mapping[str, str], images: object, wi
     "timm:NAME" or the path of a .npy file, which names its modality where there is no table. Features from texts have
     `width` columns. Errors call the data set `owner`.
     """
-    require(width >= 1, f"{owner}.width", "at least 1", width)
+    require(width >= 1, f"{owner}.width", ">= 1", width)
     if features == "none":
         return {}
     table = {_modality(features): features} if isinstance(features, str) else dict(features)

@@ -30,7 +30,7 @@ HELD_OUT = 0.1
 
 def check_partition(owner: str, clients: int, partition: str, ubi: float) -> None:
     """Raise `InputError` for options that no data could meet; `owner` ("ML100K") names them in errors."""
-    require(clients >= 1, f"{owner}.clients", "at least 1", clients)
+    require(clients >= 1, f"{owner}.clients", ">= 1", clients)
     require_one_of(f"{owner}.partition", partition, PARTITIONS)
     require(0 < ubi <= 1, f"{owner}.ubi", "in (0, 1]: the smallest client's share of the largest one's", ubi)
 

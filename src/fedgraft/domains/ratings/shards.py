@@ -167,7 +167,7 @@ def drop_repeats(ratings: Ratings) -> Ratings:
 
 def check_partition(owner: str, clients: int, partition: str) -> None:
     """Raise `InputError` unless these can be the `clients` and `partition` of the data set `owner`."""
-    require(clients >= 1, f"{owner}.clients", "at least 1", clients)
+    require(clients >= 1, f"{owner}.clients", ">= 1", clients)
     require_one_of(f"{owner}.partition", partition, PARTITIONS)
 
 

@@ -19,7 +19,6 @@ from fedgraft.wire.layouts import Array, Tree
 
 Floats = NDArray[np.float64]
 Scaling: TypeAlias = Literal["auto", "standard", "rows", "none"]
-SCALINGS: Final = ("auto", "standard", "rows", "none")
 
 UNITS: Final = (None, 1e-3, 1.0)
 """Forms of a column: as it is, or its signed logarithm sign(x) log(1 + |x| / unit)."""

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import GivenData, Purpose, QueriedData, SiteData, StayingData
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.table_files import Given, TextForm, check_names
 from fedgraft.contracts.task import Shard
 from fedgraft.contracts.text_form import WORDS, check_encoding, check_separator
@@ -16,7 +17,7 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.schema import ALL_OTHERS, FORMS, Forms, Names, Table, renamed, with_text_names
 from fedgraft.domains.tables.times import check_time_format
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, require_one_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +32,11 @@ class SplitOptions(StayingData[Shard]):
             row more, is another split.
     """
 
-    split_seed: int | None = None
+    split_seed: NonNegativeInt | None = None
     split_by: Literal["ids", "rows"] = "ids"
 
     def check_split(self) -> None:
         """Raise `InputError` for a seed that is none."""
-        sound = self.split_seed is None or self.split_seed >= 0
-        require(sound, f"{type(self).__name__}.split_seed", "at least 0, or left out", self.split_seed)
-        require_one_of(f"{type(self).__name__}.split_by", self.split_by, ("ids", "rows"))
         if not self.by_ids and self.split_seed is not None:
             raise InputError(f"{type(self).__name__}.split_seed is for split_by = 'ids'; got {self.split_seed}.")
 
@@ -86,6 +84,7 @@ class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
 
     def __post_init__(self) -> None:
         """Check what is said of files. Raises `InputError`, naming the option."""
+        super().__post_init__()
         owner = type(self).__name__
         if self.separator:
             check_separator(f"{owner}.separator", self.separator)
@@ -93,7 +92,6 @@ class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
             check_encoding(f"{owner}.encoding", self.encoding)
         if self.time_format:
             check_time_format(f"{owner}.time_format", self.time_format)
-        require_one_of(f"{owner}.decimal", self.decimal, ("", ".", ","))
         if self.decimal == "," and self.separator in (",", "comma"):
             raise InputError(f"{owner}.decimal must be another sign than {owner}.separator; got ',' for both.")
         if self.columns and self.header:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from fedgraft.contracts.data import FittedData, Purpose
 from fedgraft.contracts.labels import ClassCounts
+from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import Indices
@@ -20,13 +21,12 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.class_counts import CLASSES, classes_of_all, published_classes
 from fedgraft.domains.notes import LOG, tell
-from fedgraft.domains.tables.column_statistics import SCALINGS, agreed, all_alike, are_sparse, statistics_of
+from fedgraft.domains.tables.column_statistics import agreed, all_alike, are_sparse, statistics_of
 from fedgraft.domains.tables.columns import Columns, read_columns
 from fedgraft.domains.tables.features import check_present, known_features, some
 from fedgraft.domains.tables.labels import in_order
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.transforms import Transforms, notes_on
-from fedgraft.errors import require, require_one_of
 from fedgraft.wire.layouts import Array, Tree
 
 ALIKE = "alike"
@@ -57,14 +57,8 @@ class ScaledTables(FittedData[Shard]):
     """Whether clients may have classes of their own, whose names are all in text's order."""
 
     scaling: Literal["auto", "standard", "rows", "none"] = "auto"
-    least_examples: int = 5
+    least_examples: PositiveInt = 5
     transforms: dict[str, dict[str, Any]] | None = None
-
-    def check_scaling(self) -> None:
-        """Raise `InputError` for options that cannot be."""
-        owner = type(self).__name__
-        require_one_of(f"{owner}.scaling", self.scaling, SCALINGS)
-        require(self.least_examples >= 1, f"{owner}.least_examples", "at least 1", self.least_examples)
 
     @abstractmethod
     def read(self) -> Collection[Any]:

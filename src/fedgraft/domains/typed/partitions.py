@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import OneOf
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.communities import communities, dealt, dealt_evenly
 from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
 from fedgraft.domains.notes import LOG
 from fedgraft.domains.typed.shards import JOIN, Adjacencies, TypedGraph, adjacencies
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, require
 
 PARTITIONS = ("uniform", "dirichlet", "louvain", "louvain_even")
 OTHERS = ("shared", "divided")
@@ -40,11 +41,7 @@ class TypedDealing(Dealing[TypedGraph, TypedGraph]):
 
     partition: str = "uniform"
     shares: str = ALLOWED[0]
-    others: str = "shared"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_one_of(f"{self.of}.others", self.others, OTHERS)
+    others: Annotated[str, OneOf(OTHERS)] = "shared"
 
     def owner(self, graph: TypedGraph, g: np.random.Generator) -> NDArray[np.int32]:
         """int32 [targets]: the client whose target node each is."""

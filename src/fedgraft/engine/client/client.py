@@ -38,7 +38,7 @@ from fedgraft.engine.protocol.gate import Gate
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.training import Optimizer
-from fedgraft.errors import BeyondLimitError, ClientError, UnknownRequestError, memory_shortage, printable
+from fedgraft.errors import BeyondLimitError, ClientError, memory_shortage, printable
 from fedgraft.nn import flops
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
@@ -93,7 +93,6 @@ class Client:
         self._handlers: dict[str, Callable[[int, Message, Memory], Message]] = {
             "hello": self._hello,
             "statistics": self._statistics,
-            "stage": self._stage,
             "publish": self._publish,
             "probe": self._probe,
             "trial": self._try,
@@ -180,16 +179,6 @@ class Client:
             g = randomness.lazy(plan.seed, "rows-hello", 0, client)
             published = self.rows.published(client, published, g)
         return Message("hello", message.round, report, published or None)
-
-    def _stage(self, client: int, message: Message, memory: Memory) -> Message:
-        plan, stage = self._plan, int(message.report["stage"])
-        if plan.staged is None or not 1 <= stage <= plan.staged.stages:
-            raise UnknownRequestError(f"these options have no stage {stage} of what clients publish")
-        shared = self.rows.received(client, message.arrays or {})
-        further = plan.staged.further(self._shards[client], shared, stage)
-        g = randomness.lazy(plan.seed, f"rows-stage-{stage}", 0, client)
-        coded, _ = plan.rows.encode(further, plan.rows.init(plan.further_layout), g)
-        return Message("stage", message.round, arrays=coded)
 
     def _publish(self, client: int, message: Message, memory: Memory) -> Message:
         return self._contribution.statistics(client, message, memory, self._shards[client])

@@ -39,18 +39,6 @@ STATISTICS_BACK: Final = MessageKind(
     rounds=Rounds.BEFORE,
     request=Request(layout=_combined),
 )
-STAGE: Final = MessageKind(
-    "stage",
-    19,
-    "statistics",
-    "further statistics, made of what all have published so far",
-    asked=lambda plan: plan.staged is not None,
-    rounds=Rounds.BEFORE,
-    request=Request(names=lambda plan: ("stage",), layout=_combined),
-    reply=Reply(
-        layout=lambda plan: plan.rows.encoded(plan.further_layout), tells=lambda plan: of_arrays(plan.further_layout)
-    ),
-)
 PUBLISH: Final = MessageKind(
     "publish",
     24,
@@ -64,4 +52,4 @@ PUBLISH: Final = MessageKind(
     added=Addition(STATISTICS, coded_arrays),
     spends=lambda plan: 1 if plan.summed else 0,
 )
-KINDS: Final = (HELLO, STATISTICS_BACK, STAGE, PUBLISH)
+KINDS: Final = (HELLO, STATISTICS_BACK, PUBLISH)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fedgraft.contracts import randomness
-from fedgraft.errors import InputError, require
+from fedgraft.contracts.ranges import NonNegativeFloat, Proportion, check_ranges
+from fedgraft.errors import InputError
 
 DISCONNECTED: Final = "its connection is down"
 """Why such a client has failed."""
@@ -26,14 +27,12 @@ class Dropout:
         beta: see `alpha`.
     """
 
-    rate: float = 0.0
-    alpha: float = 0.0
-    beta: float = 0.0
+    rate: Proportion = 0.0
+    alpha: NonNegativeFloat = 0.0
+    beta: NonNegativeFloat = 0.0
 
     def __post_init__(self) -> None:
-        require(0 <= self.rate <= 1, "dropout.rate", "in [0, 1]", self.rate)
-        require(self.alpha >= 0, "dropout.alpha", "> 0, or 0 for a fixed rate", self.alpha)
-        require(self.beta >= 0, "dropout.beta", "> 0, or 0 for a fixed rate", self.beta)
+        check_ranges(self, "dropout")
         if (self.alpha > 0) != (self.beta > 0):
             raise InputError(f"dropout.alpha and dropout.beta belong together; got {self.alpha} and {self.beta}.")
         if self.alpha and self.rate:

@@ -194,7 +194,7 @@ class Exchange:
 
 NO_REASON = "failed, and gave no reason"
 _EMPTY = Layout(())
-_PLAIN = ("hello", "stage", "evaluate", "smoothed")
+_PLAIN = ("hello", "evaluate", "smoothed")
 """Kinds of replies whose arrays are numbers as they stand. An upload is checked behind its codec. A NaN that was
 measured is the score of the model, and one among the sums of `AFTER` says that local steps have failed."""
 

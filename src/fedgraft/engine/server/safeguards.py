@@ -7,10 +7,13 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge
 
 from fedgraft.contracts import Update, View
+from fedgraft.contracts.ranges import PositiveInt, check_ranges
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Arrays
 
@@ -49,22 +52,18 @@ class Safeguards:
             out, and named.
     """
 
-    clip: float = 0.0
-    most_step: float = 100.0
-    most_weight: float = 100.0
-    most_loss: float = 10.0
+    clip: Annotated[float, Ge(0), "0 = no limit"] = 0.0
+    most_step: Annotated[float, Ge(0), "0 = no limit"] = 100.0
+    most_weight: Annotated[float, Ge(0), "0 = no limit"] = 100.0
+    most_loss: Annotated[float, Ge(0), "0 = no limit"] = 10.0
     most_chosen: float = 0.0
-    hello_bytes: int = 256 * 10**6
-    set_up_bytes: int = 4 * 10**9
+    hello_bytes: PositiveInt = 256 * 10**6
+    set_up_bytes: PositiveInt = 4 * 10**9
 
     def __post_init__(self) -> None:
-        for name in ("clip", "most_step", "most_weight", "most_loss"):
-            value = getattr(self, name)
-            require(0 <= value < math.inf, f"safeguards.{name}", ">= 0 and finite (0 = no limit)", value)
+        check_ranges(self, "safeguards")
         often = self.most_chosen
         require(often == 0 or 1 < often < math.inf, "safeguards.most_chosen", "> 1 and finite (0 = no limit)", often)
-        for name in SIZES:
-            require(getattr(self, name) >= 1, f"safeguards.{name}", ">= 1 byte", getattr(self, name))
 
     def counted(self, examples: Sequence[int]) -> list[float]:
         """Return how many of each client's training examples count; a note in the log says whose do not all."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import randomness
-from fedgraft.contracts.staged_statistics import StagedTask, of_stage
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.beginning import Beginning
@@ -153,9 +152,6 @@ class SetUp:
         published = {client: arrays for client, arrays in published.items() if client in replies.messages}
         if not published or self._plan.publishing is None:
             return replies
-        if (staged := self._plan.staged) is not None:
-            for stage in range(1, staged.stages + 1):
-                replies = self._further(staged, replies, published, stage)
         return self._answered(replies, self._plan.publishing.combine(published))
 
     def _answered(self, replies: Replies, combined: Mapping[int, Arrays]) -> Replies:
@@ -171,41 +167,12 @@ class SetUp:
             raise AllClientsFailedError(0, dict(replies.failed))
         return replies
 
-    def _further(
-        self, task: StagedTask[Any, Any], replies: Replies, published: dict[int, Arrays], stage: int
-    ) -> Replies:
-        """Have clients publish what a stage adds to `published`, by what they get back; who fails is left out there."""
-        combined = task.combine(published)
-        requests = {client: self._request(client, combined[client], stage) for client in sorted(combined)}
-        down, least = sum(map(len, requests.values())), self._limits.reply_bytes("statistics")
-        self._afford(down + least * len(requests), "having clients publish in stages")
-        limit = self._safeguards.hello_bytes
-        if self._budget_bytes:
-            limit = min(limit, (self._budget_bytes - self._ledger.total - down) // len(requests))
-        answers = self._exchange.send("stage", 0, requests, dict.fromkeys(requests, limit))
-        refused = dict(answers.failed)
-        for client, message in answers.messages.items():
-            try:
-                arrays = self._decoded(message.arrays or {}, self._plan.further_layout)
-                task.check_further(published[client], arrays)
-                published[client] = {**published[client], **of_stage(arrays, stage)}
-            except (WireError, ClientError) as error:
-                refused[client] = printable(str(error))
-        for client in refused:
-            del published[client]
-        replies = replies.without({**refused, **self._too_much(published)})
-        if not replies.messages:
-            raise self._nobody(replies, answers, limit)
-        return replies
-
-    def _request(self, client: int, arrays: Arrays, stage: int = 0) -> bytes:
-        """The message with combined statistics, the last one or of a stage."""
-        plan, kind = self._plan, "stage" if stage else "statistics"
-        g = randomness.lazy(plan.seed, f"rows-combined-{stage}" if stage else "rows-combined", 0, client)
+    def _request(self, client: int, arrays: Arrays) -> bytes:
+        """The message with combined statistics."""
+        plan = self._plan
+        g = randomness.lazy(plan.seed, "rows-combined", 0, client)
         coded, _ = plan.rows.encode(arrays, plan.rows.init(plan.combined_layout), g)
-        names = Protocol.of(plan).request_names.get(kind, ())
-        report = {"stage": float(stage)} if stage else {}
-        return wire.encode(Message(kind, 0, report, coded), Protocol.of(plan).request_layouts[kind], names)
+        return wire.encode(Message("statistics", 0, {}, coded), Protocol.of(plan).request_layouts["statistics"])
 
     # --- what it costs -----------------------------------------------------------------------------------------------
 

@@ -6,17 +6,19 @@ never measured ones. Measured seconds are only reported.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from annotated_types import Ge, Interval
 from numpy.typing import NDArray
 
+from fedgraft.contracts.ranges import NonNegativeFloat, OneOf, PositiveFloat, PositiveInt, check_ranges
 from fedgraft.contracts.table_files import is_table
 from fedgraft.engine.server import devices as tables
 from fedgraft.engine.server.changing_speeds import ChangingSpeeds
 from fedgraft.engine.server.devices import Devices
-from fedgraft.errors import InputError, require, require_one_of, require_options, unknown
+from fedgraft.errors import InputError, require, unknown
 
 LATE = ("wait", "drop", "semi_asynchronous")
 
@@ -57,26 +59,22 @@ class Clock:
     """
 
     devices: str | Path | list[dict[str, Any]] | pd.DataFrame = "lognormal"
-    mbit_per_second: float = 10.0
-    examples_per_second: float = 100_000.0
-    latency_seconds: float = 0.1
-    spread: float = 0.5
-    jitter: float = 0.0
-    switch: float = 0.0
+    mbit_per_second: PositiveFloat = 10.0
+    examples_per_second: PositiveFloat = 100_000.0
+    latency_seconds: NonNegativeFloat = 0.1
+    spread: Annotated[float, Interval(ge=0, le=10)] = 0.5
+    jitter: Annotated[float, Interval(ge=0, le=10)] = 0.0
+    switch: Annotated[float, Interval(ge=0, le=10)] = 0.0
     switch_rounds: tuple[int, ...] = (5, 10)
-    late: str = "wait"
-    deadline_seconds: float = 0.0
-    max_staleness: int = 2
+    late: Annotated[str, OneOf(LATE)] = "wait"
+    deadline_seconds: Annotated[float, Ge(0), "0 = the median"] = 0.0
+    max_staleness: PositiveInt = 2
 
     def __post_init__(self) -> None:
-        require_options(self, "clock", mbit_per_second="> 0", examples_per_second="> 0", latency_seconds=">= 0")
-        require_options(self, "clock", spread="in [0, 10]", jitter="in [0, 10]", switch="in [0, 10]")
+        check_ranges(self, "clock")
         stays = tuple(self.switch_rounds)
         fits = len(stays) == 2 and 1 <= stays[0] <= stays[1]
         require(fits, "clock.switch_rounds", "two whole numbers, 1 <= least <= most", list(stays))
-        require_one_of("clock.late", self.late, LATE)
-        require(self.deadline_seconds >= 0, "clock.deadline_seconds", "> 0, or 0 for a median", self.deadline_seconds)
-        require(self.max_staleness >= 1, "clock.max_staleness", ">= 1", self.max_staleness)
         object.__setattr__(self, "devices", _named_or_rows(self.devices))
 
     def of(self, clients: int, seed: int) -> Devices:

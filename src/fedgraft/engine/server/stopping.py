@@ -4,12 +4,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge
 
 from fedgraft.contracts import Outcome, randomness
+from fedgraft.contracts.ranges import PositiveInt, ProperFraction, check_ranges
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.errors import require, require_one_of, require_options
+from fedgraft.errors import require
 
 HOME = "home"
 """Where models are scored of which no score leaves a client."""
@@ -95,18 +98,15 @@ class Evaluation:
     """
 
     metric: str = ""
-    at: str = "server"
-    sample: int = 0
-    every: int = 1
-    averaging: float = 0.0
-    keep: str = "best"
+    at: Literal["server", "clients", "home"] = "server"
+    sample: Annotated[int, Ge(0), "0 = everybody"] = 0
+    every: PositiveInt = 1
+    averaging: ProperFraction = 0.0
+    keep: Literal["best", "last"] = "best"
     local_steps: bool = False
 
     def __post_init__(self) -> None:
-        require_one_of("evaluation.at", self.at, ("server", "clients", HOME))
-        require(self.sample >= 0, "evaluation.sample", ">= 0 (0 = everybody)", self.sample)
-        require_options(self, "evaluation", every=">= 1", averaging="in [0, 1)")
-        require_one_of("evaluation.keep", self.keep, ("best", "last"))
+        check_ranges(self, "evaluation")
 
     def scored(self, clients: Sequence[int], seed: int) -> list[int]:
         """Return those of some clients that are scored, in their order: all, or a sample that `seed` draws."""

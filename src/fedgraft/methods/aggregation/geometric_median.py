@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from fedgraft.contracts import Aggregation, Update
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import PositiveInt, PositiveProportion
 from fedgraft.methods.votes import Floats, by_coordinate, squared_distances, voting
 
 LEFT: Final = 1e-4
@@ -34,11 +34,8 @@ class GeometricMedian(Aggregation):
         smoothing: least distance, as a share of the median distance of pairs, > 0; 1e-6 (paper's, absolute there).
     """
 
-    steps: int = 50
-    smoothing: float = 1e-6
-
-    def __post_init__(self) -> None:
-        require_options(self, "GeometricMedian", steps=">= 1", smoothing="in (0, 1]")
+    steps: PositiveInt = 50
+    smoothing: PositiveProportion = 1e-6
 
     def apply(self, updates: Sequence[Update]) -> Sequence[Update]:
         """Return updates that all hold the geometric median."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Interval
 
 from fedgraft.contracts import Aggregation, Update
-from fedgraft.errors import require
 from fedgraft.methods.votes import expected_liars, squared_distances, voting
 
 
@@ -33,11 +34,8 @@ class Krum(Aggregation):
         multi: whether n - f updates are kept, not one; true, for one update alone is a noisy step.
     """
 
-    share: float = 0.2
+    share: Annotated[float, Interval(ge=0, lt=0.5)] = 0.2
     multi: bool = True
-
-    def __post_init__(self) -> None:
-        require(0 <= self.share < 0.5, "Krum.share", "in [0, 0.5)", self.share)
 
     def apply(self, updates: Sequence[Update]) -> Sequence[Update]:
         """Return the updates of least score."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Interval
 
 from fedgraft.contracts import Aggregation, Update
-from fedgraft.errors import require
 from fedgraft.methods.votes import Floats, by_coordinate, expected_liars
 
 
@@ -26,10 +27,7 @@ class TrimmedMean(Aggregation):
             = none.
     """
 
-    share: float = 0.2
-
-    def __post_init__(self) -> None:
-        require(0 <= self.share < 0.5, "TrimmedMean.share", "in [0, 0.5)", self.share)
+    share: Annotated[float, Interval(ge=0, lt=0.5)] = 0.2
 
     def apply(self, updates: Sequence[Update]) -> Sequence[Update]:
         """Return updates that all hold the trimmed mean."""

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from numpy.typing import NDArray
 
-from fedgraft.errors import ClientError, WireError, require, require_one_of
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, Proportion
+from fedgraft.errors import ClientError, WireError, require
 from fedgraft.methods import float_codec
 from fedgraft.methods.float_codec import EXPANSION, FloatCodec, Floats, VaryingState
 from fedgraft.nn import flops
@@ -65,26 +67,19 @@ class LowRank(FloatCodec):
     names: ClassVar[tuple[str, str, str]] = ("ranks", "factors", "dims")
     min_dims: ClassVar[int] = 2
 
-    threshold: float = 1e-4
+    threshold: NonNegativeFloat = 1e-4
     relative: bool = True
-    rank: int = 0
-    energy: float = 0.0
-    svd: str = "exact"
-    oversampling: int = 10
-    power_iterations: int = 2
+    rank: NonNegativeInt = 0
+    energy: Proportion = 0.0
+    svd: Literal["exact", "randomized"] = "exact"
+    oversampling: Annotated[int, Ge(2)] = 10
+    power_iterations: NonNegativeInt = 2
 
     def __post_init__(self) -> None:
-        below, allowed = (1.0, "in [0, 1)") if self.relative else (math.inf, ">= 0 and finite")
-        require(0 <= self.threshold < below, "LowRank.threshold", allowed, self.threshold)
-        require(isinstance(self.rank, int) and self.rank >= 0, "LowRank.rank", "an integer >= 0", self.rank)
-        require(0 <= self.energy <= 1, "LowRank.energy", "in [0, 1]", self.energy)
+        super().__post_init__()
+        require(self.threshold < 1 or not self.relative, "LowRank.threshold", "in [0, 1)", self.threshold)
         require(not (self.rank and self.energy), "LowRank.energy", f"0 beside rank = {self.rank}", self.energy)
-        require_one_of("LowRank.svd", self.svd, ("exact", "randomized"))
         require(self.svd == "exact" or self.rank > 0, "LowRank.rank", "> 0 for svd = 'randomized'", self.rank)
-        fits = isinstance(self.oversampling, int) and self.oversampling >= 2
-        require(fits, "LowRank.oversampling", "an integer >= 2", self.oversampling)
-        fits = isinstance(self.power_iterations, int) and self.power_iterations >= 0
-        require(fits, "LowRank.power_iterations", "an integer >= 0", self.power_iterations)
 
     def encoded(self, layout: Layout) -> Layout:
         """Other arrays, then the ranks, all factors, and dimensions that vary."""

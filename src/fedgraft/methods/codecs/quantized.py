@@ -3,14 +3,16 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 import torch
+from annotated_types import Interval
 
 from fedgraft.contracts import RowCodec
+from fedgraft.contracts.ranges import OneOf
 from fedgraft.contracts.summing import SumCoding, SummableCodec
-from fedgraft.errors import ClientError, WireError, require, require_one_of
+from fedgraft.errors import ClientError, WireError, require
 from fedgraft.methods import float_codec
 from fedgraft.methods.agreed_scales import AgreedScales
 from fedgraft.methods.float_codec import FloatCodec, Floats, VaryingState
@@ -69,17 +71,14 @@ class Quantized(FloatCodec, RowCodec[VaryingState], SummableCodec[VaryingState])
     names: ClassVar[tuple[str, str, str]] = ("scales", "packed", "dims")
 
     bits: int = 4
-    scale: str = "max"
-    bucket: int = 256
-    rounding: str = "nearest"
+    scale: Annotated[str, OneOf(("max", "l2", AGREED))] = "max"
+    bucket: Annotated[int, Interval(ge=0, le=_LONGEST)] = 256
+    rounding: Literal["nearest", "stochastic"] = "nearest"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         bits_fit = isinstance(self.bits, int) and (1 <= self.bits <= 16 or self.bits == _NONE)
         require(bits_fit, "Quantized.bits", "an integer in 1..16, or 32 for none", self.bits)
-        require_one_of("Quantized.scale", self.scale, ("max", "l2", AGREED))
-        bucket_fits = isinstance(self.bucket, int) and 0 <= self.bucket <= _LONGEST
-        require(bucket_fits, "Quantized.bucket", f"an integer in [0, {_LONGEST}]", self.bucket)
-        require_one_of("Quantized.rounding", self.rounding, ("nearest", "stochastic"))
         adds = self.scale != AGREED or (self.bits < _NONE and self.bucket > 0)
         require(adds, "Quantized.scale", "'max' at 32 bits, and with bucket = 0", self.scale)
         signs_only = self.bits == 1 and self.rounding == "nearest"

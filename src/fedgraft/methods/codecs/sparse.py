@@ -3,11 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
+from annotated_types import Interval
 from numpy.typing import NDArray
 
+from fedgraft.contracts.ranges import Proportion
 from fedgraft.errors import ClientError, WireError, require
 from fedgraft.methods import float_codec
 from fedgraft.methods.float_codec import EXPANSION, FloatCodec, Floats
@@ -52,12 +54,11 @@ class Sparse(FloatCodec):
 
     names: ClassVar[tuple[str, str, str]] = ("values", "places", "dims")
 
-    share: float = 0.01
-    threshold: float = 0.0
+    share: Proportion = 0.01
+    threshold: Annotated[float, Interval(ge=0, le=_HIGHEST)] = 0.0
 
     def __post_init__(self) -> None:
-        require(0 <= self.share <= 1, "Sparse.share", "in [0, 1]", self.share)
-        require(0 <= self.threshold <= _HIGHEST, "Sparse.threshold", f"in [0, {_HIGHEST:.0e}]", self.threshold)
+        super().__post_init__()
         if self.threshold:
             require(not self.share, "Sparse.share", f"0 beside threshold = {self.threshold}", self.share)
         else:

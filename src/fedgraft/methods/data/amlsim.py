@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose, QueriedData
+from fedgraft.contracts.ranges import OneOf
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.own_transfers import ACCOUNT, SOURCE, OwnTransfers, are_raw, scaled_shard
 from fedgraft.domains.nodes.reading.tables import OwnNodes
 from fedgraft.domains.nodes.reading.transfers import SETS, read_transfers
-from fedgraft.errors import require_one_of
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Amlsim(OwnNodes, QueriedData[NodeShard]):
     judged_by_data: ClassVar[bool] = True
 
     root: Path
-    set: str = "20K_cycle200"
+    set: Annotated[str, OneOf(SETS)] = "20K_cycle200"
     clients: int = 5
     partition: Literal["hash", "iid", "dirichlet", "louvain", "louvain_even", "metis"] = "hash"
     alpha: float = 0.5
@@ -58,7 +58,7 @@ class Amlsim(OwnNodes, QueriedData[NodeShard]):
     between: bool = True
 
     def __post_init__(self) -> None:
-        require_one_of("Amlsim.set", self.set, SETS)
+        super().__post_init__()
         self._dealing()
 
     def load(self, seed: int) -> list[NodeShard]:

@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import OneOf
 from fedgraft.domains.edges.ratings import SETS, read_ratings
 from fedgraft.domains.edges.shards import EdgeShard, deal_edges
 from fedgraft.domains.nodes.base.partitions import NodeDealing
-from fedgraft.errors import require_one_of
 
 CLASSES = ("trust", "distrust")
 """Names of a rating above 0, and of one below."""
@@ -44,14 +44,14 @@ class Bitcoin(Data[EdgeShard]):
     judged_by_data: ClassVar[bool] = True
 
     root: Path
-    set: str = "otc"
+    set: Annotated[str, OneOf(SETS)] = "otc"
     label: Literal["sign", "weight"] = "sign"
     clients: int = 5
     partition: Literal["hash", "iid", "louvain", "louvain_even", "metis"] = "hash"
     between: bool = True
 
     def __post_init__(self) -> None:
-        require_one_of("Bitcoin.set", self.set, SETS)
+        super().__post_init__()
         self._dealing()
 
     def load(self, seed: int) -> list[EdgeShard]:

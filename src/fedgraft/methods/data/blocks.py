@@ -2,20 +2,22 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import NonNegativeFloat, Proportion
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, undirected
 from fedgraft.domains.nodes.reading.tables import OwnNodes
-from fedgraft.errors import require, require_one_of
+from fedgraft.errors import require
 
 WORDS = 20
 """Words of a node where features are sparse, repeats included; order of magnitude of titles."""
@@ -60,11 +62,11 @@ class Blocks(OwnNodes):
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"node_regression": {"labels": "numbers"}}
 
     nodes: int = 2000
-    classes: int = 5
+    classes: Annotated[int, Ge(2)] = 5
     clients: int = 10
     features: int = 64
-    degree: float = 6.0
-    homophily: float = 0.7
+    degree: NonNegativeFloat = 6.0
+    homophily: Proportion = 0.7
     signal: float = 1.5
     sparse: bool = False
     partition: Literal["iid", "dirichlet", "louvain"] = "iid"
@@ -74,20 +76,17 @@ class Blocks(OwnNodes):
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
-        require_one_of("Blocks.labels", self.labels, ("classes", "numbers"))
-        require(self.classes >= 2, "Blocks.classes", "at least 2", self.classes)
+        super().__post_init__()
         fewest = 5 * self.classes
         fits = fewest <= self.nodes < 2**31
         require(fits, "Blocks.nodes", f"in [{fewest} (5 per class), 2^31 - 1]", self.nodes)
         self._dealing()
         require(self.clients <= self.nodes, "Blocks.clients", f"at most {self.nodes} (nodes)", self.clients)
         fewest = self.classes if self.sparse else 1
-        require(self.features >= fewest, "Blocks.features", f"at least {fewest}", self.features)
-        require(0 <= self.homophily <= 1, "Blocks.homophily", "in [0, 1]", self.homophily)
+        require(self.features >= fewest, "Blocks.features", f">= {fewest}", self.features)
         most = float(WORDS) if self.sparse else np.inf
-        allowed = f"in [0, {WORDS}]" if self.sparse else "at least 0"
+        allowed = f"in [0, {WORDS}]" if self.sparse else ">= 0"
         require(0 <= self.signal <= most and self.signal < np.inf, "Blocks.signal", allowed, self.signal)
-        require(0 <= self.degree < np.inf, "Blocks.degree", "at least 0", self.degree)
         possible = {kind: DENSEST * pairs for kind, pairs in self._pairs().items()}
         shares = {"inside": self.homophily, "between": 1 - self.homophily}
         most = min(2 * possible[kind] / (self.nodes * share) for kind, share in shares.items() if share)

@@ -1,20 +1,24 @@
 """A made-up catalogue of items with topics, texts and images, and users who take some, without any download."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
 from fedgraft.domains.ranking.partition import check_partition, deal
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard
-from fedgraft.errors import require, require_options
+from fedgraft.errors import require
 from fedgraft.wire.layouts import Array
 
 Floats = NDArray[np.float64]
 
+TAIL = 0.7
+"""Popularity falls as 1 / rank^TAIL."""
 HEAD = 20
 """A twentieth of items has about equal popularity, and of users equal activity; after it, both fall as 1 / rank."""
 LEAST = 5
@@ -42,7 +46,6 @@ class Catalogue(ClientData[RankingShard]):
         count: number of interactions, at least 5 a user and at most half of users x items.
         topics: number of topics, >= 2.
         taste: how much users take what suits them: log-odds per standard deviation of agreement, >= 0.
-        tail: how unequal popularity is: it falls as 1 / rank^tail, >= 0.
         text: columns of "text", >= 0; 0 leaves it out.
         image: columns of "image", likewise.
         noise: standard deviation of what features do not tell, by that of what they do, >= 0.
@@ -56,25 +59,23 @@ class Catalogue(ClientData[RankingShard]):
     users: int = 600
     items: int = 400
     count: int = 18_000
-    topics: int = 8
-    taste: float = 1.5
-    tail: float = 0.7
-    text: int = 24
-    image: int = 32
-    noise: float = 0.5
+    topics: Annotated[int, Ge(2)] = 8
+    taste: NonNegativeFloat = 1.5
+    text: NonNegativeInt = 24
+    image: NonNegativeInt = 32
+    noise: NonNegativeFloat = 0.5
     clients: int = 8
     partition: str = "exponential"
     ubi: float = 0.1172
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_partition("Catalogue", self.clients, self.partition, self.ubi)
-        allowed = f"at least {self.clients} (clients), with {LEAST} of data.count for each"
+        allowed = f">= {self.clients} (clients), with {LEAST} of data.count for each"
         require(self.users >= self.clients, "Catalogue.users", allowed, self.users)
-        require(self.items >= 2 * LEAST, "Catalogue.items", f"at least {2 * LEAST}", self.items)
+        require(self.items >= 2 * LEAST, "Catalogue.items", f">= {2 * LEAST}", self.items)
         low, high = LEAST * self.users, self.users * self.items // 2
         require(low <= self.count <= high, "Catalogue.count", f"{low}..{high}", self.count)
-        require_options(self, "Catalogue", topics="at least 2", taste="at least 0", tail="at least 0")
-        require_options(self, "Catalogue", text="at least 0", image="at least 0", noise="at least 0")
 
     def interactions(self, seed: int) -> Interactions:
         """Make the whole set, before it is dealt to clients."""
@@ -83,7 +84,7 @@ class Catalogue(ClientData[RankingShard]):
         topic, taste = (g.dirichlet(np.full(self.topics, 0.3), rows) for rows in (self.items, self.users))
         agreement = taste @ topic.T
         agreement /= agreement.std()
-        popularity = g.permutation(_falling(self.items, self.tail))
+        popularity = g.permutation(_falling(self.items, TAIL))
         user, item = self._taken(g, np.log(popularity) + self.taste * agreement)
         width = {"text": self.text, "image": self.image}
         return Interactions(

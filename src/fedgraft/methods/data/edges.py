@@ -37,7 +37,7 @@ from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.reader import OWNER, named_once
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names, Table, check_said
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Tree
 
 TIMES: Final = "times"
@@ -82,7 +82,6 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("Edges.labels", self.labels, ("classes", "numbers"))
         require(bool(self.label), "Edges.label", "the column of what is to be told of an edge", self.label)
         self.check_tables()
         self._dealing()

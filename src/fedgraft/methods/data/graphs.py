@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
@@ -36,7 +37,7 @@ from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Names, Table, check_one_client
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array
 
 
@@ -97,17 +98,12 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], 
     source: str = "source"
     target: str = "target"
     vocabulary: Literal["client", "all"] = "client"
-    clients: int = 1
+    clients: PositiveInt = 1
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("Graphs.vocabulary", self.vocabulary, ("client", "all"))
-        require_one_of("Graphs.labels", self.labels, ("classes", "numbers"))
-        require(self.clients >= 1, "Graphs.clients", "at least 1", self.clients)
         self.check_split()
-        self.check_scaling()
-        self.check_edges()
         objects = isinstance(self.graphs, list | dict)
         for name, table in (("nodes", self.nodes), ("edges", self.edges)):
             if objects and table is not None:

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
+from fedgraft.contracts.ranges import OneOf, PositiveInt
 from fedgraft.contracts.table_files import Given, columns_of, is_folder
 from fedgraft.domains.ranking import tables as reading
 from fedgraft.domains.ranking.item_features import make_features, sources_of
@@ -18,7 +19,7 @@ from fedgraft.domains.ranking.shards import Interactions as Whole
 from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.schema import FORMS, Table
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array
 
 
@@ -76,16 +77,12 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
     features: str | dict[str, str | list[str]] = "all"
     images: str | Path | None = None
     width: int = 64
-    clients: int | None = None
-    partition: str = "auto"
+    clients: PositiveInt | None = None
+    partition: Annotated[str, OneOf(("auto", *PARTITIONS, "given"))] = "auto"
     ubi: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("Interactions.partition", self.partition, ("auto", *PARTITIONS, "given"))
-        require(
-            self.clients is None or self.clients >= 1, "Interactions.clients", "at least 1, or left out", self.clients
-        )
         self.check_split()
         check_partition("Interactions", 1, PARTITIONS[0], self.ubi)
         for table in self.schemas:

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge, Interval
 from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import PositiveInt, Proportion
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard, check_labels, split_graphs, tidy_edges
-from fedgraft.errors import require, require_one_of, require_options
+from fedgraft.errors import require
 
 Floats = NDArray[np.float64]
 
@@ -69,24 +71,19 @@ class Molecules(ClientData[GraphShard]):
     task: ClassVar[str] = "graph"
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"graph_regression": {"labels": "numbers"}}
 
-    clients: int = 7
-    graphs: int = 300
-    nodes: int = 10
-    kinds: int = 9
+    clients: PositiveInt = 7
+    graphs: Annotated[int, Ge(10)] = 300
+    nodes: Annotated[int, Ge(2)] = 10
+    kinds: Annotated[int, Interval(ge=3, le=len(ELEMENTS))] = 9
     classes: int = 3
-    elements: float = 0.3
-    own: float = 0.2
-    noise: float = 0.05
+    elements: Proportion = 0.3
+    own: Proportion = 0.2
+    noise: Proportion = 0.05
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
-        require_options(self, "Molecules", clients="at least 1", graphs="at least 10", nodes="at least 2")
-        require(3 <= self.kinds <= len(ELEMENTS), "Molecules.kinds", f"3..{len(ELEMENTS)}", self.kinds)
-        require_one_of("Molecules.labels", self.labels, ("classes", "numbers"))
+        super().__post_init__()
         require(self.classes in (2, 3), "Molecules.classes", "2 or 3", self.classes)
-        for name in ("elements", "own", "noise"):
-            value = getattr(self, name)
-            require(0 <= value <= 1, f"Molecules.{name}", "in [0, 1]", value)
 
     def clients_of(self, seed: int) -> Clients[GraphShard]:
         """Return the assays; `seed` makes the molecules as well as their split."""

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.movies import PEOPLE, read_movies
+from fedgraft.domains.nodes.reading.movies import read_movies
 from fedgraft.domains.nodes.reading.tables import OwnNodes
-from fedgraft.errors import require, require_one_of
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,10 @@ class Movies(OwnNodes):
     alpha: float = 0.5
     fold: int = 0
     people: Literal["director", "all"] = "director"
-    least: int = 10
+    least: PositiveInt = 10
 
     def __post_init__(self) -> None:
-        require_one_of("Movies.people", self.people, PEOPLE)
-        require(self.least >= 1, "Movies.least", "at least 1", self.least)
+        super().__post_init__()
         self._dealing()
 
     def load(self, seed: int) -> list[NodeShard]:

@@ -28,7 +28,7 @@ from fedgraft.domains.tables.own_tables import SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Table, check_said
-from fedgraft.errors import InputError, require_one_of
+from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
 
 
@@ -76,9 +76,7 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("Nodes.labels", self.labels, ("classes", "numbers"))
         self.check_tables()
-        self.check_edges()
         self.check_split()
         self._dealing()
         if self.matches and (self._is_object() or is_graph_file(self.nodes)):

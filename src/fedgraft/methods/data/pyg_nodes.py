@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
+from fedgraft.contracts.ranges import OneOf, PositiveInt, Proportion
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.base.wrong_labels import with_wrong_labels
@@ -11,7 +12,7 @@ from fedgraft.domains.nodes.reading.pyg_datasets import read_set
 from fedgraft.domains.nodes.reading.pyg_sets import SETS
 from fedgraft.domains.nodes.reading.tables import OwnNodes
 from fedgraft.domains.notes import tell
-from fedgraft.errors import require, require_one_of, require_options
+from fedgraft.errors import require
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class PygNodes(OwnNodes):
     task: ClassVar[str] = "node"
 
     root: Path
-    set: str = "pubmed"
+    set: Annotated[str, OneOf(SETS)] = "pubmed"
     clients: int = 100
     partition: Literal["iid", "dirichlet", "louvain", "louvain_even", "metis"] = "iid"
     alpha: float = 0.5
@@ -63,13 +64,12 @@ class PygNodes(OwnNodes):
     fold: int = 0
     shares: Literal["64:16:20", "80:10:10", "20:40:40"] = "64:16:20"
     between: bool = True
-    copies: int = 1
-    wrong_clients: float = 0.0
-    wrong_labels: float = 0.4
+    copies: PositiveInt = 1
+    wrong_clients: Proportion = 0.0
+    wrong_labels: Proportion = 0.4
 
     def __post_init__(self) -> None:
-        require_one_of("PygNodes.set", self.set, SETS)
-        require_options(self, "PygNodes", copies=">= 1", wrong_clients="in [0, 1]", wrong_labels="in [0, 1]")
+        super().__post_init__()
         reached = not self.wrong_clients or round(self.wrong_clients * self.clients) >= 1
         least = f"0, or enough for one of {self.clients} clients"
         require(reached, "PygNodes.wrong_clients", least, self.wrong_clients)

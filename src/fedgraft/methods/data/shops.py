@@ -1,17 +1,19 @@
 """Made-up shops with shoppers, products, tastes and friends, for demonstrations and tests without any download."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Proportion
 from fedgraft.domains.ratings.dealing import deal
 from fedgraft.domains.ratings.shards import Ids, Ratings, RatingShard, check_partition
 from fedgraft.domains.ratings.tables import OwnRatings
-from fedgraft.errors import require, require_options
+from fedgraft.errors import require
 from fedgraft.wire.layouts import Array
 
 Floats = NDArray[np.float64]
@@ -57,33 +59,31 @@ class Shops(ClientData[RatingShard], OwnRatings):
 
     task: ClassVar[str] = "rating"
 
-    users: int = 2000
+    users: Annotated[int, Ge(2)] = 2000
     items: int = 3000
-    categories: int = 20
-    links: int = 16000
+    categories: PositiveInt = 20
+    links: NonNegativeInt = 16000
     count: int = 40000
     circles: int = 25
-    homophily: float = 0.8
-    own: float = 0.3
-    taste: float = 0.8
-    noise: float = 0.7
+    homophily: Proportion = 0.8
+    own: Proportion = 0.3
+    taste: NonNegativeFloat = 0.8
+    noise: NonNegativeFloat = 0.7
     clients: int = 8
     partition: str = "average"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_partition("Shops", self.clients, self.partition)
-        require_options(self, "Shops", users="at least 2", categories="at least 1")
-        require(self.items >= self.categories, "Shops.items", f"at least {self.categories} (categories)", self.items)
+        require(self.items >= self.categories, "Shops.items", f">= {self.categories} (categories)", self.items)
         n = self.clients
         larger = (
             f"; for {n}, say data.categories={n} data.items={2 * n} data.users={n} data.count={40 * n}, or the like"
         )
         require(n <= self.categories, "Shops.clients", f"1..{self.categories} (categories){larger}", n)
-        require(self.links >= 0, "Shops.links", "at least 0", self.links)
         most = self.users * self.items // 4
         require(self.categories <= self.count <= most, "Shops.count", f"{self.categories}..{most}", self.count)
         require(1 <= self.circles <= self.users, "Shops.circles", f"1..{self.users} (users)", self.circles)
-        require_options(self, "Shops", homophily="in [0, 1]", own="in [0, 1]", taste="at least 0", noise="at least 0")
 
     def ratings(self, seed: int) -> Ratings:
         """Read the whole set, before it is partitioned."""

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.matching import MatchedData
+from fedgraft.contracts.ranges import OneOf, PositiveInt
 from fedgraft.contracts.table_files import Given, columns_of, is_folder, is_table
 from fedgraft.domains.ratings import tables as reading
 from fedgraft.domains.ratings.common_users import bytes_of, names_of, numbered_alike
@@ -17,7 +18,7 @@ from fedgraft.domains.ratings.dealing import make_shards
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
 from fedgraft.domains.tables import schema
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Arrays
 
 USUAL = 10
@@ -82,16 +83,12 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
     unknown_trust: Literal["error", "drop"] = "error"
     low: float | None = None
     high: float | None = None
-    clients: int | None = None
-    partition: str = "auto"
+    clients: PositiveInt | None = None
+    partition: Annotated[str, OneOf(("auto", *PARTITIONS, "given"))] = "auto"
     match: Literal["", "hashes", "psi"] = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("Table.partition", self.partition, ("auto", *PARTITIONS, "given"))
-        require_one_of("Table.match", self.match, ("", "hashes", "psi"))
-        require_one_of("Table.unknown_trust", self.unknown_trust, ("error", "drop"))
-        require(self.clients is None or self.clients >= 1, "Table.clients", "at least 1, or left out", self.clients)
         self.check_split()
         reading.RATINGS.check("Table", self.names(), only=("user", "item", "rating", "time"))
         reading.TRUST.check("Table", self.names())

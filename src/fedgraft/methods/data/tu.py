@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat
 from fedgraft.domains.graphs.shards import FEWEST, GraphShard, check_labels, deal, split_graphs, stratified
-from fedgraft.domains.graphs.tu_files import EDGE_FEATURES, read_set, sets_in
+from fedgraft.domains.graphs.tu_files import read_set, sets_in
 from fedgraft.domains.graphs.tu_sets import NUMBERED, SETS, SETTINGS
-from fedgraft.errors import InputError, nearest, require, require_one_of
+from fedgraft.errors import InputError, nearest, require
 
 SHARES = 10
 """Clients of a single set, unless given: those of CEFGL's tables for DD, NCI1 and IMDB-BINARY."""
@@ -60,24 +59,18 @@ class TU(Data[GraphShard]):
 
     root: Path
     sets: str = "chem"
-    clients: int = 0
+    clients: NonNegativeInt = 0
     partition: Literal["iid", "dirichlet"] = "iid"
-    alpha: float = 0.5
+    alpha: PositiveFloat = 0.5
     attributes: Literal["auto", "always", "never"] = "auto"
     edge_features: Literal["", "labels", "attributes", "all"] = ""
     max_graphs: int = 0
     labels: Literal["classes", "numbers"] = "classes"
-    number: int = 0
+    number: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
-        require_one_of("TU.labels", self.labels, ("classes", "numbers"))
+        super().__post_init__()
         self._check_sets()
-        require(self.number >= 0, "TU.number", "at least 0", self.number)
-        require_one_of("TU.partition", self.partition, ("iid", "dirichlet"))
-        require_one_of("TU.attributes", self.attributes, ("auto", "always", "never"))
-        require_one_of("TU.edge_features", self.edge_features, EDGE_FEATURES)
-        require(self.clients >= 0, "TU.clients", "at least 0", self.clients)
-        require(0 < self.alpha < np.inf, "TU.alpha", "above 0", self.alpha)
         sound = self.max_graphs == 0 or self.max_graphs >= FEWEST
         require(sound, "TU.max_graphs", f"0 (all) or at least {FEWEST}", self.max_graphs)
         if self.sets in SETTINGS:

@@ -1,18 +1,20 @@
 """A made-up graph of papers, authors and venues, for demonstrations and tests."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge, Interval
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import PositiveInt, Proportion
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.shards import Ends, TypedGraph
-from fedgraft.errors import require, require_options
+from fedgraft.errors import require
 
 WORDS = 20
 """Words of a paper, repeats included; order of magnitude of titles."""
@@ -51,14 +53,14 @@ class TypedBlocks(Data[TypedGraph]):
 
     task: ClassVar[str] = "typed_node"
 
-    papers: int = 100
+    papers: Annotated[int, Ge(5)] = 100
     clients: int = 10
     classes: int = 4
-    authors: int = 20
-    venues: int = 3
+    authors: PositiveInt = 20
+    venues: PositiveInt = 3
     features: int = 64
-    signal: float = 4.0
-    noise: float = 0.3
+    signal: Annotated[float, Interval(ge=0, le=WORDS)] = 4.0
+    noise: Proportion = 0.3
     sparse: bool = False
     partition: Literal["uniform", "dirichlet", "louvain", "louvain_even"] = "uniform"
     alpha: float = 0.5
@@ -67,14 +69,11 @@ class TypedBlocks(Data[TypedGraph]):
     shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
 
     def __post_init__(self) -> None:
-        require(self.papers >= 5, "TypedBlocks.papers", "at least 5", self.papers)
+        super().__post_init__()
         self._dealing()
         most = self.papers * self.clients // 5
         require(2 <= self.classes <= most, "TypedBlocks.classes", f"2..{most} (5 papers each)", self.classes)
-        require_options(self, "TypedBlocks", authors="at least 1", venues="at least 1")
-        require(self.features >= self.classes, "TypedBlocks.features", f"at least {self.classes}", self.features)
-        require(0 <= self.signal <= WORDS, "TypedBlocks.signal", f"in [0, {WORDS}]", self.signal)
-        require(0 <= self.noise <= 1, "TypedBlocks.noise", "in [0, 1]", self.noise)
+        require(self.features >= self.classes, "TypedBlocks.features", f">= {self.classes}", self.features)
 
     def load(self, seed: int) -> list[TypedGraph]:
         """Load one shard per client; `seed` makes the graph as well as its partition and split."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
@@ -25,7 +26,7 @@ from fedgraft.domains.typed.features import structural_width, with_features
 from fedgraft.domains.typed.partitions import TypedDealing, induced_parts
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
 from fedgraft.domains.typed.tables import ASKED_CARRIED, BOTH, EDGES, NODES, read_typed_graph
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Tree
 
 SHARES = 10
@@ -86,7 +87,7 @@ class TypedGraph(
     features: tuple[str, ...] | None = None
     ends: tuple[str, str] = ("source", "target")
     metapaths: tuple[str, ...] = ()
-    clients: int = 0
+    clients: NonNegativeInt = 0
     partition: Literal["uniform", "dirichlet", "louvain", "louvain_even"] = "uniform"
     alpha: float = 0.5
     others: Literal["shared", "divided"] = "shared"
@@ -96,9 +97,6 @@ class TypedGraph(
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("TypedGraph.repeats", self.repeats, ("last", "sum"))
-        require(self.clients >= 0, "TypedGraph.clients", "at least 0", self.clients)
-        self.check_scaling()
         self._dealing()
         self.check_split()
         NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))

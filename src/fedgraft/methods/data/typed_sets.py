@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 
 from fedgraft.contracts.data import QueriedData
+from fedgraft.contracts.ranges import OneOf
 from fedgraft.contracts.table_files import Given
 from fedgraft.domains.typed.features import with_features
 from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.published_sets import SETS, read_set
 from fedgraft.domains.typed.shards import TypedGraph
-from fedgraft.errors import require_one_of
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class TypedSets(QueriedData[TypedGraph]):
     task: ClassVar[str] = "typed_node"
 
     root: Path
-    set: str = "acm"
+    set: Annotated[str, OneOf(SETS)] = "acm"
     clients: int = 20
     partition: Literal["uniform", "dirichlet", "louvain", "louvain_even"] = "uniform"
     alpha: float = 0.5
@@ -55,7 +55,7 @@ class TypedSets(QueriedData[TypedGraph]):
     shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
 
     def __post_init__(self) -> None:
-        require_one_of("TypedSets.set", self.set, SETS)
+        super().__post_init__()
         self._dealing()
 
     def load(self, seed: int) -> list[TypedGraph]:

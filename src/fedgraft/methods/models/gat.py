@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 from weakref import WeakKeyDictionary
 
 import torch
@@ -10,12 +10,15 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import EdgeEncoder, EdgeLayeredEncoder
 from fedgraft.contracts.plain import PlainEdgeEncoder
-from fedgraft.errors import require, require_options
+from fedgraft.contracts.ranges import PositiveInt, ProperFraction
+from fedgraft.errors import require
 from fedgraft.nn import edge_attention
 from fedgraft.nn.edge_attention import Ends, attention
 from fedgraft.nn.layers import MakeLinear, linear, normal
 from fedgraft.nn.propagate import Block, GraphView, Sparse, States, end_sums, spmm
 
+SCORE_LIMIT: Final = 8.0
+"""exp(8) keeps sums of thousands of neighbours well within float32."""
 _ENCODER = '''
 class Attention(MessagePassing):
     """Attention over neighbours, scored from both ends and from features of edges, which also scale messages."""
@@ -64,7 +67,7 @@ class GAT(EdgeEncoder, EdgeLayeredEncoder, PlainEdgeEncoder):
     have a score; which way an edge goes does not matter.
 
     Source: Velickovic et al., ICLR 2018; with edge features as FedACS (Xu et al., IEEE TMC 2025), Eq. (1)-(2).
-    Differs: scores are clamped to [-score_limit, score_limit] instead of being shifted by their maximum per node, which
+    Differs: scores are clamped to [-8, 8] instead of being shifted by their maximum per node, which
         needs no pass over segments and is exact within that range; FedACS does not say how z enters. Outputs that heads
         do not divide, such as classes, are means over heads, each as wide.
 
@@ -74,7 +77,6 @@ class GAT(EdgeEncoder, EdgeLayeredEncoder, PlainEdgeEncoder):
         layers: >= 1 (FedACS: 2).
         heads: attention heads, >= 1 (FedACS: 2).
         slope: of leaky_relu below 0, in [0, 1) (GAT: 0.2).
-        score_limit: > 0; exp(8) keeps sums of thousands of neighbours well within float32.
     """
 
     stochastic: ClassVar[bool] = False
@@ -86,18 +88,16 @@ class GAT(EdgeEncoder, EdgeLayeredEncoder, PlainEdgeEncoder):
 
     hidden: int = 32
     embedding: int = 64
-    layers: int = 2
-    heads: int = 2
-    slope: float = 0.2
-    score_limit: float = 8.0
+    layers: PositiveInt = 2
+    heads: PositiveInt = 2
+    slope: ProperFraction = 0.2
 
     def __post_init__(self) -> None:
-        require_options(self, "GAT", layers=">= 1", heads=">= 1")
+        super().__post_init__()
         for name in ("hidden", "embedding"):
             value = getattr(self, name)
             fits = value >= 1 and value % self.heads == 0
             require(fits, f"GAT.{name}", f"a positive multiple of heads = {self.heads}", value)
-        require_options(self, "GAT", slope="in [0, 1)", score_limit="> 0")
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -117,7 +117,7 @@ class GAT(EdgeEncoder, EdgeLayeredEncoder, PlainEdgeEncoder):
 
     def plain_class(self, node_width: int, edge_width: int) -> str:
         """Message passing of its own: PyG's `GATConv` has no features of edges that scale messages."""
-        options = {"heads": self.heads, "slope": self.slope, "limit": self.score_limit}
+        options = {"heads": self.heads, "slope": self.slope, "limit": SCORE_LIMIT}
         return _ENCODER.format(widths=self._widths(node_width), edge_width=edge_width, **options)
 
     def _widths(self, node_width: int) -> list[int]:
@@ -157,13 +157,13 @@ class Attention(nn.Module):
 
     def forward(self, state: Tensor, view: GraphView) -> Tensor:
         """Return new states [nodes, outputs]."""
-        heads, limit = self.options.heads, self.options.score_limit
+        heads = self.options.heads
         mapped = self.linear(state).view(len(state), heads, -1)
         receiver = torch.einsum("nhw,hw->hn", mapped, self.receiver)
         sender = torch.einsum("nhw,hw->hn", mapped, self.sender)
         ends = end_sums(receiver, sender, view.graph)
         scores = nn.functional.leaky_relu(ends + self.edge_score @ view.edges.t(), self.options.slope)
-        weights = scores.clamp(-limit, limit).exp() * (view.norm > 0)  # one contiguous row per head
+        weights = scores.clamp(-SCORE_LIMIT, SCORE_LIMIT).exp() * (view.norm > 0)  # one contiguous row per head
         scaled = weights * (1 + self.edge_scale @ view.edges.t())
         ones = mapped.new_ones(len(state), 1)
         outputs = []
@@ -194,7 +194,7 @@ class Convolution(nn.Module):
 
     def forward(self, state: States, block: Block) -> Tensor:
         """Return float32 [receivers, outputs]."""
-        heads, limit, ends = self.options.heads, self.options.score_limit, ends_of(block)
+        heads, ends = self.options.heads, ends_of(block)
         mapped = self.linear(state)
         values = _headed(mapped, heads)
         received, sent = _headed(block.own(mapped), heads) @ self.receiver[:, :, None], values @ self.sender[:, :, None]
@@ -203,7 +203,7 @@ class Convolution(nn.Module):
         scaling = None
         if columns is not None and self.edge_score is not None and self.edge_scale is not None:
             scores, scaling = scores + self.edge_score @ columns, 1 + self.edge_scale @ columns
-        scores = nn.functional.leaky_relu(scores, self.options.slope).clamp(-limit, limit)
+        scores = nn.functional.leaky_relu(scores, self.options.slope).clamp(-SCORE_LIMIT, SCORE_LIMIT)
         heard = attention(values, scores, block.edge_weight, scaling, ends)
         joined = heard.transpose(0, 1).flatten(1) if self._joins else heard.mean(0)
         own = state.head(block.receivers) if isinstance(state, Sparse) else block.own(state)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder, check_widths
 from fedgraft.contracts.plain import PlainEdgeEncoder, PlainEncoder, Tensors
-from fedgraft.errors import require
+from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.manual_gradients import Back
 from fedgraft.nn.propagate import Block, GraphView, Sparse, States, spmm
@@ -67,12 +67,12 @@ class GCN(EdgeEncoder, LayeredEncoder, PlainEncoder, PlainEdgeEncoder):
     plain_imports: ClassVar[tuple[str, ...]] = ("from torch_geometric.nn import GCNConv",)
 
     hidden: int | tuple[int, ...] = 32
-    embedding: int = 64
+    embedding: PositiveInt = 64
     layers: int = 5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_widths("GCN", self.hidden, self.layers)
-        require(self.embedding >= 1, "GCN.embedding", ">= 1", self.embedding)
 
     @property
     def widths(self) -> tuple[int, ...]:

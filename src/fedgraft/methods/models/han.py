@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import MetapathEncoder
+from fedgraft.contracts.ranges import PositiveInt, ProperFraction
 from fedgraft.errors import require
 from fedgraft.nn import flops
 from fedgraft.nn.attention import HeadedGraph, attend
@@ -36,14 +37,13 @@ class HAN(MetapathEncoder):
     """
 
     hidden: int = 128
-    heads: int = 8
-    slope: float = 0.2
+    heads: PositiveInt = 8
+    slope: ProperFraction = 0.2
 
     def __post_init__(self) -> None:
-        require(self.heads >= 1, "HAN.heads", ">= 1", self.heads)
+        super().__post_init__()
         fits = self.hidden >= 1 and self.hidden % self.heads == 0
         require(fits, "HAN.hidden", f"a positive multiple of heads = {self.heads}", self.hidden)
-        require(0 <= self.slope < 1, "HAN.slope", "in [0, 1)", self.slope)
 
     @property
     def width(self) -> int:

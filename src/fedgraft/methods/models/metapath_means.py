@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import CarriedMetapathEncoder, Paths
+from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.errors import require
 from fedgraft.nn.edge_messages import Fan, edge_messages
 from fedgraft.nn.layers import linear, row_linear
@@ -36,12 +37,12 @@ class MetapathMeans(CarriedMetapathEncoder):
         edges: whether there are means; without them it is a perceptron that sees no edges.
     """
 
-    hidden: int = 128
+    hidden: PositiveInt = 128
     layers: int = 2
     edges: bool = True
 
     def __post_init__(self) -> None:
-        require(self.hidden >= 1, "MetapathMeans.hidden", ">= 1", self.hidden)
+        super().__post_init__()
         require(self.layers in (1, 2), "MetapathMeans.layers", "1 or 2", self.layers)
 
     @property

@@ -12,6 +12,7 @@ from torch import nn
 
 from fedgraft.contracts import given_networks, randomness
 from fedgraft.contracts.encoder import GivenEncoder, NetworkEncoder
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.errors import InputError, require
 from fedgraft.nn.whole_networks import Tried, WholeNetwork, tried, width_taken
 
@@ -41,10 +42,10 @@ class Network(NetworkEncoder, GivenEncoder):
 
     module: str
     options: dict[str, Any] = field(default_factory=dict)
-    hops: int = 0
+    hops: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
-        require(self.hops >= 0, "Network.hops", ">= 0", self.hops)
+        super().__post_init__()
         if given_networks.is_given(self.module):
             require(not self.options, "Network.options", "{} with an instance, which is made already", self.options)
         _ = self._stored, self._classes  # other processes get these with it, or are told that they cannot

@@ -48,6 +48,7 @@ class Pyg(EdgeEncoder, EdgeLayeredEncoder, GivenEncoder):
     layers: int = 2
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_widths("Pyg", self.hidden, self.layers)
         _ = self._class  # other processes get it with this, or are told that they cannot
 

@@ -9,7 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.errors import require, require_options
+from fedgraft.contracts.ranges import (
+    Checked,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    PositiveProportion,
+    ProperFraction,
+)
+from fedgraft.errors import require
 from fedgraft.methods.rl import replay
 from fedgraft.methods.rl.networks import Moments, Vector, drawn, followed, layer, moved, one_thread, seeded, tensors
 from fedgraft.wire.layouts import Arrays
@@ -33,7 +41,7 @@ class AgentState(TypedDict):
 
 
 @dataclass(frozen=True)
-class DDPG:
+class DDPG(Checked):
     """Deep deterministic policy gradient: a policy and its value, learnt from a replay memory.
 
     Both are networks of two hidden layers with ReLU; the value sees the action from its second layer on, the policy
@@ -59,25 +67,22 @@ class DDPG:
         memory: transitions kept, the newest, >= 1.
     """
 
-    inputs: int
-    outputs: int
+    inputs: PositiveInt
+    outputs: PositiveInt
     masked: bool = False
-    hidden: tuple[int, int] = (400, 300)
-    actor_rate: float = 1e-4
-    critic_rate: float = 1e-3
-    weight_decay: float = 1e-2
-    gamma: float = 0.99
-    tau: float = 0.001
-    batch: int = 64
-    memory: int = 1_000_000
+    hidden: tuple[PositiveInt, PositiveInt] = (400, 300)
+    actor_rate: PositiveFloat = 1e-4
+    critic_rate: PositiveFloat = 1e-3
+    weight_decay: NonNegativeFloat = 1e-2
+    gamma: ProperFraction = 0.99
+    tau: PositiveProportion = 0.001
+    batch: PositiveInt = 64
+    memory: PositiveInt = 1_000_000
 
     def __post_init__(self) -> None:
-        least = self.outputs if self.masked else 1
-        require(self.outputs >= 1, "DDPG.outputs", ">= 1", self.outputs)
-        require(self.inputs >= least, "DDPG.inputs", f">= {least}", self.inputs)
-        require(min(self.hidden) >= 1, "DDPG.hidden", "two widths >= 1", self.hidden)
-        require_options(self, "DDPG", actor_rate="> 0", critic_rate="> 0", weight_decay=">= 0", gamma="in [0, 1)")
-        require_options(self, "DDPG", tau="in (0, 1]", batch=">= 1", memory=">= 1")
+        super().__post_init__()
+        fits = self.inputs >= self.outputs or not self.masked
+        require(fits, "DDPG.inputs", f">= {self.outputs}", self.inputs)
 
     def init(self, g: np.random.Generator) -> AgentState:
         """Networks drawn at random, targets equal to them, nothing in memory."""

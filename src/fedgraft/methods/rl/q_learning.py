@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts import Indices
-from fedgraft.errors import require, require_options
+from fedgraft.contracts.ranges import Checked, NonNegativeInt, PositiveFloat, PositiveInt, ProperFraction
+from fedgraft.errors import require
 from fedgraft.methods.rl import replay
 from fedgraft.methods.rl.networks import Moments, Vector, drawn, forward, moved, one_thread, seeded, tensors
 from fedgraft.wire.layouts import Arrays
@@ -44,7 +45,7 @@ OPTIONS = ("hidden", "rate", "gamma", "batch", "memory", "copy_every")
 
 
 @dataclass(frozen=True)
-class QLearning:
+class QLearning(Checked):
     """Deep Q-learning: values of actions, learnt from a replay memory, with a target network.
 
     The network is a perceptron with ReLU between its layers. The agents of a team share it and one reward: the value of
@@ -71,25 +72,21 @@ class QLearning:
             observations; these are kept once. Not of a team.
     """
 
-    inputs: int
-    actions: int
-    hidden: tuple[int, ...] = (256,)
-    rate: float = 1e-3
-    gamma: float = 0.9
-    batch: int = 64
-    memory: int = 10_000
-    copy_every: int = 10
+    inputs: PositiveInt
+    actions: PositiveInt
+    hidden: tuple[PositiveInt, ...] = (256,)
+    rate: PositiveFloat = 1e-3
+    gamma: ProperFraction = 0.9
+    batch: PositiveInt = 64
+    memory: PositiveInt = 10_000
+    copy_every: PositiveInt = 10
     double: bool = False
-    team: int = 0
+    team: NonNegativeInt = 0
     rounds: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("inputs", "actions", "batch", "memory", "copy_every"):
-            require(getattr(self, name) >= 1, f"QLearning.{name}", ">= 1", getattr(self, name))
-        require(min(self.hidden, default=1) >= 1, "QLearning.hidden", "widths >= 1", self.hidden)
-        require_options(self, "QLearning", rate="> 0", team=">= 0")
+        super().__post_init__()
         require(not (self.team and self.rounds), "QLearning.team", "0 where rounds are remembered", self.team)
-        require(0 <= self.gamma < 1, "QLearning.gamma", "in [0, 1)", self.gamma)
 
     @classmethod
     def of(cls, method: object, inputs: int, actions: int, **others: Any) -> "QLearning":

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, TypedDict, cast
+from typing import Annotated, Any, ClassVar, Literal, TypedDict, cast
 
 import numpy as np
+from annotated_types import Ge, Interval
 from numpy.typing import NDArray
 
 from fedgraft.contracts import (
@@ -20,7 +21,14 @@ from fedgraft.contracts import (
     Stage,
     View,
 )
-from fedgraft.errors import require, require_one_of, require_options
+from fedgraft.contracts.ranges import (
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    PositiveProportion,
+    ProperFraction,
+    Proportion,
+)
 from fedgraft.methods.rl.q_learning import AgentState, QLearning
 from fedgraft.wire.layouts import Arrays, Tree
 
@@ -111,32 +119,24 @@ class Active(
 
     learns_from_scores: ClassVar[bool] = True
 
-    keep: float = 0.75
-    batches: int = 1
+    keep: PositiveProportion = 0.75
+    batches: PositiveInt = 1
     score: Literal["agent", "least_confidence", "entropy", "margin"] = "agent"
-    quantiles: int = 5
+    quantiles: Annotated[int, Ge(2)] = 5
     credit: Literal["example", "batch"] = "example"
-    prior: float = 1.0
-    base: float = 64.0
-    explore: float = 0.2
-    halving: float = 30.0
-    hidden: int = 256
-    rate: float = 1e-3
-    gamma: float = 0.9
-    steps: int = 1
-    batch: int = 64
-    memory: int = 10_000
-    copy_every: int = 10
-    sample: int = 512
+    prior: NonNegativeFloat = 1.0
+    base: Annotated[float, Interval(gt=1, le=1000)] = 64.0
+    explore: Proportion = 0.2
+    halving: PositiveFloat = 30.0
+    hidden: PositiveInt = 256
+    rate: PositiveFloat = 1e-3
+    gamma: ProperFraction = 0.9
+    steps: PositiveInt = 1
+    batch: PositiveInt = 64
+    memory: PositiveInt = 10_000
+    copy_every: PositiveInt = 10
+    sample: PositiveInt = 512
     shared: bool = False
-
-    def __post_init__(self) -> None:
-        require(0 < self.keep <= 1, "Active.keep", "in (0, 1]", self.keep)
-        require_one_of("Active.score", self.score, SCORES)
-        require_one_of("Active.credit", self.credit, ("example", "batch"))
-        require_options(self, "Active", prior=">= 0", quantiles=">= 2", base="in (1, 1000]", explore="in [0, 1]")
-        require_options(self, "Active", halving="> 0", rate="> 0", gamma="in [0, 1)", batches=">= 1", hidden=">= 1")
-        require_options(self, "Active", steps=">= 1", batch=">= 1", memory=">= 1", copy_every=">= 1", sample=">= 1")
 
     # --- at a client -------------------------------------------------------------------------------------------------
 

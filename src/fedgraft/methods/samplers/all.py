@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge
 
 from fedgraft.contracts import Draw, Indices, RefreshingSampler, Stage
 from fedgraft.errors import require
@@ -25,13 +27,12 @@ class All(RefreshingSampler[None]):
     Cost: no bytes; with `refresh`, rows of nodes for every step.
     """
 
-    batch_size: int = 0
-    batches: int = 0
+    batch_size: Annotated[int, Ge(0), "0 = whole blocks"] = 0
+    batches: Annotated[int, Ge(0), "0 = by batch_size"] = 0
     refresh: bool = False
 
     def __post_init__(self) -> None:
-        require(self.batch_size >= 0, "All.batch_size", ">= 0 (0 = whole blocks)", self.batch_size)
-        require(self.batches >= 0, "All.batches", ">= 0 (0 = by batch_size)", self.batches)
+        super().__post_init__()
         both = self.batches > 0 and self.batch_size > 0
         require(not both, "All.batches", "0 where batch_size is given", self.batches)
 

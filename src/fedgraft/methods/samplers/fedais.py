@@ -3,13 +3,15 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, TypedDict
+from typing import Annotated, ClassVar, Final, Literal, TypedDict
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from fedgraft.contracts import Draw, GuidedSampler, Indices, ObservingSampler, RefreshingSampler, Stage, View
-from fedgraft.errors import require, require_one_of, require_options
+from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt, PositiveProportion, Proportion
+from fedgraft.errors import require
 from fedgraft.wire.layouts import Tree
 
 _LEAST: Final = 1e-12
@@ -63,23 +65,20 @@ class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], Refreshi
 
     guidance: ClassVar[tuple[str, ...]] = ("interval",)  # between two refreshes, in steps
 
-    share: float = 0.7
-    batches: int = 10
-    floor: float = 0.1
+    share: PositiveProportion = 0.7
+    batches: PositiveInt = 10
+    floor: Proportion = 0.1
     importance: bool = True
     unbiased: bool = False
-    interval: int = 0
+    interval: Annotated[int, Ge(0), "0 = as many steps as a round has"] = 0
     adaptive: bool = True
-    least: float = 2.0
-    score_split: str = "validation"
+    least: NonNegativeFloat = 2.0
+    score_split: Literal["validation", "test"] = "validation"
 
     def __post_init__(self) -> None:
-        require_options(self, "FedAIS", share="in (0, 1]", batches=">= 1", floor="in [0, 1]")
+        super().__post_init__()
         bounded = self.floor > 0 or not self.unbiased  # else a node that is drawn after all weighs beyond all bounds
         require(bounded, "FedAIS.floor", "> 0 with unbiased", self.floor)
-        require(self.interval >= 0, "FedAIS.interval", ">= 0 (0 = as many steps as a round has)", self.interval)
-        require(self.least >= 0, "FedAIS.least", ">= 0", self.least)
-        require_one_of("FedAIS.score_split", self.score_split, ("validation", "test"))
 
     @property
     def observes(self) -> bool:

@@ -2,14 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, TypedDict, cast
+from typing import Annotated, Any, ClassVar, Self, TypedDict, cast
 
 import numpy as np
 import torch
+from annotated_types import Interval
 from numpy.typing import NDArray
 
 from fedgraft.contracts import Draw, GuidedSampler, Indices, LayeredSampler, Outcome, RefreshingSampler, Stage, View
-from fedgraft.errors import require, require_options
+from fedgraft.contracts.ranges import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PositiveProportion,
+    ProperFraction,
+)
+from fedgraft.errors import require
 from fedgraft.methods.rl.ddpg import DDPG, AgentState
 from fedgraft.methods.rl.networks import Vector, one_thread
 from fedgraft.wire.layouts import Arrays, Tree
@@ -91,35 +100,27 @@ class FedGraph(GuidedSampler[None], LayeredSampler[None], RefreshingSampler[None
     Cost: `layers` scalars to each client of a cohort; rows of nodes for every step.
     """
 
-    layers: int = 0
-    batches: int = 10
+    layers: NonNegativeInt = 0
+    batches: PositiveInt = 10
     refresh: bool = True
-    most: int = 25
-    target: float = 0.8
-    base: float = 64.0
-    seconds_weight: float = 0.0
-    components: int = 4
-    sketch: int = 256
-    start: int = 32
-    noise: float = 0.1
-    steps: int = 1
-    batch: int = 32
-    memory: int = 10_000
-    gamma: float = 0.99
-    tau: float = 0.005
-    hidden: tuple[int, int] = (400, 300)
-    actor_rate: float = 1e-4
-    critic_rate: float = 1e-3
+    most: PositiveInt = 25
+    target: Annotated[float, Interval(ge=-100, le=100)] = 0.8
+    base: Annotated[float, Interval(gt=1, le=1000)] = 64.0
+    seconds_weight: NonNegativeFloat = 0.0
+    components: PositiveInt = 4
+    sketch: PositiveInt = 256
+    start: NonNegativeInt = 32
+    noise: NonNegativeFloat = 0.1
+    steps: PositiveInt = 1
+    batch: PositiveInt = 32
+    memory: PositiveInt = 10_000
+    gamma: ProperFraction = 0.99
+    tau: PositiveProportion = 0.005
+    hidden: tuple[PositiveInt, PositiveInt] = (400, 300)
+    actor_rate: PositiveFloat = 1e-4
+    critic_rate: PositiveFloat = 1e-3
 
     reports: ClassVar[frozenset[str]] = frozenset({"update"})
-
-    def __post_init__(self) -> None:
-        require_options(self, "FedGraph", batches=">= 1", most=">= 1", components=">= 1", sketch=">= 1", steps=">= 1")
-        require_options(self, "FedGraph", batch=">= 1", memory=">= 1", layers=">= 0", seconds_weight=">= 0")
-        require_options(self, "FedGraph", start=">= 0", noise=">= 0", actor_rate="> 0", critic_rate="> 0")
-        require_options(self, "FedGraph", target="in [-100, 100]", base="in (1, 1000]", gamma="in [0, 1)")
-        require_options(self, "FedGraph", tau="in (0, 1]")
-        require(min(self.hidden) >= 1, "FedGraph.hidden", "two widths >= 1", self.hidden)
 
     @property
     def guidance(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedgraft.contracts import Draw, Indices, RefreshingSampler, Stage
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import PositiveInt
 
 SEEDS = 2**31
 """How many different draws of neighbours there are."""
@@ -30,11 +30,8 @@ class FedPNS(RefreshingSampler[int]):
     Cost: no bytes; rows of the neighbours drawn, every `interval` passes.
     """
 
-    interval: int = 2
-    batches: int = 10
-
-    def __post_init__(self) -> None:
-        require_options(self, "FedPNS", interval=">= 1", batches=">= 1")
+    interval: PositiveInt = 2
+    batches: PositiveInt = 10
 
     def refreshes(self, epochs: int) -> int:
         """At the first step of each interval."""

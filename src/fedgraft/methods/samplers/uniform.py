@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedgraft.contracts import Draw, Indices, RefreshingSampler, Stage
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import PositiveInt, PositiveProportion
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,9 @@ class Uniform(RefreshingSampler[None]):
     Cost: no bytes; with `refresh`, rows of nodes for every step.
     """
 
-    share: float = 0.7
-    batches: int = 10
+    share: PositiveProportion = 0.7
+    batches: PositiveInt = 10
     refresh: bool = False
-
-    def __post_init__(self) -> None:
-        require_options(self, "Uniform", share="in (0, 1]", batches=">= 1")
 
     def refreshes(self, epochs: int) -> int:
         """Once a step, if at all."""

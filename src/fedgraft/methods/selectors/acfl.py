@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.methods.cohorts import affordable, check_candidates, probeable, probed_losses, reachable, size
 from fedgraft.methods.rl.networks import one_thread
 from fedgraft.methods.sketches import Sketches, seen, unknown
@@ -57,12 +57,9 @@ class ACFL(ProbingSelector[ACFLState], ExplainedSelector[ACFLState]):
 
     reports: ClassVar[frozenset[str]] = frozenset({"update"})
 
-    clients: int = 0
-    clusters: int = 3
-    candidates: int = 0
-
-    def __post_init__(self) -> None:
-        require_options(self, "ACFL", clients=">= 0", clusters=">= 1", candidates=">= 0")
+    clients: NonNegativeInt = 0
+    clusters: PositiveInt = 3
+    candidates: NonNegativeInt = 0
 
     def init(self, view: View) -> ACFLState:
         """Return the first state: nobody known."""

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, Proportion
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require_options
 from fedgraft.methods.cohorts import filled, reachable, size, softmax_draw
 
 
@@ -47,13 +47,10 @@ class AFL(ExplainedSelector[AFLState]):
 
     reports: ClassVar[frozenset[str]] = frozenset({"loss"})
 
-    clients: int = 0
-    discarded: float = 0.75
-    temperature: float = 0.01
-    uniform: float = 0.1
-
-    def __post_init__(self) -> None:
-        require_options(self, "AFL", clients=">= 0", discarded="in [0, 1]", temperature=">= 0", uniform="in [0, 1]")
+    clients: NonNegativeInt = 0
+    discarded: Proportion = 0.75
+    temperature: NonNegativeFloat = 0.01
+    uniform: Proportion = 0.1
 
     def init(self, view: View) -> AFLState:
         """Nobody has trained."""

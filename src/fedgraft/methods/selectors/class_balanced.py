@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.methods.cohorts import affordable, reachable, size
 
 _LABELS: Final = tuple(f"label_{k}" for k in range(5))
@@ -51,11 +51,8 @@ class ClassBalanced(ExplainedSelector[Covered]):
 
     reports: ClassVar[frozenset[str]] = frozenset(_LABELS)
 
-    clients: int = 0
-    partitions: int = 200
-
-    def __post_init__(self) -> None:
-        require_options(self, "ClassBalanced", clients=">= 0", partitions=">= 1")
+    clients: NonNegativeInt = 0
+    partitions: PositiveInt = 200
 
     def init(self, view: View) -> Covered:
         """Return the first state: nobody had a turn."""

@@ -1,7 +1,7 @@
 """Clustered sampling: as many distributions over clients as train, and one client drawn from each."""
 
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import ClassVar, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
-from fedgraft.errors import require, require_one_of
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.sketches import SKETCH, sketched
 
@@ -49,12 +49,8 @@ class Clustered(Selector[ClusteredState]):
 
     reports: ClassVar[frozenset[str]] = frozenset({"update"})
 
-    clients: int = 0
-    by: str = "size"
-
-    def __post_init__(self) -> None:
-        require(self.clients >= 0, "Clustered.clients", ">= 0", self.clients)
-        require_one_of("Clustered.by", self.by, ("size", "similarity"))
+    clients: NonNegativeInt = 0
+    by: Literal["size", "similarity"] = "size"
 
     def init(self, view: View) -> ClusteredState:
         """Return the first state: no updates."""

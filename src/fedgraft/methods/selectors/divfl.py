@@ -3,14 +3,14 @@
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require, require_one_of
 from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.sketches import Sketches, seen, unknown
 
@@ -43,12 +43,8 @@ class DivFL(ExplainedSelector[Sketches]):
 
     reports: ClassVar[frozenset[str]] = frozenset({"update"})
 
-    clients: int = 0
-    weights: str = "samples"
-
-    def __post_init__(self) -> None:
-        require(self.clients >= 0, "DivFL.clients", ">= 0", self.clients)
-        require_one_of("DivFL.weights", self.weights, ("represented", "samples"))
+    clients: NonNegativeInt = 0
+    weights: Literal["represented", "samples"] = "samples"
 
     def init(self, view: View) -> Sketches:
         """Return the first state: nobody known."""

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Selection, View
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require_options
 from fedgraft.methods.cohorts import affordable, reachable, size
 
 
@@ -30,10 +30,7 @@ class Fastest(ExplainedSelector[None]):
     Cost: nothing beyond the model, down to and up from each selected client.
     """
 
-    clients: int = 0
-
-    def __post_init__(self) -> None:
-        require_options(self, "Fastest", clients=">= 0")
+    clients: NonNegativeInt = 0
 
     def init(self, view: View) -> None:
         """Nothing to remember; checks the number of clients."""

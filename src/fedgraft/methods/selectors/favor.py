@@ -2,15 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 import numpy as np
 import torch
+from annotated_types import Interval
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts.ranges import (
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PositiveProportion,
+    ProperFraction,
+    Proportion,
+)
 from fedgraft.contracts.selector import AGENT
-from fedgraft.errors import require, require_options
 from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.rl.networks import one_thread
 from fedgraft.methods.rl.q_learning import AgentState, Matrix, QLearning
@@ -73,27 +81,20 @@ class Favor(ExplainedSelector[FavorState]):
     learns_from_scores: ClassVar[bool] = True
     reports: ClassVar[frozenset[str]] = frozenset({"update"})
 
-    clients: int = 0
-    target: float = 0.85
-    base: float = 64.0
-    components: int = 2
-    epsilon: float = 1.0
-    epsilon_decay: float = 0.98
-    epsilon_min: float = 0.1
-    hidden: tuple[int, ...] = (128,)
-    rate: float = 1e-3
-    gamma: float = 0.99
-    steps: int = 1
-    batch: int = 32
-    memory: int = 1_000
-    copy_every: int = 100
-
-    def __post_init__(self) -> None:
-        require_options(self, "Favor", clients=">= 0", steps=">= 0", batch=">= 1", memory=">= 1", copy_every=">= 1")
-        require_options(self, "Favor", epsilon="in [0, 1]", epsilon_min="in [0, 1]", target="in [-100, 100]")
-        require_options(self, "Favor", base="in (1, 1000]", components=f"in [1, {SKETCH}]", epsilon_decay="in (0, 1]")
-        require(min(self.hidden, default=1) >= 1, "Favor.hidden", "widths >= 1", self.hidden)
-        require_options(self, "Favor", rate="> 0", gamma="in [0, 1)")
+    clients: NonNegativeInt = 0
+    target: Annotated[float, Interval(ge=-100, le=100)] = 0.85
+    base: Annotated[float, Interval(gt=1, le=1000)] = 64.0
+    components: Annotated[int, Interval(ge=1, le=SKETCH)] = 2
+    epsilon: Proportion = 1.0
+    epsilon_decay: PositiveProportion = 0.98
+    epsilon_min: Proportion = 0.1
+    hidden: tuple[PositiveInt, ...] = (128,)
+    rate: PositiveFloat = 1e-3
+    gamma: ProperFraction = 0.99
+    steps: NonNegativeInt = 1
+    batch: PositiveInt = 32
+    memory: PositiveInt = 1_000
+    copy_every: PositiveInt = 100
 
     def init(self, view: View) -> FavorState:
         """Return the first state: an agent that has learnt nothing, and sees nothing."""

@@ -4,14 +4,15 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import ClassVar, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require, require_one_of, require_options
+from fedgraft.errors import require
 from fedgraft.methods.cohorts import MANY, affordable, available, first_falling, random_first
 
 
@@ -69,22 +70,15 @@ class FedACS(ExplainedSelector[FedACSState]):
     Cost: nothing beyond the model, and the evaluation if the run charges it.
     """
 
-    target: float = 1.0
-    budget_rounds: float = 0.35
-    min_clients: int = 1
-    min_selections: int = 0
-    number: str = "ucb"
+    target: PositiveFloat = 1.0
+    budget_rounds: PositiveFloat = 0.35
+    min_clients: PositiveInt = 1
+    min_selections: NonNegativeInt = 0
+    number: Literal["ucb", "random"] = "ucb"
     learns_from_scores: ClassVar[bool] = True
 
-    clients: str = "ucb"
-    score_split: str = "validation"
-
-    def __post_init__(self) -> None:
-        require_options(self, "FedACS", target="> 0 and finite", budget_rounds="> 0 and finite", min_clients=">= 1")
-        require_options(self, "FedACS", min_selections=">= 0")
-        require_one_of("FedACS.number", self.number, ("ucb", "random"))
-        require_one_of("FedACS.clients", self.clients, ("ucb", "random"))
-        require_one_of("FedACS.score_split", self.score_split, ("validation", "test"))
+    clients: Literal["ucb", "random"] = "ucb"
+    score_split: Literal["validation", "test"] = "validation"
 
     @property
     def paced(self) -> bool:

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt, PositiveProportion
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require_options
 from fedgraft.methods.cohorts import filled, reachable, size
 from fedgraft.methods.rl.networks import one_thread
 
@@ -71,18 +72,14 @@ class FedCor(ProbingSelector[FedCorState], ExplainedSelector[FedCorState]):
         warm-up and in the one after it, and then in two of `every` rounds.
     """
 
-    clients: int = 0
-    dim: int = 15
-    noise: float = 0.01
-    beta: float = 0.95
-    warm_up: int = 15
-    every: int = 10
-    gamma: float = 0.9
-    history: int = 50
-
-    def __post_init__(self) -> None:
-        require_options(self, "FedCor", clients=">= 0", dim=">= 1", warm_up=">= 1", history=">= 1", every=">= 2")
-        require_options(self, "FedCor", noise="> 0", beta="in (0, 1]", gamma="in (0, 1]")
+    clients: NonNegativeInt = 0
+    dim: PositiveInt = 15
+    noise: PositiveFloat = 0.01
+    beta: PositiveProportion = 0.95
+    warm_up: PositiveInt = 15
+    every: Annotated[int, Ge(2)] = 10
+    gamma: PositiveProportion = 0.9
+    history: PositiveInt = 50
 
     def init(self, view: View) -> FedCorState:
         """Return the first state: nothing known."""

@@ -9,8 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts.ranges import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PositiveProportion,
+    ProperFraction,
+    Proportion,
+)
 from fedgraft.contracts.selector import AGENT
-from fedgraft.errors import require, require_options
 from fedgraft.methods.cohorts import affordable, probeable, random_order, reachable, size
 from fedgraft.methods.rl.q_learning import AgentState, Matrix, QLearning
 
@@ -86,29 +94,21 @@ class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
     learns_from_scores: ClassVar[bool] = True
     paced: ClassVar[bool] = True  # agents see how much of the run is over
 
-    clients: int = 0
-    history: int = 3
-    score_weight: float = 1.0
-    seconds_weight: float = 0.2
-    bytes_weight: float = 0.1
-    epsilon: float = 1.0
-    epsilon_decay: float = 0.97
-    epsilon_min: float = 0.05
-    hidden: tuple[int, ...] = (256, 256)
-    rate: float = 1e-3
-    gamma: float = 0.9
-    steps: int = 1
-    batch: int = 8
-    memory: int = 1_000
-    copy_every: int = 10
-
-    def __post_init__(self) -> None:
-        require_options(self, "FedMarl", clients=">= 0", score_weight=">= 0", seconds_weight=">= 0")
-        require_options(self, "FedMarl", bytes_weight=">= 0", steps=">= 0", history=">= 1", batch=">= 1")
-        require_options(self, "FedMarl", memory=">= 1", copy_every=">= 1", epsilon="in [0, 1]")
-        require_options(self, "FedMarl", epsilon_min="in [0, 1]", epsilon_decay="in (0, 1]")
-        require(min(self.hidden, default=1) >= 1, "FedMarl.hidden", "widths >= 1", self.hidden)
-        require_options(self, "FedMarl", rate="> 0", gamma="in [0, 1)")
+    clients: NonNegativeInt = 0
+    history: PositiveInt = 3
+    score_weight: NonNegativeFloat = 1.0
+    seconds_weight: NonNegativeFloat = 0.2
+    bytes_weight: NonNegativeFloat = 0.1
+    epsilon: Proportion = 1.0
+    epsilon_decay: PositiveProportion = 0.97
+    epsilon_min: Proportion = 0.05
+    hidden: tuple[PositiveInt, ...] = (256, 256)
+    rate: PositiveFloat = 1e-3
+    gamma: ProperFraction = 0.9
+    steps: NonNegativeInt = 1
+    batch: PositiveInt = 8
+    memory: PositiveInt = 1_000
+    copy_every: PositiveInt = 10
 
     def init(self, view: View) -> FedMarlState:
         """Return the first state: agents that have learnt nothing."""

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveProportion
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require_options
 from fedgraft.methods.cohorts import affordable, reachable, size
 
 _LABELS = tuple(f"label_{bin}" for bin in range(5))
@@ -56,14 +56,10 @@ class Harmony(ExplainedSelector[HarmonyState]):
 
     reports: ClassVar[frozenset[str]] = frozenset(_LABELS)
 
-    clients: int = 0
-    time_weight: float = 1.0
-    deadline_share: float = 0.5
-    patience: int = 3
-
-    def __post_init__(self) -> None:
-        require_options(self, "Harmony", clients=">= 0", time_weight=">= 0 and finite", deadline_share="in (0, 1]")
-        require_options(self, "Harmony", patience=">= 1")
+    clients: NonNegativeInt = 0
+    time_weight: NonNegativeFloat = 1.0
+    deadline_share: PositiveProportion = 0.5
+    patience: PositiveInt = 3
 
     def init(self, view: View) -> HarmonyState:
         """Return the first state: nobody known."""

@@ -4,14 +4,16 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 import numpy as np
+from annotated_types import Ge, Interval
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveProportion, Proportion
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require, require_options
+from fedgraft.errors import require
 from fedgraft.methods.cohorts import affordable, first_falling, reachable, size, weighted_order
 
 
@@ -77,33 +79,29 @@ class Oort(ExplainedSelector[OortState]):
 
     reports: ClassVar[frozenset[str]] = frozenset({"loss_sq"})
 
-    clients: int = 0
-    epsilon: float = 0.9
-    epsilon_decay: float = 0.98
+    clients: NonNegativeInt = 0
+    epsilon: Proportion = 0.9
+    epsilon_decay: PositiveProportion = 0.98
     epsilon_min: float = 0.2
-    cutoff: float = 0.95
-    alpha: float = 2.0
-    percentile: float = 30.0
-    pacer_rounds: int = 20
-    pacer_step: float = 5.0
-    pacer_flat: float = 0.1
+    cutoff: Proportion = 0.95
+    alpha: NonNegativeFloat = 2.0
+    percentile: Annotated[float, Interval(gt=0, le=100)] = 30.0
+    pacer_rounds: PositiveInt = 20
+    pacer_step: Annotated[float, Interval(ge=0, le=100)] = 5.0
+    pacer_flat: NonNegativeFloat = 0.1
     pacer_sharp: float = 5.0
-    clip: float = 0.95
-    staleness: float = 0.1
-    blacklist: int = 10
-    blacklist_share: float = 0.3
-    explore_window: float = 5.0
+    clip: PositiveProportion = 0.95
+    staleness: NonNegativeFloat = 0.1
+    blacklist: NonNegativeInt = 10
+    blacklist_share: Proportion = 0.3
+    explore_window: Annotated[float, Ge(1)] = 5.0
 
     def __post_init__(self) -> None:
-        require_options(self, "Oort", clients=">= 0", epsilon="in [0, 1]", epsilon_decay="in (0, 1]")
+        super().__post_init__()
         below = f"in [0, {self.epsilon}], up to epsilon"
         require(0 <= self.epsilon_min <= self.epsilon, "Oort.epsilon_min", below, self.epsilon_min)
-        require_options(self, "Oort", cutoff="in [0, 1]", alpha=">= 0", percentile="in (0, 100]", pacer_rounds=">= 1")
-        require_options(self, "Oort", pacer_step="in [0, 100]", pacer_flat=">= 0")
         above = f"greater than pacer_flat, {self.pacer_flat}"
         require(self.pacer_sharp > self.pacer_flat, "Oort.pacer_sharp", above, self.pacer_sharp)
-        require_options(self, "Oort", clip="in (0, 1]", staleness=">= 0", blacklist=">= 0")
-        require_options(self, "Oort", blacklist_share="in [0, 1]", explore_window=">= 1")
 
     def init(self, view: View) -> OortState:
         """Return the first state: nobody tried."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedgraft.contracts import PoissonSelector, Selection, View
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.methods.cohorts import affordable, reachable, size
 
 
@@ -27,10 +27,7 @@ class Poisson(PoissonSelector[None]):
     Cost: nothing beyond the model, down to and up from each drawn client.
     """
 
-    clients: int = 0
-
-    def __post_init__(self) -> None:
-        require_options(self, "Poisson", clients=">= 0")
+    clients: NonNegativeInt = 0
 
     def init(self, view: View) -> None:
         """Nothing to remember; checks the number of clients."""

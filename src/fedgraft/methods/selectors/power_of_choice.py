@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import ClassVar, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require_one_of, require_options
 from fedgraft.methods import cohorts
 
 
@@ -45,13 +45,9 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[Power
 
     reports: ClassVar[frozenset[str]] = frozenset({"loss"})
 
-    clients: int = 0
-    candidates: int = 0
-    variant: str = "pow-d"
-
-    def __post_init__(self) -> None:
-        require_options(self, "PowerOfChoice", clients=">= 0", candidates=">= 0")
-        require_one_of("PowerOfChoice.variant", self.variant, ("pow-d", "rpow-d"))
+    clients: NonNegativeInt = 0
+    candidates: NonNegativeInt = 0
+    variant: Literal["pow-d", "rpow-d"] = "pow-d"
 
     def init(self, view: View) -> PowerOfChoiceState:
         """Nobody has reported a loss."""

@@ -3,14 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 import numpy as np
+from annotated_types import Ge, Interval
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts.ranges import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PositiveProportion,
+    ProperFraction,
+    Proportion,
+)
 from fedgraft.contracts.selector import AGENT
-from fedgraft.errors import require_options
 from fedgraft.methods.cohorts import affordable, filled, reachable, size, softmax_draw
 from fedgraft.methods.rl.q_learning import AgentState, QLearning
 
@@ -90,33 +99,26 @@ class RAFHGL(ExplainedSelector[RAFHGLState]):
 
     learns_from_scores: ClassVar[bool] = True
 
-    clients: int = 0
-    quantiles: int = 5
-    explore: float = 1.0
-    decay: float = 0.97
-    least: float = 0.05
-    prior: float = 0.3
-    turn: float = 3.0
-    relative: int = 10
-    target: float = 1.0
-    base: float = 64.0
-    steps: int = 1
-    discarded: float = 0.25
-    temperature: float = 5.0
-    uniform: float = 0.1
-    hidden: int = 256
-    rate: float = 1e-3
-    gamma: float = 0.9
-    batch: int = 64
-    memory: int = 10_000
-    copy_every: int = 10
-
-    def __post_init__(self) -> None:
-        require_options(self, "RAFHGL", clients=">= 0", quantiles=">= 2", explore="in [0, 1]", least="in [0, 1]")
-        require_options(self, "RAFHGL", discarded="in [0, 1]", uniform="in [0, 1]", prior=">= 0", turn=">= 0")
-        require_options(self, "RAFHGL", relative=">= 0", temperature=">= 0", decay="in (0, 1]")
-        require_options(self, "RAFHGL", target="in [-100, 100]", base="in (1, 1000]", rate="> 0", gamma="in [0, 1)")
-        require_options(self, "RAFHGL", steps=">= 1", hidden=">= 1", batch=">= 1", memory=">= 1", copy_every=">= 1")
+    clients: NonNegativeInt = 0
+    quantiles: Annotated[int, Ge(2)] = 5
+    explore: Proportion = 1.0
+    decay: PositiveProportion = 0.97
+    least: Proportion = 0.05
+    prior: NonNegativeFloat = 0.3
+    turn: NonNegativeFloat = 3.0
+    relative: NonNegativeInt = 10
+    target: Annotated[float, Interval(ge=-100, le=100)] = 1.0
+    base: Annotated[float, Interval(gt=1, le=1000)] = 64.0
+    steps: PositiveInt = 1
+    discarded: Proportion = 0.25
+    temperature: NonNegativeFloat = 5.0
+    uniform: Proportion = 0.1
+    hidden: PositiveInt = 256
+    rate: PositiveFloat = 1e-3
+    gamma: ProperFraction = 0.9
+    batch: PositiveInt = 64
+    memory: PositiveInt = 10_000
+    copy_every: PositiveInt = 10
 
     @cached_property
     def reports(self) -> frozenset[str]:  # type: ignore[override]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedgraft.contracts import Selection, Selector, View
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveProportion
 from fedgraft.methods.cohorts import affordable, random_first, reachable, size
 
 
@@ -29,12 +29,9 @@ class Random(Selector[None]):
     Cost: nothing beyond the model, down to and up from each selected client.
     """
 
-    clients: int = 0
-    probability: float = 0.5
-    warm_up: int = 0
-
-    def __post_init__(self) -> None:
-        require_options(self, "Random", clients=">= 0", probability="in (0, 1]", warm_up=">= 0")
+    clients: NonNegativeInt = 0
+    probability: PositiveProportion = 0.5
+    warm_up: NonNegativeInt = 0
 
     def init(self, view: View) -> None:
         """Nothing to remember; checks the number of clients."""

@@ -6,14 +6,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import ClassVar, TypedDict, TypeVar
+from typing import ClassVar, Literal, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
+from fedgraft.contracts.ranges import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PositiveProportion,
+    ProperFraction,
+    Proportion,
+)
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require, require_one_of, require_options
+from fedgraft.errors import require
 from fedgraft.methods.cohorts import MANY, affordable, falling, first_falling, reachable, size
 
 LOG = logging.getLogger("fedgraft.selectors.reputation_ucb")
@@ -109,35 +118,26 @@ class ReputationUCB(ExplainedSelector[ReputationState]):
 
     learns_from_scores: ClassVar[bool] = True
 
-    clients: int = 0
-    reputation_rate: float = 0.5
-    reputation: str = "printed"
-    alpha: float = 0.5
-    beta: float = 0.5
-    kappa: float = 0.5
-    rho: float = 0.5
-    prior: str = "none"
-    estimate: str = "mean"
-    discount: float = 0.95
-    window: int = 10
+    clients: NonNegativeInt = 0
+    reputation_rate: Proportion = 0.5
+    reputation: Literal["printed", "paired"] = "printed"
+    alpha: NonNegativeFloat = 0.5
+    beta: NonNegativeFloat = 0.5
+    kappa: NonNegativeFloat = 0.5
+    rho: NonNegativeFloat = 0.5
+    prior: Literal["none", "device"] = "none"
+    estimate: Literal["mean", "discounted", "window"] = "mean"
+    discount: PositiveProportion = 0.95
+    window: PositiveInt = 10
     context: bool = False
-    ridge: float = 1.0
-    policy: str = "ucb"
-    temperature: float = 1.0
-    least_share: float = 0.0
+    ridge: PositiveFloat = 1.0
+    policy: Literal["ucb", "greedy", "stochastic"] = "ucb"
+    temperature: PositiveFloat = 1.0
+    least_share: ProperFraction = 0.0
     most_share: float = 1.0
 
     def __post_init__(self) -> None:
-        require_options(self, "ReputationUCB", clients=">= 0", reputation_rate="in [0, 1]")
-        for name in ("alpha", "beta", "kappa", "rho"):
-            value = getattr(self, name)
-            require(0 <= value < math.inf, f"ReputationUCB.{name}", ">= 0 and finite", value)
-        require_one_of("ReputationUCB.reputation", self.reputation, ("printed", "paired"))
-        require_one_of("ReputationUCB.prior", self.prior, ("none", "device"))
-        require_one_of("ReputationUCB.estimate", self.estimate, ("mean", "discounted", "window"))
-        require_options(self, "ReputationUCB", discount="in (0, 1]", window=">= 1", ridge="> 0 and finite")
-        require_one_of("ReputationUCB.policy", self.policy, ("ucb", "greedy", "stochastic"))
-        require_options(self, "ReputationUCB", temperature="> 0 and finite", least_share="in [0, 1)")
+        super().__post_init__()
         above = f"in (0, 1], above least_share = {self.least_share}"
         require(self.least_share < self.most_share <= 1, "ReputationUCB.most_share", above, self.most_share)
 

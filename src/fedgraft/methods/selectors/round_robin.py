@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.selector import SCORE
-from fedgraft.errors import require_options
 from fedgraft.methods.cohorts import affordable, reachable, size
 
 
@@ -38,10 +38,7 @@ class RoundRobin(ExplainedSelector[Turns]):
     Cost: nothing beyond the model, down to and up from each selected client.
     """
 
-    clients: int = 0
-
-    def __post_init__(self) -> None:
-        require_options(self, "RoundRobin", clients=">= 0")
+    clients: NonNegativeInt = 0
 
     def init(self, view: View) -> Turns:
         """Return the first state: nobody has had a turn."""

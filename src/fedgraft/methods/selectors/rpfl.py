@@ -2,15 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from annotated_types import Interval
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
 
 from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.sketches import SKETCH, Sketches, seen, unknown
 
@@ -54,11 +55,8 @@ class RPFL(Selector[Sketches]):
 
     reports: ClassVar[frozenset[str]] = frozenset({"update"})
 
-    clients: int = 0
-    components: int = 8
-
-    def __post_init__(self) -> None:
-        require_options(self, "RPFL", clients=">= 0", components=f"in [1, {SKETCH}]")
+    clients: NonNegativeInt = 0
+    components: Annotated[int, Interval(ge=1, le=SKETCH)] = 8
 
     def init(self, view: View) -> Sketches:
         """Return the first state: nobody known."""

@@ -5,8 +5,8 @@ from typing import TypedDict
 
 import numpy as np
 
+from fedgraft.contracts.ranges import PositiveFloat, ProperFraction
 from fedgraft.contracts.server_optimizer import ServerOptimizer
-from fedgraft.errors import require_options
 from fedgraft.wire.layouts import Arrays
 
 
@@ -38,11 +38,8 @@ class FedAvgM(ServerOptimizer[Velocity]):
     Cost: no bytes; at the server the numbers of the model once more.
     """
 
-    momentum: float = 0.9
-    learning_rate: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_options(self, "FedAvgM", momentum="in [0, 1)", learning_rate="> 0")
+    momentum: ProperFraction = 0.9
+    learning_rate: PositiveFloat = 1.0
 
     def init(self, model: Arrays) -> Velocity:
         """Stand still."""

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from fedgraft.contracts import PartsSharing, SilentSharing, StagedSharing, Trainer
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays, Tree
 
@@ -63,11 +63,8 @@ class AdaFGL(OneModel, PartsSharing[ModelState], SilentSharing[ModelState], Stag
 
     parts: ClassVar[frozenset[str]] = frozenset({PART})
 
-    rounds: int = 50
-    epochs: int = 0
-
-    def __post_init__(self) -> None:
-        require_options(self, "AdaFGL", rounds=">= 1", epochs=">= 0")
+    rounds: PositiveInt = 50
+    epochs: NonNegativeInt = 0
 
     def shares(self, name: str) -> bool:
         """Return whether it is of the model that is refined."""

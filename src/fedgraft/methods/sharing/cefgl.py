@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict, cast
+from typing import Annotated, TypedDict, cast
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from fedgraft.contracts import (
     TrackingSharing,
     Trainer,
 )
-from fedgraft.errors import require_one_of, require_options
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, OneOf, Proportion
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays, Tree, digest
 
@@ -87,27 +87,20 @@ class CEFGL(
     Cost: the model up and down in rounds that collect; nothing in others.
     """
 
-    probability: float = 0.5
-    longest: int = 0
-    pull: float = 0.6
-    correction: str = "mean"
-    private_epochs: int = 1
-    shrinkage: float = 5e-4
-    threshold: float = 1e-3
-    density: float = 0.0
+    probability: Proportion = 0.5
+    longest: NonNegativeInt = 0
+    pull: NonNegativeFloat = 0.6
+    correction: Annotated[str, OneOf(CORRECTIONS)] = "mean"
+    private_epochs: NonNegativeInt = 1
+    shrinkage: NonNegativeFloat = 5e-4
+    threshold: NonNegativeFloat = 1e-3
+    density: Proportion = 0.0
     each_step: bool = False
     restart: bool = False
     drift: bool = True
     two_ends: bool = False
-    answers: str = "hybrid"
-    channels: str = "both"
-
-    def __post_init__(self) -> None:
-        require_options(self, "CEFGL", probability="in [0, 1]", longest=">= 0", pull=">= 0")
-        require_one_of("CEFGL.correction", self.correction, CORRECTIONS)
-        require_options(self, "CEFGL", private_epochs=">= 0", shrinkage=">= 0", threshold=">= 0", density="in [0, 1]")
-        require_one_of("CEFGL.answers", self.answers, ANSWERS)
-        require_one_of("CEFGL.channels", self.channels, CHANNELS)
+    answers: Annotated[str, OneOf(ANSWERS)] = "hybrid"
+    channels: Annotated[str, OneOf(CHANNELS)] = "both"
 
     @property
     def parts(self) -> frozenset[str]:

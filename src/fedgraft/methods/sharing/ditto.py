@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypedDict, cast
 
 from fedgraft.contracts import PersonalSharing, StagedSharing, Trainer
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.nn.proximal import pull_towards
 from fedgraft.wire.layouts import Arrays, Tree
@@ -46,11 +46,8 @@ class Ditto(OneModel, PersonalSharing[ModelState], StagedSharing[ModelState]):
     Cost: the model down and its difference up, per selected client, as in FedAvg; twice the computing.
     """
 
-    pull: float = 1.0
-    personal_epochs: int = 0
-
-    def __post_init__(self) -> None:
-        require_options(self, "Ditto", pull=">= 0", personal_epochs=">= 0")
+    pull: NonNegativeFloat = 1.0
+    personal_epochs: NonNegativeInt = 0
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Train w, then v; upload the difference of w."""

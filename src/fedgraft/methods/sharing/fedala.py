@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fedgraft.contracts import PersonalSharing, StagedSharing, Trainer
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import PositiveFloat, PositiveInt
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays, Tree
 
@@ -61,11 +61,8 @@ class FedALA(OneModel, PersonalSharing[ModelState], StagedSharing[ModelState]):
     """
 
     adaptive: tuple[str, ...] = ("convolutions.1.", "head.", "out.")
-    rate: float = 1.0
-    first_epochs: int = 11
-
-    def __post_init__(self) -> None:
-        require_options(self, "FedALA", rate="> 0", first_epochs=">= 1")
+    rate: PositiveFloat = 1.0
+    first_epochs: PositiveInt = 11
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Learn the weights, then train all layers from the merged ones."""

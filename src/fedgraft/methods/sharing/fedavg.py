@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from fedgraft.contracts import Update
-from fedgraft.errors import require_one_of
 from fedgraft.methods.one_model import ModelState, OneModel
 
 
@@ -25,10 +25,7 @@ class FedAvg(OneModel):
     Cost: the model down and its difference up, per selected client.
     """
 
-    weights: str = "examples"
-
-    def __post_init__(self) -> None:
-        require_one_of("FedAvg.weights", self.weights, ("examples", "equal"))
+    weights: Literal["examples", "equal"] = "examples"
 
     def merge(self, state: ModelState, updates: Sequence[Update]) -> ModelState:
         """Add the weighted sum of updates, in client order."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from torch import Tensor
 
 from fedgraft.contracts import Trainer
-from fedgraft.errors import require, require_one_of
+from fedgraft.contracts.ranges import NonNegativeFloat, OneOf
 from fedgraft.methods.controls import Controlled, change, corrected, parted, zeros
 from fedgraft.nn.proximal import pull_towards
 from fedgraft.wire.layouts import Arrays, Tree
@@ -53,12 +53,8 @@ class FedDC(Controlled):
     Cost: twice the model down (model and c) and twice up (differences of both), per selected client.
     """
 
-    alpha: float = 0.1
-    control: str = "update"
-
-    def __post_init__(self) -> None:
-        require(self.alpha >= 0, "FedDC.alpha", ">= 0", self.alpha)
-        require_one_of("FedDC.control", self.control, CONTROLS)
+    alpha: NonNegativeFloat = 0.1
+    control: Annotated[str, OneOf(CONTROLS)] = "update"
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Steps with penalty and correction; the differences of model plus drift, and of the control."""

@@ -1,6 +1,5 @@
 """FedGNN: tables of users and items travel, clipped, noised and hidden among pseudo items."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedgraft.contracts import PartsSharing, Trainer, Update
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from fedgraft.contracts.values import Indices
-from fedgraft.errors import require
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.methods.private_rows import ITEMS, client_noise, clipped, moved_by_rows, noised, touched
 from fedgraft.wire.layouts import Arrays, Tree
@@ -53,14 +52,9 @@ class FedGNN(OneModel, PartsSharing[ModelState]):
 
     parts: ClassVar[frozenset[str]] = frozenset({"embeddings"})
 
-    clip: float = 0.1
-    noise: float = 0.2
-    pseudo_items: int = 1000
-
-    def __post_init__(self) -> None:
-        require(0 < self.clip < math.inf, "FedGNN.clip", "> 0", self.clip)
-        require(0 <= self.noise < math.inf, "FedGNN.noise", ">= 0", self.noise)
-        require(self.pseudo_items >= 0, "FedGNN.pseudo_items", ">= 0", self.pseudo_items)
+    clip: PositiveFloat = 0.1
+    noise: NonNegativeFloat = 0.2
+    pseudo_items: NonNegativeInt = 1000
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Train; the update with pseudo rows, clipped and noised."""

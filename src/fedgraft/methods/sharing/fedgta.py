@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self, TypedDict
+from typing import Annotated, Literal, Self, TypedDict
 
 import numpy as np
+from annotated_types import Interval
 from numpy.typing import NDArray
 from scipy import sparse, special
 
@@ -18,7 +19,8 @@ from fedgraft.contracts import (
     Trainer,
     Update,
 )
-from fedgraft.errors import require, require_one_of, require_options
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt, Proportion
+from fedgraft.errors import require
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 
@@ -84,18 +86,16 @@ class FedGTA(
         both kinds of moments. At the server N models.
     """
 
-    hops: int = 5
-    alpha: float = 0.5
-    temperature: float = 20.0
-    orders: int = 10
+    hops: NonNegativeInt = 5
+    alpha: Proportion = 0.5
+    temperature: PositiveFloat = 20.0
+    orders: PositiveInt = 10
     moments: Literal["raw", "central", "hybrid"] = "hybrid"
-    threshold: float = 0.5
+    threshold: Annotated[float, Interval(ge=-1, le=1)] = 0.5
     classes: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        require_options(self, "FedGTA", hops=">= 0", alpha="in [0, 1]", temperature="> 0", orders=">= 1")
-        require_one_of("FedGTA.moments", self.moments, KINDS)
-        require_options(self, "FedGTA", threshold="in [-1, 1]")
+        super().__post_init__()
         require(self.orders > 1 or self.moments != "central", "FedGTA.orders", ">= 2 for central moments", self.orders)
 
     def fitted(self, classes: int) -> Self:

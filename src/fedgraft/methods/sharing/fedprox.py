@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fedgraft.contracts import Trainer
-from fedgraft.errors import require
+from fedgraft.contracts.ranges import NonNegativeFloat
 from fedgraft.methods.one_model import OneModel
 from fedgraft.nn.proximal import pull_towards
 from fedgraft.wire.layouts import Arrays, Tree
@@ -31,10 +31,7 @@ class FedProx(OneModel):
     Cost: the model down and its difference up, per selected client.
     """
 
-    mu: float = 0.01
-
-    def __post_init__(self) -> None:
-        require(self.mu >= 0, "FedProx.mu", ">= 0", self.mu)
+    mu: NonNegativeFloat = 0.01
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """The common round, pulled towards what was received."""

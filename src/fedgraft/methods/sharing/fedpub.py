@@ -18,7 +18,8 @@ from fedgraft.contracts import (
     Trainer,
     Update,
 )
-from fedgraft.errors import require, require_options
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
+from fedgraft.errors import require
 from fedgraft.methods.one_model import moved
 from fedgraft.nn.proximal import pull_towards
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
@@ -96,15 +97,12 @@ class FedPUB(
 
     parts: ClassVar[frozenset[str]] = frozenset({"mask"})
 
-    tau: float = 10.0
-    sparsity: float = 1e-5
-    pull: float = 0.05
-    threshold: float = 1e-3
+    tau: NonNegativeFloat = 10.0
+    sparsity: NonNegativeFloat = 1e-5
+    pull: NonNegativeFloat = 0.05
+    threshold: NonNegativeFloat = 1e-3
     masked: bool = False
-    width: int = 0
-
-    def __post_init__(self) -> None:
-        require_options(self, "FedPUB", tau=">= 0", sparsity=">= 0", pull=">= 0", threshold=">= 0", width=">= 0")
+    width: NonNegativeInt = 0
 
     def fitted(self, width: int) -> Self:
         """With the width of a response."""

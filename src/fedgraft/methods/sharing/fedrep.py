@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedgraft.contracts import StagedSharing, Trainer
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.methods.one_model import ModelState, SharedBase
 from fedgraft.wire.layouts import Arrays, Tree
 
@@ -37,11 +37,7 @@ class FedRep(SharedBase, StagedSharing[ModelState]):
     Cost: the body down and its difference up, per selected client.
     """
 
-    head_epochs: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_options(self, "FedRep", head_epochs=">= 0")
+    head_epochs: NonNegativeInt = 10
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Fit the head, then the body; upload the body's difference."""

@@ -7,7 +7,7 @@ from typing import ClassVar, TypedDict
 import numpy as np
 
 from fedgraft.contracts import PartsSharing, Trainer, Update
-from fedgraft.errors import require
+from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Tree
 
@@ -66,10 +66,7 @@ class FedSagePlus(PartsSharing[State]):
 
     parts: ClassVar[frozenset[str]] = frozenset({"generator"})
 
-    rounds: int = 20
-
-    def __post_init__(self) -> None:
-        require(self.rounds >= 1, "FedSagePlus.rounds", ">= 1", self.rounds)
+    rounds: PositiveInt = 20
 
     def settles(self, name: str) -> bool:
         """Return whether it is the generator's."""

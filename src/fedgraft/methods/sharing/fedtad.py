@@ -23,7 +23,8 @@ from fedgraft.contracts import (
     Trainer,
     Update,
 )
-from fedgraft.errors import require, require_options
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from fedgraft.errors import require
 from fedgraft.methods.one_model import moved
 from fedgraft.methods.rl import networks
 from fedgraft.methods.rl.networks import Moments
@@ -120,25 +121,18 @@ class FedTAD(ExtendedSharing[State], GraphSharing[State], MovableSharing[State],
         the server epochs x (generations + 1) passes of each client's model over `nodes` nodes, and as many models.
     """
 
-    epochs: int = 5
-    generations: int = 1
-    steps: int = 5
-    nodes: int = 100
-    neighbours: int = 5
-    generator_rate: float = 1e-3
-    rate: float = 1e-3
-    decay: float = 5e-4
-    semantics: float = 1.0
-    diversity: float = 1.0
-    walk: int = 5
+    epochs: NonNegativeInt = 5
+    generations: NonNegativeInt = 1
+    steps: NonNegativeInt = 5
+    nodes: PositiveInt = 100
+    neighbours: PositiveInt = 5
+    generator_rate: PositiveFloat = 1e-3
+    rate: PositiveFloat = 1e-3
+    decay: NonNegativeFloat = 5e-4
+    semantics: NonNegativeFloat = 1.0
+    diversity: NonNegativeFloat = 1.0
+    walk: PositiveInt = 5
     classes: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        require_options(
-            self, "FedTAD", epochs=">= 0", generations=">= 0", steps=">= 0", nodes=">= 1", neighbours=">= 1"
-        )
-        require_options(self, "FedTAD", generator_rate="> 0", rate="> 0", decay=">= 0", semantics=">= 0")
-        require_options(self, "FedTAD", diversity=">= 0", walk=">= 1")
 
     def fitted(self, classes: int) -> Self:
         """For so many classes of nodes."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
 from fedgraft.contracts import Update
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.methods.class_prototypes import COUNTS, PROTOTYPES, ClassPrototypes, means
 from fedgraft.wire.layouts import Arrays
 
@@ -63,15 +63,11 @@ class FedTGP(ClassPrototypes[State]):
     Cost: a prototype and a count for each class, down and up, per selected client.
     """
 
-    weight: float = 10.0
-    most: float = 100.0
-    passes: int = 100
-    rate: float = 0.01
-    batch: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_options(self, "FedTGP", most=">= 0", passes=">= 0", rate="> 0", batch=">= 1")
+    weight: NonNegativeFloat = 10.0
+    most: NonNegativeFloat = 100.0
+    passes: NonNegativeInt = 100
+    rate: PositiveFloat = 0.01
+    batch: PositiveInt = 10
 
     def init(self, model: Arrays, clients: int) -> State:
         """Drawn vectors and weights; no class is known."""

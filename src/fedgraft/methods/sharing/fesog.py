@@ -1,6 +1,5 @@
 """FeSoG: FedGNN's tables with attention over friends, pseudo-labelled items, and noise as large as the update."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedgraft.contracts import PartsSharing, Trainer, Update
-from fedgraft.errors import require
+from fedgraft.contracts.ranges import NonNegativeFloat, PositiveFloat
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.methods.private_rows import client_noise, moved_by_rows, noised, touched
 from fedgraft.wire.layouts import Array, Arrays, Tree
@@ -50,12 +49,8 @@ class FeSoG(OneModel, PartsSharing[ModelState]):
 
     parts: ClassVar[frozenset[str]] = frozenset({"embeddings", "relations"})
 
-    clip: float = 0.3
-    noise: float = 0.1
-
-    def __post_init__(self) -> None:
-        require(0 < self.clip < math.inf, "FeSoG.clip", "> 0", self.clip)
-        require(0 <= self.noise < math.inf, "FeSoG.noise", ">= 0", self.noise)
+    clip: PositiveFloat = 0.3
+    noise: NonNegativeFloat = 0.1
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Train; the update, clipped and noised."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from fedgraft.contracts import Augmentation, StructuredSharing, StructurePenalty, Trainer
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import NonNegativeFloat, PositiveFloat, ProperFraction
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays, Tree
 
@@ -51,19 +51,14 @@ class FGSSL(OneModel, StructuredSharing[ModelState]):
         and the likeness of each training node to each other.
     """
 
-    semantic: float = 1.0
-    structural: float = 1.0
-    tau: float = 0.2
-    omega: float = 0.5
-    edges: float = 0.8
-    features: float = 0.5
-    global_edges: float = 0.3
-    global_features: float = 0.3
-
-    def __post_init__(self) -> None:
-        require_options(self, "FGSSL", semantic=">= 0", structural=">= 0", tau="> 0", omega="> 0")
-        require_options(self, "FGSSL", edges="in [0, 1)", features="in [0, 1)")
-        require_options(self, "FGSSL", global_edges="in [0, 1)", global_features="in [0, 1)")
+    semantic: NonNegativeFloat = 1.0
+    structural: NonNegativeFloat = 1.0
+    tau: PositiveFloat = 0.2
+    omega: PositiveFloat = 0.5
+    edges: ProperFraction = 0.8
+    features: ProperFraction = 0.5
+    global_edges: ProperFraction = 0.3
+    global_features: ProperFraction = 0.3
 
     def fitted(self, width: int, classes: int) -> Self:
         """As it is: neither matters."""

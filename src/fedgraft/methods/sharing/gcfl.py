@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 
 from fedgraft.contracts import GroupedSharing, Indices, MovableSharing, PersonalSharing, Update
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays
 
@@ -68,16 +69,13 @@ class GCFL(GroupedSharing[State], MovableSharing[State], PersonalSharing[State])
         updates in memory.
     """
 
-    mean_norm: float = 0.07
-    max_norm: float = 0.28
-    smallest: int = 2
-    after: int = 20
+    mean_norm: NonNegativeFloat = 0.07
+    max_norm: NonNegativeFloat = 0.28
+    smallest: PositiveInt = 2
+    after: NonNegativeInt = 20
     series: bool = False
-    length: int = 5
+    length: Annotated[int, Ge(2)] = 5
     standardise: bool = False
-
-    def __post_init__(self) -> None:
-        require_options(self, "GCFL", mean_norm=">= 0", max_norm=">= 0", smallest=">= 1", after=">= 0", length=">= 2")
 
     def init(self, model: Arrays, clients: int) -> State:
         """One cluster, the drawn model."""

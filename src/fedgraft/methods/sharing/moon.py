@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, softplus
 
 from fedgraft.contracts import HiddenSharing, Indices, Trainer
-from fedgraft.errors import require_options
+from fedgraft.contracts.ranges import NonNegativeFloat, PositiveFloat
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays, Tree
 
@@ -41,11 +41,8 @@ class Moon(OneModel, HiddenSharing[ModelState]):
     Cost: the model down and its difference up, per selected client.
     """
 
-    mu: float = 1.0
-    tau: float = 0.5
-
-    def __post_init__(self) -> None:
-        require_options(self, "Moon", mu=">= 0", tau="> 0")
+    mu: NonNegativeFloat = 1.0
+    tau: PositiveFloat = 0.5
 
     def fitted(self, width: int, classes: int) -> Self:
         """As it is: no width matters."""

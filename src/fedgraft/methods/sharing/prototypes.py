@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.contracts import ExtendedSharing, HiddenSharing, Indices, MovableSharing, Trainer, Update
-from fedgraft.errors import require, require_options
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveProportion
+from fedgraft.errors import require
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 
@@ -63,13 +64,10 @@ class Prototypes(ExtendedSharing[State], HiddenSharing[State], MovableSharing[St
         layer is wide.
     """
 
-    weight: float = 0.01
-    fade: float = 0.95
-    most: int = 30
-    width: int = 0
-
-    def __post_init__(self) -> None:
-        require_options(self, "Prototypes", weight=">= 0", fade="in (0, 1]", most=">= 1", width=">= 0")
+    weight: NonNegativeFloat = 0.01
+    fade: PositiveProportion = 0.95
+    most: PositiveInt = 30
+    width: NonNegativeInt = 0
 
     def fitted(self, width: int, classes: int) -> Self:
         """With the width of the hidden layer."""

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import ExtendedSharing, Linear, LinearSharing, Regression, SilentSharing, Trainer, Update
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt
 from fedgraft.domains.closed_form import Floats, Solution, nearest_means, packed, ridge, unpacked
-from fedgraft.errors import InputError, require, require_one_of, require_options
+from fedgraft.errors import InputError, require
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 
@@ -68,7 +69,6 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         sharpness: factor of logits, >= 0; 0 = 6 with class_sums, else 5. Numbers have none.
         least: examples, >= 1, that a client must have of a class for its sums to hold them; of numbers at all. The sums
             of one example are the example.
-        projection: seed of the random signs, >= 0.
         linear: the task's model; no option.
 
     State: see `State`.
@@ -78,17 +78,11 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
     """
 
     form: Literal["auto", "class_sums", "gram", "random_features"] = "auto"
-    width: int = 512
-    penalty: float = 0.0
-    sharpness: float = 0.0
-    least: int = 2
-    projection: int = 0
+    width: PositiveInt = 512
+    penalty: NonNegativeFloat = 0.0
+    sharpness: NonNegativeFloat = 0.0
+    least: PositiveInt = 2
     linear: Linear | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        require_one_of("Ridge.form", self.form, FORMS)
-        limits = {"width": ">= 1", "penalty": ">= 0", "sharpness": ">= 0", "least": ">= 1", "projection": ">= 0"}
-        require_options(self, "Ridge", **limits)
 
     def fitted(self, linear: Linear) -> Self:
         """With the model that is solved for."""
@@ -243,6 +237,6 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
     @cached_property
     def _signs(self) -> Floats:
         """P [features, width], so that lengths stay what they are in the mean."""
-        drawn = generator(self.projection, "projection").integers(0, 2, (self._model.features, self.width))
+        drawn = generator(0, "projection").integers(0, 2, (self._model.features, self.width))
         signs: Floats = (2.0 * drawn - 1.0) / np.sqrt(self.width)
         return signs

@@ -1,9 +1,10 @@
 """Scaffold: FedAvg whose clients correct each step by how far their gradients are off everybody's."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from fedgraft.contracts import Trainer
-from fedgraft.errors import require, require_one_of
+from fedgraft.contracts.ranges import OneOf, PositiveFloat
 from fedgraft.methods.controls import Controlled, change, corrected, parted, zeros
 from fedgraft.wire.layouts import Arrays, Tree
 
@@ -44,12 +45,8 @@ class Scaffold(Controlled):
     Cost: twice the model down (model and c) and twice up (both differences), per selected client.
     """
 
-    control: str = "difference"
-    rate: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_one_of("Scaffold.control", self.control, CONTROLS)
-        require(self.rate > 0, "Scaffold.rate", "> 0", self.rate)
+    control: Annotated[str, OneOf(CONTROLS)] = "difference"
+    rate: PositiveFloat = 1.0
 
     @property
     def pace(self) -> float:

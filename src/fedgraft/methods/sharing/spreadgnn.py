@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, TypedDict
+from typing import Annotated, ClassVar, Final, TypedDict
 
 import numpy as np
 import torch
@@ -18,8 +18,9 @@ from fedgraft.contracts import (
     Trainer,
     Update,
 )
+from fedgraft.contracts.ranges import NonNegativeFloat, OneOf, PositiveInt, Proportion
 from fedgraft.contracts.values import Correction
-from fedgraft.errors import ClientError, require_one_of, require_options
+from fedgraft.errors import ClientError
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 
 TOPOLOGIES = ("complete", "ring")
@@ -89,18 +90,12 @@ class SpreadGNN(
 
     parts: ClassVar[frozenset[str]] = frozenset({"head"})
 
-    topology: str = "complete"
-    strength: float = 0.01
-    decay: float = 1.0
-    relation: str = "inverse"
-    head_rows: int = 16
-    head_width: int = 64
-
-    def __post_init__(self) -> None:
-        require_one_of("SpreadGNN.topology", self.topology, TOPOLOGIES)
-        require_options(self, "SpreadGNN", strength=">= 0", decay="in [0, 1]")
-        require_one_of("SpreadGNN.relation", self.relation, RELATIONS)
-        require_options(self, "SpreadGNN", head_rows=">= 1", head_width=">= 1")
+    topology: Annotated[str, OneOf(TOPOLOGIES)] = "complete"
+    strength: NonNegativeFloat = 0.01
+    decay: Proportion = 1.0
+    relation: Annotated[str, OneOf(RELATIONS)] = "inverse"
+    head_rows: PositiveInt = 16
+    head_width: PositiveInt = 64
 
     def shares(self, name: str) -> bool:
         """Return all but the head."""

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import UnionType
-from typing import Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from torch import nn
 
 from fedgraft.contracts import Observations
@@ -101,13 +102,13 @@ class Graph(
     judged: str = ""
     rare: str = ""
     class_weights: str | dict[str, float] = ""
-    focal: float = 0.0
+    focal: Annotated[float, Ge(0), "0 = off"] = 0.0
     class_names: tuple[str, ...] = ()
     class_prior: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        class_weights.check_options("Graph", self.class_weights, self.focal)
+        class_weights.check_weights("Graph", self.class_weights)
 
     @cached_property
     def labels(self) -> Labels:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 from types import UnionType
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
+from annotated_types import Ge
 from torch import nn
 
 from fedgraft.contracts.encoder import NetworkEncoder
@@ -14,7 +15,6 @@ from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.numbers import Numbers
-from fedgraft.errors import require
 from fedgraft.wire.layouts import Arrays
 
 
@@ -55,12 +55,8 @@ class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask, PlainTask[
 
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
-    huber: float = 0.0
+    huber: Annotated[float, Ge(0), "0 = squared errors"] = 0.0
     judged: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.huber >= 0, "GraphRegression.huber", ">= 0 (0 = squared errors)", self.huber)
 
     @cached_property
     def labels(self) -> Labels:

@@ -4,11 +4,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import UnionType
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 import torch
+from annotated_types import Ge, Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
@@ -18,6 +19,7 @@ from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.pooling import PooledTask
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.read_edges import ReadEdges
@@ -33,9 +35,9 @@ from fedgraft.domains.nodes.reading.queries import with_new_nodes
 from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
-from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs, check_hops
+from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs
 from fedgraft.domains.notes import tell
-from fedgraft.errors import InputError, require, require_options
+from fedgraft.errors import InputError, require
 from fedgraft.nn.whole_networks import WholeNetwork
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -106,32 +108,28 @@ class Link(
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     encoder: LayeredEncoder | NetworkEncoder
-    width: int = 64
+    width: PositiveInt = 64
     decoder: Literal["product", "perceptron"] = "product"
     likeness: bool = False
-    negatives: int = 1
-    validation: float = 0.1
-    test: float = 0.1
-    neighbours: int = 0
-    dropout: float = 0.0
-    scale: float = 0.0
-    k: int = metrics.HITS
-    features: int = 0
+    negatives: PositiveInt = 1
+    validation: Annotated[float, Interval(gt=0, lt=1)] = 0.1
+    test: Annotated[float, Interval(gt=0, lt=1)] = 0.1
+    neighbours: NonNegativeInt = 0
+    dropout: ProperFraction = 0.0
+    scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
+    k: PositiveInt = metrics.HITS
+    features: NonNegativeInt = 0
     edge_features: int = 0
     edge_weights: bool = False
     sparse: bool = False
     judged: str = ""
-    propagate: int = 0
+    propagate: Annotated[int, Ge(0), "0 = none"] = 0
     joined: Joined = "concatenate"
 
     def __post_init__(self) -> None:
-        require_options(self, "Link", width=">= 1", negatives=">= 1", k=">= 1", neighbours=">= 0", features=">= 0")
-        require_options(self, "Link", validation="in (0, 1)", test="in (0, 1)")
+        super().__post_init__()
         together = self.validation + self.test
         require(together < 1, "Link.validation + Link.test", "below 1, so that edges are left to train on", together)
-        require(0 <= self.dropout < 1, "Link.dropout", "in [0, 1)", self.dropout)
-        require(self.scale >= 0, "Link.scale", ">= 0 (0 = as they are)", self.scale)
-        check_hops(self, "Link")
 
     @property
     def metric(self) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import UnionType
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
+from annotated_types import Ge, Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, LocalGraph, Sums
@@ -16,6 +17,7 @@ from fedgraft.contracts.graph_abilities import LocalGraphTask
 from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.read_edges import ReadEdges
@@ -106,7 +108,6 @@ class Node(
             of a federation have. Where all clients are on one machine rows are as long, and open.
         aggregates: whether every node gets, once, the sum of all its neighbours' features (FedGCN, Yao et al., NeurIPS
             2023); the first layer then draws no neighbours, features are not shared otherwise, and states are not.
-        aggregate_hops: 1, or 2: a client is then also told these sums at neighbours elsewhere; two "gcn" layers.
         fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
         pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for because the batch to
             come reads it, changed or not.
@@ -146,9 +147,6 @@ class Node(
         joined: how the model reads features after these hops: "concatenate", side by side (SIGN); "last", those of the
             last hop alone (SGC); "mean", their mean (SSGC, Zhu and Koniusz, ICLR 2021); or "attention", each node's
             weighted by a learnt vector (as GAMLP, Zhang et al., KDD 2022).
-        share_sums: whether these means are over neighbours elsewhere, too: clients publish sums of their nodes'
-            features for nodes of others, once a hop, and the server adds them up.
-        least: the fewest nodes elsewhere behind such a sum, >= 1; what would be a sum of fewer stays home.
         smoothing: hops over which answers are smoothed after training, >= 0; 0 = none, 2 is best on our data.
         class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
             gains by it; with `smoothing`, fewer ways of that are then chosen from.
@@ -166,30 +164,27 @@ class Node(
     generator: bool = False
     mask: bool = False
     refinement: bool = False
-    generated: int = 5
-    hidden: float = 0.5
-    elsewhere: int = 64
-    logit_adjustment: float = 0.0
-    label_smoothing: float = 0.0
+    generated: PositiveInt = 5
+    hidden: Annotated[float, Interval(gt=0, lt=1)] = 0.5
+    elsewhere: NonNegativeInt = 64
+    logit_adjustment: Annotated[float, Ge(0), "0 = none"] = 0.0
+    label_smoothing: ProperFraction = 0.0
     judged: str = ""
     rare: str = ""
     class_weights: str | dict[str, float] = ""
-    focal: float = 0.0
-    classes: int = 0
+    focal: Annotated[float, Ge(0), "0 = off"] = 0.0
+    classes: NonNegativeInt = 0
     class_names: tuple[str, ...] = ()
-    smoothing: int = 0
+    smoothing: NonNegativeInt = 0
     class_prior: bool = False
-    refit: str = ""
+    refit: Literal["", "answers", "hidden"] = ""
     local_fit: bool = False
     share_labels: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self)
-        class_weights.check_options("Node", self.class_weights, self.focal)
-        require(
-            not (self.focal and self.label_smoothing), "Node.focal", "0 unless task.label_smoothing is 0", self.focal
-        )
+        class_weights.check_weights("Node", self.class_weights)
 
     @cached_property
     def labels(self) -> CountedClasses | JudgedClasses:

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge
 
 from fedgraft.contracts.labels import Labels
 from fedgraft.domains.labels.judging import JudgedByData
@@ -11,7 +13,6 @@ from fedgraft.domains.labels.shared_unit import UNIT, SharedUnit
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.informed_nodes import InformedNodes
 from fedgraft.domains.nodes.training.client_graph import NodeData
-from fedgraft.errors import require
 from fedgraft.wire.layouts import Arrays
 
 
@@ -42,7 +43,6 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
         share_states: whether clients tell each other hidden states of such nodes.
         sealed: whether the server hands these on unread, each row encrypted by itself.
         aggregates: whether every node gets, once, the sum of all its neighbours' features; states are not shared then.
-        aggregate_hops: 1, or 2: a client is then also told these sums at neighbours elsewhere; two "gcn" layers.
         fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
         pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for.
         dropout: share of each hidden layer dropped in training, in [0, 1).
@@ -53,19 +53,13 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
         sparse: whether features are sparse; taken from the data where `features` is 0.
         propagate: hops over which features are averaged inside each client before training, >= 0; 0 = none.
         joined: how they are read after these hops: "concatenate", "last", "mean" or "attention".
-        share_sums: whether these means are over neighbours elsewhere, too, by way of the server.
-        least: the fewest nodes elsewhere behind a sum that leaves its clients, >= 1.
     """
 
     classes: ClassVar[int] = 0
     class_names: ClassVar[tuple[str, ...]] = ()
 
-    huber: float = 0.0
+    huber: Annotated[float, Ge(0), "0 = squared errors"] = 0.0
     judged: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.huber >= 0, "NodeRegression.huber", ">= 0 (0 = squared errors)", self.huber)
 
     @cached_property
     def labels(self) -> Labels:

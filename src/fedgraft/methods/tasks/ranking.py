@@ -2,17 +2,19 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 import pandas as pd
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.detailed_scores import Chance, DetailedScores
 from fedgraft.contracts.pooling import PooledTask
+from fedgraft.contracts.ranges import NonNegativeFloat, OneOf, PositiveFloat, PositiveInt, ProperFraction, Proportion
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.task_abilities import FittedTask, PredictingTask, SeededTask
@@ -23,7 +25,7 @@ from fedgraft.domains.ranking.ranker import Ranker
 from fedgraft.domains.ranking.ranker_data import RankingData, lists_of
 from fedgraft.domains.ranking.ranker_queries import asked_users, best_items, tables_of
 from fedgraft.domains.ranking.shards import ItemLists, RankingShard, merge_shards
-from fedgraft.errors import InputError, require, require_one_of, require_options
+from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays
 
 OBJECTIVES = ("softmax", "margin")
@@ -87,31 +89,26 @@ class Ranking(
     count_column: ClassVar[str] = "k"
 
     width: int = 64
-    factors: int = 2
-    hidden: int = 64
-    attention: int = 2
+    factors: PositiveInt = 2
+    hidden: PositiveInt = 64
+    attention: PositiveInt = 2
     tied: bool = True
-    power: float = 0.5
-    objective: str = "softmax"
-    margin: float = 1.0
-    negatives: int = 128
-    dropout: float = 0.2
-    decorrelation: float = 0.0
-    k: int = 50
+    power: Proportion = 0.5
+    objective: Annotated[str, OneOf(OBJECTIVES)] = "softmax"
+    margin: PositiveFloat = 1.0
+    negatives: Annotated[int, Ge(0), "0 = all items"] = 128
+    dropout: ProperFraction = 0.2
+    decorrelation: NonNegativeFloat = 0.0
+    k: PositiveInt = 50
     items: int = 0
     modalities: tuple[str, ...] = ()
     features: tuple[int, ...] = ()
     catalogue: str = ""
 
     def __post_init__(self) -> None:
-        require_options(self, "Ranking", factors=">= 1", hidden=">= 1", attention=">= 1", k=">= 1")
+        super().__post_init__()
         whole = self.width >= 1 and self.width % self.factors == 0
         require(whole, "Ranking.width", f">= 1 and a multiple of the {self.factors} factors", self.width)
-        require(0 <= self.power <= 1, "Ranking.power", "in [0, 1]", self.power)
-        require_one_of("Ranking.objective", self.objective, OBJECTIVES)
-        require(self.margin > 0, "Ranking.margin", "> 0", self.margin)
-        require(self.negatives >= 0, "Ranking.negatives", ">= 0 (0 = all items)", self.negatives)
-        require_options(self, "Ranking", dropout="in [0, 1)", decorrelation=">= 0")
         pairs = self.factors > 1 or self.decorrelation == 0
         require(pairs, "Ranking.factors", ">= 2 where they are decorrelated", self.factors)
 

@@ -4,11 +4,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import UnionType
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
@@ -16,6 +17,7 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.plain import PlainEdgeEncoder, PlainModel, PlainTask
 from fedgraft.contracts.pooling import PooledTask
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Proportion
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
@@ -28,7 +30,7 @@ from fedgraft.domains.ratings.shards import RatingShard, label_shares, merge_sha
 from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
 from fedgraft.domains.ratings.social_model import SocialModel, node_rows, numbered, pseudo_items, training_losses
 from fedgraft.domains.ratings.telling_users import LABEL_BINS, SUMS, TellingUsers
-from fedgraft.errors import InputError, require, require_one_of, require_options
+from fedgraft.errors import InputError, require, require_one_of
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import GraphView
 from fedgraft.wire.layouts import Array, Arrays
@@ -98,30 +100,26 @@ class Rating(
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
     encoder: EdgeEncoder | NetworkEncoder
-    folds: int = 10
-    hidden: int = 32
-    walk: int = 2
-    user_shrinkage: float = 9.0
-    item_shrinkage: float = 2.0
+    folds: Annotated[int, Ge(2)] = 10
+    hidden: PositiveInt = 32
+    walk: PositiveInt = 2
+    user_shrinkage: NonNegativeFloat = 9.0
+    item_shrinkage: NonNegativeFloat = 2.0
     share: str = "nothing"
-    share_least: int = 3
-    centre: float = 0.75
+    share_least: Annotated[int, Ge(2)] = 3
+    centre: Proportion = 0.75
     embeddings: bool = False
     relations: bool = False
-    width: int = 8
-    ridge: float = 0.0
-    pseudo: int = 10
-    users: int = 0
-    items: int = 0
+    width: PositiveInt = 8
+    ridge: NonNegativeFloat = 0.0
+    pseudo: NonNegativeInt = 10
+    users: NonNegativeInt = 0
+    items: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
-        require_options(self, "Rating", folds=">= 2", hidden=">= 1", walk=">= 1", user_shrinkage=">= 0")
-        require_options(self, "Rating", item_shrinkage=">= 0")
+        super().__post_init__()
         require_one_of("Rating.share", self.share, ("nothing",) if self.embeddings else ("nothing", *CODES, SUMS))
-        require(self.share_least >= 2, "Rating.share_least", ">= 2", self.share_least)
-        require(0 <= self.centre <= 1, "Rating.centre", "in [0, 1]", self.centre)
         require(self.embeddings or not self.relations, "Rating.relations", "false without embeddings", self.relations)
-        require_options(self, "Rating", width=">= 1", ridge=">= 0", pseudo=">= 0", users=">= 0", items=">= 0")
 
     @property
     def offers(self) -> frozenset[str]:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import pandas as pd
 import torch
+from annotated_types import Ge
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
@@ -17,6 +18,7 @@ from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder
 from fedgraft.contracts.graph_abilities import LocalGraphTask
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.pooling import PooledTask
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, ProperFraction
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
@@ -34,7 +36,7 @@ from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import Asked, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import JOIN, TypedGraph, apart, merge_graphs, metapath_types, shortest_metapaths
 from fedgraft.domains.typed.smoothed_features import blocks, smoothed
-from fedgraft.errors import InputError, require_options
+from fedgraft.errors import InputError
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -104,27 +106,25 @@ class TypedNode(
 
     encoder: MetapathEncoder
     metapaths: tuple[str, ...] = ()
-    neighbours: int = 0
-    dropout: float = 0.0
-    scale: float = 0.0
+    neighbours: NonNegativeInt = 0
+    dropout: ProperFraction = 0.0
+    scale: NonNegativeFloat = 0.0
     judged: str = ""
     rare: str = ""
     class_weights: str | dict[str, float] = ""
-    focal: float = 0.0
-    features: int = 0
-    classes: int = 0
+    focal: Annotated[float, Ge(0), "0 = off"] = 0.0
+    features: NonNegativeInt = 0
+    classes: NonNegativeInt = 0
     class_names: tuple[str, ...] = ()
-    propagate: int = 0
-    smoothing: int = 0
+    propagate: NonNegativeInt = 0
+    smoothing: NonNegativeInt = 0
     class_prior: bool = False
-    edge_features: int = 0
+    edge_features: NonNegativeInt = 0
     edge_weights: bool = False
 
     def __post_init__(self) -> None:
-        require_options(self, "TypedNode", neighbours=">= 0", dropout="in [0, 1)", scale=">= 0", features=">= 0")
-        require_options(self, "TypedNode", classes=">= 0", propagate=">= 0")
-        require_options(self, "TypedNode", smoothing=">= 0", edge_features=">= 0")
-        class_weights.check_options("TypedNode", self.class_weights, self.focal)
+        super().__post_init__()
+        class_weights.check_weights("TypedNode", self.class_weights)
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
             raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.nn.functional import embedding, softplus
 
 from fedgraft.contracts.randomness import generator, torch_generator
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ranking.ranker_baselines import PooledUsers
 from fedgraft.domains.ranking.shards import Ids, RankingShard
-from fedgraft.errors import require_options
 from fedgraft.nn.layers import normal
 
 
@@ -43,19 +43,14 @@ class Bpr(Yardstick[RankingShard]):
 
     task: ClassVar[str] = "ranking"
 
-    width: int = 64
-    epochs: int = 60
-    patience: int = 5
-    batch_size: int = 1024
-    learning_rate: float = 0.01
-    penalty: float = 0.005
-    spread: float = 0.1
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        require_options(self, "Bpr", width="at least 1", epochs="at least 1", patience="at least 1")
-        require_options(self, "Bpr", batch_size="at least 1", learning_rate="above 0", spread="above 0")
-        require_options(self, "Bpr", penalty="at least 0", seed="at least 0")
+    width: PositiveInt = 64
+    epochs: PositiveInt = 60
+    patience: PositiveInt = 5
+    batch_size: PositiveInt = 1024
+    learning_rate: PositiveFloat = 0.01
+    penalty: NonNegativeFloat = 0.005
+    spread: PositiveFloat = 0.1
+    seed: NonNegativeInt = 0
 
     def score(self, shards: Sequence[RankingShard]) -> dict[str, float]:
         """Mean AUC over all clients' users, at the epoch with the best validation score."""

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from annotated_types import MinLen
+
+from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, pool, tune_biases
 from fedgraft.domains.ratings.shards import RatingShard
-from fedgraft.errors import require_options
 
 
 @dataclass(frozen=True)
@@ -29,14 +31,9 @@ class CentralBiases(Yardstick[RatingShard]):
     task: ClassVar[str] = "rating"
     default: ClassVar[bool] = True
 
-    user_shrinkages: tuple[float, ...] = USER_SHRINKAGES
-    item_shrinkages: tuple[float, ...] = ITEM_SHRINKAGES
-    sweeps: int = 10
-
-    def __post_init__(self) -> None:
-        require_options(self, "CentralBiases", user_shrinkages="at least one number, each at least 0")
-        require_options(self, "CentralBiases", item_shrinkages="at least one number, each at least 0")
-        require_options(self, "CentralBiases", sweeps="at least 1")
+    user_shrinkages: Annotated[tuple[NonNegativeFloat, ...], MinLen(1)] = USER_SHRINKAGES
+    item_shrinkages: Annotated[tuple[NonNegativeFloat, ...], MinLen(1)] = ITEM_SHRINKAGES
+    sweeps: PositiveInt = 10
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""

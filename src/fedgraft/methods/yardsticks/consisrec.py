@@ -3,17 +3,18 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
+from annotated_types import MinLen
 from torch import Tensor, nn
 
 from fedgraft.contracts.randomness import generator, torch_generator
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, PositiveProportion
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.shards import Ids, RatingShard
 from fedgraft.domains.ratings.social_factors import Factors, PooledRatings, Scores, best_of
-from fedgraft.errors import require, require_options
 from fedgraft.nn.layers import linear, normal
 
 GRADES = 5
@@ -62,21 +63,15 @@ class ConsisRec(Yardstick[RatingShard]):
 
     task: ClassVar[str] = "rating"
 
-    width: int = 16
-    neighbours: int = 10
-    share: float = 0.4
-    rate: float = 0.01
-    decay: tuple[float, ...] = (1e-4,)
-    batch_size: int = 8192
-    epochs: int = 30
-    patience: int = 3
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        require_options(self, "ConsisRec", width="at least 1", neighbours="at least 1", batch_size="at least 1")
-        require_options(self, "ConsisRec", epochs="at least 1", patience="at least 1", share="in (0, 1]")
-        require(0 < self.rate < math.inf, "ConsisRec.rate", "above 0", self.rate)
-        require_options(self, "ConsisRec", decay="at least one number, each at least 0", seed="at least 0")
+    width: PositiveInt = 16
+    neighbours: PositiveInt = 10
+    share: PositiveProportion = 0.4
+    rate: PositiveFloat = 0.01
+    decay: Annotated[tuple[NonNegativeFloat, ...], MinLen(1)] = (1e-4,)
+    batch_size: PositiveInt = 8192
+    epochs: PositiveInt = 30
+    patience: PositiveInt = 3
+    seed: NonNegativeInt = 0
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""

@@ -3,20 +3,21 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from annotated_types import MinLen
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt, ProperFraction
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.nodes.base.shards import NodeShard, judges, likeliest, pooled
 from fedgraft.domains.nodes.training.perceptron import Perceptron, rated
-from fedgraft.errors import require_options
 
 Floats = NDArray[np.float64]
 
@@ -46,13 +47,9 @@ class CorrectAndSmooth(Yardstick[NodeShard]):
 
     task: ClassVar[str] = "node"
 
-    alphas: tuple[float, ...] = (0.0, 0.3, 0.5, 0.8, 0.95)
-    scales: tuple[float, ...] = (0.5, 1.0, 2.0)
-    steps: int = 50
-
-    def __post_init__(self) -> None:
-        require_options(self, "CorrectAndSmooth", alphas="at least one number, each in [0, 1)")
-        require_options(self, "CorrectAndSmooth", scales="at least one number, each at least 0", steps="at least 1")
+    alphas: Annotated[tuple[ProperFraction, ...], MinLen(1)] = (0.0, 0.3, 0.5, 0.8, 0.95)
+    scales: Annotated[tuple[NonNegativeFloat, ...], MinLen(1)] = (0.5, 1.0, 2.0)
+    steps: PositiveInt = 50
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""

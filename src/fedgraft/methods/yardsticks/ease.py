@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+from annotated_types import MinLen
 from numpy.typing import NDArray
 
+from fedgraft.contracts.ranges import PositiveFloat
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ranking.ranker_baselines import PooledUsers
 from fedgraft.domains.ranking.shards import Ids, RankingShard
-from fedgraft.errors import require_options
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,7 @@ class Ease(Yardstick[RankingShard]):
 
     task: ClassVar[str] = "ranking"
 
-    penalties: tuple[float, ...] = (50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)
-
-    def __post_init__(self) -> None:
-        require_options(self, "Ease", penalties="at least one number, each above 0")
+    penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = (50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)
 
     def score(self, shards: Sequence[RankingShard]) -> dict[str, float]:
         """Mean AUC over all clients' users, with the penalty of the best validation score."""

@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from annotated_types import MinLen
 
 from fedgraft.contracts.labels import Floats, Labels
+from fedgraft.contracts.ranges import PositiveFloat
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.nodes.training.perceptron import ACCURACY, rated, widened
-from fedgraft.errors import InputError, require_options
+from fedgraft.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,7 @@ class EdgeLogistic(Yardstick[EdgeShard]):
 
     task: ClassVar[str] = "edge"
 
-    strengths: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)
-
-    def __post_init__(self) -> None:
-        require_options(self, "EdgeLogistic", strengths="at least one number, each above 0")
+    strengths: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = (0.01, 0.1, 1.0, 10.0)
 
     def score(self, shards: Sequence[EdgeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test edges."""

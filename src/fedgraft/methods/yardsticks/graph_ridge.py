@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from annotated_types import MinLen
 from scipy import sparse
 
 from fedgraft.contracts.labels import Floats, Labels
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.graphs.subtree_counts import subtree_counts
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.ridge import PENALTIES, Parts, ridge
-from fedgraft.errors import require_options
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,9 @@ class GraphRidge(Yardstick[GraphShard]):
     default: ClassVar[bool] = True
     local: ClassVar[bool] = True
 
-    hops: int = 3
-    buckets: int = 4096
-    penalties: tuple[float, ...] = PENALTIES
-
-    def __post_init__(self) -> None:
-        require_options(self, "GraphRidge", hops="at least 0", buckets="at least 1")
-        require_options(self, "GraphRidge", penalties="at least one number, each above 0")
+    hops: NonNegativeInt = 3
+    buckets: PositiveInt = 4096
+    penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = PENALTIES
 
     def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test graphs."""

@@ -4,16 +4,17 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import scipy.sparse
+from annotated_types import MinLen
 
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.biases import ITEM_SHRINKAGES, USER_SHRINKAGES, Floats, Rows, pool, tune_biases
 from fedgraft.domains.ratings.shards import RatingShard
-from fedgraft.errors import require_options
 
 CHUNK = 16384
 """Normal equations solved at a time, so that they stay in tens of megabytes."""
@@ -42,17 +43,12 @@ class MatrixFactorisation(Yardstick[RatingShard]):
 
     task: ClassVar[str] = "rating"
 
-    ranks: tuple[int, ...] = (2, 4, 8)
-    penalties: tuple[float, ...] = (4.0, 8.0, 12.0, 16.0, 20.0)
-    sweeps: int = 15
-    patience: int = 4
-    spread: float = 0.1
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        require_options(self, "MatrixFactorisation", ranks="at least one number, each at least 1")
-        require_options(self, "MatrixFactorisation", penalties="at least one number, each above 0", sweeps="at least 1")
-        require_options(self, "MatrixFactorisation", patience="at least 1", spread="above 0", seed="at least 0")
+    ranks: Annotated[tuple[PositiveInt, ...], MinLen(1)] = (2, 4, 8)
+    penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = (4.0, 8.0, 12.0, 16.0, 20.0)
+    sweeps: PositiveInt = 15
+    patience: PositiveInt = 4
+    spread: PositiveFloat = 0.1
+    seed: NonNegativeInt = 0
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""

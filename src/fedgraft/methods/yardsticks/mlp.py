@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
@@ -13,7 +11,6 @@ from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.nodes.base.shards import NodeShard, likeliest, pooled
 from fedgraft.domains.nodes.training.perceptron import Perceptron
-from fedgraft.errors import require, require_options
 
 
 @dataclass(frozen=True)
@@ -42,13 +39,6 @@ class Mlp(Perceptron, Yardstick[NodeShard]):
 
     task: ClassVar[str] = "node"
     default: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_options(self, "Mlp", hidden="numbers, each at least 1", alphas="at least one number, each at least 0")
-        for name in ("length", "learning_rate"):
-            require(0 < getattr(self, name) < np.inf, f"Mlp.{name}", "above 0", getattr(self, name))
-        require_options(self, "Mlp", epochs="at least 1", patience="at least 1", batch_size="at least 1")
-        require_options(self, "Mlp", seed="at least 0")
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""

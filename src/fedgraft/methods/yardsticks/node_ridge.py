@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from annotated_types import MinLen
 from scipy import sparse
 
 from fedgraft.contracts.labels import Floats, Labels
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.nodes.base.shards import NodeShard, judges, pooled
 from fedgraft.domains.ridge import PENALTIES, Parts, ridge
-from fedgraft.errors import require_options
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,8 @@ class NodeRidge(Yardstick[NodeShard]):
     task: ClassVar[str] = "node_regression"
     default: ClassVar[bool] = True
 
-    hops: int = 2
-    penalties: tuple[float, ...] = PENALTIES
-
-    def __post_init__(self) -> None:
-        require_options(self, "NodeRidge", hops="at least 0", penalties="at least one number, each above 0")
+    hops: NonNegativeInt = 2
+    penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = PENALTIES
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test nodes."""

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from annotated_types import MinLen
 from numpy.typing import NDArray
 from scipy import optimize, sparse
 from scipy.special import softmax
 
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.examples import scaled
@@ -17,7 +19,6 @@ from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.nodes.base.shards import NodeShard, judges, likeliest, pooled
 from fedgraft.domains.nodes.training.perceptron import rated, widened
-from fedgraft.errors import require_options
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -49,13 +50,9 @@ class SmoothedFeatures(Yardstick[NodeShard]):
     task: ClassVar[str] = "node"
     default: ClassVar[bool] = True
 
-    hops: int = 2
-    penalties: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
-    iterations: int = 200
-
-    def __post_init__(self) -> None:
-        require_options(self, "SmoothedFeatures", hops="at least 0", penalties="at least one number, each above 0")
-        require_options(self, "SmoothedFeatures", iterations="at least 1")
+    hops: NonNegativeInt = 2
+    penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = (0.3, 1.0, 3.0, 10.0)
+    iterations: PositiveInt = 200
 
     def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test nodes."""

@@ -1,19 +1,19 @@
 """SoReg: matrix factorisation whose users are drawn towards those whom they trust, at one place."""
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import scipy.sparse
+from annotated_types import MinLen
 
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, OneOf, PositiveFloat, PositiveInt
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.ratings.shards import Ids, RatingShard
 from fedgraft.domains.ratings.social_factors import Factors, PooledRatings, Scores, best_of, descend
-from fedgraft.errors import require, require_one_of, require_options
 
 FORMS = ("individual", "average")
 CHUNK = 16384
@@ -56,24 +56,16 @@ class SoReg(Yardstick[RatingShard]):
 
     task: ClassVar[str] = "rating"
 
-    form: str = "individual"
-    rank: int = 10
-    socials: tuple[float, ...] = (0.3, 1.0)
-    penalties: tuple[float, ...] = (0.3, 1.0)
+    form: Annotated[str, OneOf(FORMS)] = "individual"
+    rank: PositiveInt = 10
+    socials: Annotated[tuple[NonNegativeFloat, ...], MinLen(1)] = (0.3, 1.0)
+    penalties: Annotated[tuple[NonNegativeFloat, ...], MinLen(1)] = (0.3, 1.0)
     offset: bool = True
-    rate: float = 0.05
-    steps: int = 200
-    patience: int = 4
-    spread: float = 0.1
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        require_one_of("SoReg.form", self.form, FORMS)
-        require_options(self, "SoReg", rank="at least 1", socials="at least one number, each at least 0")
-        require_options(self, "SoReg", penalties="at least one number, each at least 0")
-        for name in ("rate", "spread"):
-            require(0 < getattr(self, name) < math.inf, f"SoReg.{name}", "above 0", getattr(self, name))
-        require_options(self, "SoReg", steps="at least 1", patience="at least 1", seed="at least 0")
+    rate: PositiveFloat = 0.05
+    steps: PositiveInt = 200
+    patience: PositiveInt = 4
+    spread: PositiveFloat = 0.1
+    seed: NonNegativeInt = 0
 
     def score(self, shards: Sequence[RatingShard]) -> dict[str, float]:
         """RMSE over all clients' validation and test ratings."""

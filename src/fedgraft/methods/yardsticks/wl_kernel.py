@@ -2,20 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import scipy.sparse
+from annotated_types import Ge, MinLen
 from numpy.typing import NDArray
 
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.contracts.values import Indices
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.graphs.shards import GraphShard, stratified
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.constant import agreement
-from fedgraft.errors import require_options
 from fedgraft.wire.layouts import Array
 
 CHUNK = 1 << 22
@@ -47,14 +48,10 @@ class WLKernel(Yardstick[GraphShard]):
     default: ClassVar[bool] = True
     local: ClassVar[bool] = True
 
-    rounds: int = 5
-    penalties: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)
-    bins: int = 4
-    most: int = 5000
-
-    def __post_init__(self) -> None:
-        require_options(self, "WLKernel", rounds="at least 0", penalties="at least one number, each above 0")
-        require_options(self, "WLKernel", bins="at least 1", most="at least 2")
+    rounds: NonNegativeInt = 5
+    penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = (0.1, 1.0, 10.0, 100.0, 1000.0)
+    bins: PositiveInt = 4
+    most: Annotated[int, Ge(2)] = 5000
 
     def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
         """Accuracy over all clients' validation and test graphs."""

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, both_ways
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.partitions import apart, thin
 from fedgraft.domains.nodes.base.shards import WholeGraph, cut, each_once, merge_shards
 from fedgraft.domains.nodes.training.halo_setup import inside
-from fedgraft.domains.nodes.training.input_sums import JOINED, TOLD, InputSums
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
@@ -96,15 +94,6 @@ def test_who_is_joined_to_whom_counts_a_neighbour_once() -> None:
     within = Within.of(merge_shards([a, b]))
     assert within.edges.data.tolist() == [1] * 8
     assert within.degree.tolist() == [2, 2, 2, 2]
-
-
-def test_repeats_are_not_several_nodes_behind_a_sum() -> None:
-    """`least` counts different nodes, or three transfers to one would tell its row."""
-    a, _ = cut(transfers(), np.array([0, 1, 0, 0]), ("a", "b"))
-    sums = InputSums(FeatureCoding(1, False), hops=1, least=1)
-    assert sums.statistics(a)[JOINED].tolist() == [2], "0 and 2 are joined to 1, by four transfers"
-    told = sums.further(a, np.array([[1], [2], [4]], np.float32), {TOLD: np.packbits([True])})
-    assert told["sums.features"].ravel().tolist() == [3]
 
 
 def test_rows_that_do_not_fit() -> None:

@@ -119,13 +119,13 @@ def test_who_holds_a_node_depends_on_the_seed_and_not_on_edges_and_fold() -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clients": 0}, "Toy.clients must be at least 1; got 0"),
+        ({"clients": 0}, "Toy.clients must be >= 1; got 0"),
         ({"partition": "even"}, "one of 'iid', 'dirichlet', 'louvain', 'louvain_even', 'metis', 'hash'; got 'even'"),
-        ({"alpha": 0.0}, "Toy.alpha must be above 0; got 0.0"),
-        ({"alpha": float("inf")}, "Toy.alpha must be above 0; got inf"),
+        ({"alpha": 0.0}, "Toy.alpha must be > 0; got 0.0"),
+        ({"alpha": float("inf")}, "Toy.alpha must be finite; got inf"),
         ({"edges": 0.0}, r"Toy.edges must be in \(0, 1\]; got 0.0"),
         ({"edges": 1.5}, r"Toy.edges must be in \(0, 1\]; got 1.5"),
-        ({"fold": 5}, r"Toy.fold must be 0\.\.4; got 5"),
+        ({"fold": 5}, r"Toy.fold must be in \[0, 4\]; got 5"),
         ({"shares": "8:1:1"}, "Toy.shares must be one of '64:16:20', '80:10:10', '20:40:40'; got '8:1:1'"),
     ],
 )

@@ -21,7 +21,6 @@ from fedgraft.domains.nodes.training.halo_setup import thinned
 from fedgraft.methods.models.mlp import MLP
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
-from fedgraft.testing.task_cases import in_stages
 from helpers.toy_nodes import whole
 
 NAMES = ("a", "b", "c")
@@ -31,7 +30,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "sealed features": {"share_states": False, "sealed": True},
     "averaged features": {"share_states": False, "propagate": 1},
     "sums": {"share_states": False, "aggregates": True},
-    "sums in hops": {"share_states": False, "share_features": False, "share_sums": True, "propagate": 1, "least": 2},
 }
 
 
@@ -66,7 +64,7 @@ def asking(how: Node, rest: Sequence[NodeShard], added: Sequence[tuple[str, str]
 
 def told_of(how: Node, shards: Sequence[NodeShard]) -> Mapping[int, Mapping[str, np.ndarray]]:
     """What each client is told before training."""
-    return how.combine(in_stages(how, shards, {client: how.statistics(each) for client, each in enumerate(shards)}))
+    return how.combine({client: how.statistics(each) for client, each in enumerate(shards)})
 
 
 def everybody(rest: Sequence[NodeShard], memories: Mapping[int, Mapping[str, Any]]) -> Everybody[NodeShard]:
@@ -77,7 +75,7 @@ def everybody(rest: Sequence[NodeShard], memories: Mapping[int, Mapping[str, Any
 @given(seed=st.integers(0, 10**6), way=st.sampled_from(sorted(WAYS)), is_sparse=st.booleans())
 def test_new_nodes_know_what_they_would_had_they_always_been_there(seed: int, way: str, is_sparse: bool) -> None:
     full, rest, added, new = graphs(seed, is_sparse)
-    how = Node(encoder=MLP(hidden=4) if way == "sums in hops" else SAGE(hidden=(4,)), **WAYS[way]).fitted(full)
+    how = Node(encoder=SAGE(hidden=(4,)), **WAYS[way]).fitted(full)
     told, wanted = told_of(how, rest), how.prepare(full[0], told_of(how, full)[0])
     memories = {client: {"shared": each} for client, each in told.items()}
     asked = how.informed(asking(how, rest, added, new), everybody(rest, memories))
@@ -87,7 +85,7 @@ def test_new_nodes_know_what_they_would_had_they_always_been_there(seed: int, wa
     if how.aggregates:
         np.testing.assert_allclose(rows_of(found.sums, behind), rows_of(wanted.sums, behind), rtol=1e-6)
     elif way != "averaged features":  # where the new ones add to rows of others
-        nodes = behind if how.share_sums else np.arange(wanted.own + wanted.halo)
+        nodes = np.arange(wanted.own + wanted.halo)
         np.testing.assert_allclose(rows_of(found.features, nodes), rows_of(wanted.features, nodes), rtol=1e-6)
     assert found.halo == wanted.halo
     np.testing.assert_array_equal(found.known, wanted.known)

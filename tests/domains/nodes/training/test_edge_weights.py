@@ -34,7 +34,6 @@ from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn.edge_modules import EdgeModule
 from fedgraft.nn.propagate import Block
-from fedgraft.testing.task_cases import in_stages
 from helpers.edge_shards import exported
 from helpers.node_runs import model_of, relayed, set_up
 from helpers.toy_nodes import whole
@@ -190,29 +189,6 @@ def test_degrees_that_no_client_has_are_refused() -> None:
         degree[0] = wrong
         with pytest.raises(WireError, match="finite and at least 0"):
             rules.check({**published, "degree": degree})
-
-
-@pytest.mark.parametrize("least", [1, 2])
-def test_inputs_are_averaged_by_weight_over_edges_between_clients(least: int) -> None:
-    shards = shards_of(WEIGHT, owner=OWNER)
-    options = {"share_features": False, "share_states": False, "share_sums": True, "propagate": 2, "joined": "last"}
-    task = Node(MLP(hidden=4), least=least, **options).fitted(shards)
-    published = {client: task.statistics(shard) for client, shard in enumerate(shards)}
-    for arrays in published.values():
-        wire.check(arrays, task.statistics_layout)
-        task.check(arrays)
-    told = task.combine(in_stages(task, shards, published))
-    for arrays in told.values():
-        wire.check(arrays, task.combined_layout)
-    rows = [task.prepare(shard, told[client]).features.rows(np.arange(3)) for client, shard in enumerate(shards)]
-    adjacency = dense()
-    if least == 2:  # no node has two neighbours elsewhere
-        adjacency[:3, 3:] = adjacency[3:, :3] = 0
-    mean = (adjacency + torch.eye(6)) / (adjacency.sum(1) + 1)[:, None]
-    expected = mean @ mean @ torch.from_numpy(merge_shards(shards).features)
-    torch.testing.assert_close(torch.cat([torch.as_tensor(each) for each in rows]), expected)
-    with pytest.raises(WireError, match="finite and at least 0"):
-        task.check({**published[0], "sums.weight": -published[0]["sums.weight"]})
 
 
 def test_answers_are_smoothed_by_weight_over_edges_between_clients() -> None:

@@ -85,7 +85,7 @@ def test_the_kind_of_features_stays_for_the_wire_and_is_chosen_for_the_model() -
 def test_rows_are_scaled_before_they_are_averaged(is_sparse: bool) -> None:
     experiment, shards = small("fedlocal", task__scale=3.0, task__propagate=1, data__sparse=is_sparse)
     task, shard = experiment.plan.task, shards[0]
-    rows = dense(task.averaged(task.scaled(shard), {}).features)
+    rows = dense(task.inputs.of(task.scaled(shard)).features)
     np.testing.assert_allclose(np.linalg.norm(rows[:, :8], axis=1), 3, rtol=1e-5)
     assert np.linalg.norm(rows[:, 8:], axis=1).max() < 3 + 1e-5
 

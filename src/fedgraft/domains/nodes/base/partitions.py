@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.randomness import generator
+from fedgraft.contracts.ranges import PositiveProportion
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.communities import communities, dealt, dealt_evenly
 from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
@@ -34,12 +35,8 @@ class NodeDealing(Dealing[WholeGraph, NodeShard]):
 
     partition: str = "iid"
     shares: str = ALLOWED[0]
-    edges: float = 1.0
+    edges: PositiveProportion = 1.0
     between: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 < self.edges <= 1, f"{self.of}.edges", "in (0, 1]", self.edges)
 
     def owner(self, graph: WholeGraph, g: np.random.Generator) -> Numbers:
         """int32 [nodes]: the client whose node each is."""

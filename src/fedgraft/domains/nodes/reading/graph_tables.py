@@ -11,6 +11,7 @@ import pandas as pd
 
 from fedgraft.contracts.data import OwnShardData, Purpose
 from fedgraft.contracts.matching import MatchedData
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.edge_data.border_columns import AUTO, SIDES, Borders, borders_of
@@ -26,7 +27,7 @@ from fedgraft.domains.tables.features import check_present
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names, Table
-from fedgraft.errors import InputError, require, require_one_of
+from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Arrays
 
 SHARES: Final = 10
@@ -75,13 +76,12 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
     source_client: str = ""
     target_client: str = ""
     match: Literal["hashes", "psi"] = "hashes"
-    clients: int = 0
+    clients: NonNegativeInt = 0
     shared_with: str = ""
 
     def check_tables(self) -> None:
         """Raise `InputError` for options that cannot be."""
         owner = type(self).__name__
-        require_one_of(f"{owner}.match", self.match, ("hashes", "psi"))
         if self.is_private and not self.matches:
             raise InputError(
                 f"{owner}.match = 'psi' needs {owner}.source_client or {owner}.target_client, which match ids."
@@ -91,8 +91,6 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
                 f"{owner}.shared_with = {self.shared_with!r} needs {owner}.source_client or {owner}.target_client, "
                 "which say whose the ends of edges are."
             )
-        require(self.clients >= 0, f"{owner}.clients", "at least 0", self.clients)
-        self.check_scaling()
         for table in self.schemas:
             table.check(owner, self.names())
 

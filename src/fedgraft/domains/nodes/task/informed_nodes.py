@@ -33,14 +33,14 @@ class Told:
     Args:
         features: as owners publish them, [nodes, f]; None where they do not.
         degree: how many edges lead to each, by weight where edges have some, [nodes].
-        sums: what sums over nodes elsewhere are made of, [nodes, f] each: one, or one for each hop; none without them.
+        sums: what sums over nodes elsewhere are made of, [nodes, f]; None without them.
         states: those known of each hidden layer.
         answers: float32 [nodes, width], what is told of each in every hop of smoothing.
     """
 
     features: "Features | None"
     degree: Array
-    sums: Sequence[Features]
+    sums: "Features | None"
     states: Sequence[HaloRows]
     answers: Sequence[Array]
 
@@ -50,7 +50,7 @@ class Told:
         return Told(
             None if self.features is None else self.features[nodes],
             self.degree[nodes],
-            [rows[nodes] for rows in self.sums],
+            None if self.sums is None else self.sums[nodes],
             [
                 HaloRows(np.searchsorted(nodes, rows.slot[there]), rows.rows[there])
                 for rows, there in zip(self.states, kept, strict=True)
@@ -65,7 +65,7 @@ class InformedNodes(NodeTask, InformedTask[NodeShard, NodeData]):
     @property
     def reads_sums(self) -> bool:
         """Whether nodes of others have a part in answers of which a client knows sums alone."""
-        return self.aggregates or self.share_sums
+        return self.aggregates
 
     def questions(self, shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Nodes that clients have, by id, and new ones with features and edges, each with the client that answers."""
@@ -96,8 +96,6 @@ class InformedNodes(NodeTask, InformedTask[NodeShard, NodeData]):
         if self._connected and after.halo != before.halo:
             rows = ToldRows(at, told.degree, told.features) if told else None
             shared = self._halo_setup.widened(shared, slots, after.halo, rows)
-        if self.aggregates:
-            shared = self._aggregates.moved(shared, slots, after.halo)
         data = self.prepare(wide, self._with_sums(shared, wide, shard.own, questions))
         if self.share_states:
             known = remembered_halo(remembered.get("states"), shard.own, before.halo, self.halo_widths)
@@ -116,29 +114,23 @@ class InformedNodes(NodeTask, InformedTask[NodeShard, NodeData]):
 
     def _with_sums(self, shared: Arrays, wide: NodeShard, own: int, asked: Asked) -> Arrays:
         """What a client was told before training, with sums for its new nodes, which follow so many own ones."""
-        if not (asked.told and asked.told.sums):
+        if not asked.told or asked.told.sums is None:
             return shared
         at = np.searchsorted(addresses(wide), asked.others)
-        sums = [added(at, wide.halo, [rows]) for rows in asked.told.sums]
-        if self.aggregates:
-            return self._aggregates.widened(shared, wide, own, sums[0])
-        return self._sums.widened(shared, wide, own, sums)
+        return self._aggregates.widened(shared, wide, own, added(at, wide.halo, [asked.told.sums]))
 
     def _told_by(self, who: int, places: Indices, everybody: Everybody[NodeShard]) -> Told:
         """What one client knows of nodes of its own."""
         shard, memory = everybody.shards[who], everybody.memory(who)
-        seen, sums = self._seen(shard), []
-        published = self.averaged(seen, {}) if self.share_features else None
-        if self.aggregates and published:
-            sums = [self._aggregates.scaled(published)]
-        elif self.share_sums:
-            sums = self.hop_rows(shard, memory.get("shared", {}), self.propagate - 1)
+        seen = self._seen(shard)
+        published = self.inputs.of(seen) if self.share_features else None
+        sums = self._aggregates.scaled(published) if self.aggregates and published else None
         states = States(seen.own, seen.halo, self.halo_widths, memory.get("states"))
         known = [np.flatnonzero(each[places]) for each in states.known]
         return Told(
             published.features[places] if published and not self.aggregates else None,
             (seen.weighted_degree if self.edge_weights else seen.degree.astype(np.uint32))[places],
-            [rows[places] for rows in sums],
+            None if sums is None else sums[places],
             [HaloRows(slot, rows[places[slot]]) for slot, rows in zip(known, states.rows, strict=True)],
             self.answers_of(who, places, everybody),
         )
@@ -153,10 +145,11 @@ def _together(parts: Sequence[Told]) -> Told:
     starts = np.cumsum([0, *(len(part.degree) for part in parts)])
     layers = zip(*(part.states for part in parts), strict=True)
     features = [part.features for part in parts if part.features is not None]
+    sums = [part.sums for part in parts if part.sums is not None]
     return Told(
         stacked(features) if features else None,
         np.concatenate([part.degree for part in parts]),
-        [stacked(rows) for rows in zip(*(part.sums for part in parts), strict=True)],
+        stacked(sums) if sums else None,
         [
             HaloRows(
                 np.concatenate([start + rows.slot for start, rows in zip(starts, layer, strict=False)]),

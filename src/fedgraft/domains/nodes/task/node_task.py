@@ -3,10 +3,11 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
@@ -16,6 +17,7 @@ from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.naming import NamingTask
 from fedgraft.contracts.pooling import PooledTask
+from fedgraft.contracts.ranges import NonNegativeInt, ProperFraction
 from fedgraft.contracts.sealing import SealedTask
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
@@ -25,22 +27,19 @@ from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
+from fedgraft.domains.nodes.task.averaged_inputs import AveragedInputs
 from fedgraft.domains.nodes.task.linear_nodes import linear_of, regression_of
-from fedgraft.domains.nodes.task.summed_inputs import SummedInputs, check_options
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, halo_of, inside, thinned
 from fedgraft.domains.nodes.training.hop_attention import attention_of
-from fedgraft.domains.nodes.training.input_sums import OWNER, PLACE
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.smoothed_inputs import Joined
-from fedgraft.domains.nodes.training.two_hop_sums import TwoHopAggregates, check_two_hops
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
-from fedgraft.wire.lazy import Made
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class NodeTask(
     PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
     SealedTask[NodeShard, NodeData],
-    SummedInputs,
+    AveragedInputs,
 ):
     """Answer something of nodes of one graph that is cut over clients; options as of `Node`."""
 
@@ -62,41 +61,33 @@ class NodeTask(
 
     encoder: LayeredEncoder | NetworkEncoder
     head: Literal["linear", "convolution"] = "linear"
-    neighbours: int = 10
-    halo: int = 0
+    neighbours: NonNegativeInt = 10
+    halo: NonNegativeInt = 0
     share_features: bool = True
     share_states: bool = True
     sealed: bool = False
     aggregates: bool = False
-    aggregate_hops: int = 1
     fresh: bool = False
     pull: Literal["changed", "asked"] = "changed"
-    dropout: float = 0.0
-    scale: float = 0.0
-    features: int = 0
-    edge_features: int = 0
+    dropout: ProperFraction = 0.0
+    scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
+    features: NonNegativeInt = 0
+    edge_features: NonNegativeInt = 0
     edge_weights: bool = False
     sparse: bool = False
-    propagate: int = 0
+    propagate: Annotated[int, Ge(0), "0 = none"] = 0
     joined: Joined = "concatenate"
-    share_sums: bool = False
-    least: int = 3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         name = type(self).__name__
-        for option in ("neighbours", "halo", "features", "edge_features"):
-            require(getattr(self, option) >= 0, f"{name}.{option}", ">= 0", getattr(self, option))
-        require(0 <= self.dropout < 1, f"{name}.dropout", "in [0, 1)", self.dropout)
-        require(self.scale >= 0, f"{name}.scale", ">= 0 (0 = as they are)", self.scale)
         fits = not self.aggregates or (self.share_features and not self.share_states)
         require(fits, f"{name}.aggregates", "false where states are shared, or features are not", self.aggregates)
         require(self._connected or not self.sealed, f"{name}.sealed", "false where no rows are shared", self.sealed)
-        check_options(self, name)
         if isinstance(self.encoder, NetworkEncoder):
             whole = "with a whole network, whose layers nobody else sees"
             require(self.head == "linear", f"{name}.head", f"'linear' {whole}", self.head)
             require(not self.aggregates, f"{name}.aggregates", f"false {whole}", self.aggregates)
-        check_two_hops(self, name)
 
     @property
     def draws_neighbours(self) -> bool:
@@ -144,42 +135,34 @@ class NodeTask(
     @property
     def statistics_layout(self) -> Layout:
         """Addresses of the halo; what others may know of own nodes."""
-        known = self._set_up.statistics_layout.specs if self._set_up else ()
-        return Layout((*known, *super().statistics_layout.specs))
+        return self._set_up.statistics_layout if self._set_up else Layout(())
 
     def statistics(self, shard: NodeShard) -> Arrays:
         """Return what a client publishes."""
-        published = super().statistics(shard)
         if not self._set_up:
-            return published
+            return {}
         seen = self._seen(shard)
-        return {**self._set_up.statistics(self.averaged(seen, {}) if self.share_features else seen), **published}
+        return self._set_up.statistics(self.inputs.of(seen) if self.share_features else seen)
 
     def check(self, statistics: Arrays) -> None:
         """Sizes, order and finite numbers."""
-        super().check(statistics)
         if self._set_up:
             self._set_up.check(statistics)
 
     def named(self, statistics: Arrays) -> list[Halo]:
         """Those that it needs states or features of, or tells sums for."""
-        return [
-            Halo(statistics[owner].astype(np.int64), statistics[place].astype(np.int64))
-            for owner, place in (("owner", "place"), (OWNER, PLACE))
-            if owner in statistics
-        ]
+        if "owner" not in statistics:
+            return []
+        return [Halo(statistics["owner"].astype(np.int64), statistics["place"].astype(np.int64))]
 
     @property
     def combined_layout(self) -> Layout:
         """`Layout` of what is known of the halo, and of which own nodes others need."""
-        known = self._set_up.combined_layout.specs if self._set_up else ()
-        return Layout((*known, *super().combined_layout.specs))
+        return self._set_up.combined_layout if self._set_up else Layout(())
 
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
-        """Everybody's halo, from what its owners published, and sums of neighbours elsewhere."""
-        sums = super().combine(statistics)
-        told = self._set_up.combine(statistics) if self._set_up else {}
-        return Made(told, lambda client: {**told[client], **sums[client]}) if told and sums else told or sums
+        """Everybody's halo, from what its owners published."""
+        return self._set_up.combine(statistics) if self._set_up else {}
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
@@ -218,18 +201,14 @@ class NodeTask(
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
-        seen = self.averaged(self._seen(shard), shared)
+        seen = self.inputs.of(self._seen(shard))
         sums, full = self._aggregates.sums(seen, shared) if self.aggregates else None, seen.weighted_degree
-        seen = self._aggregates.reached(seen, shared) if self.aggregates else seen
+        seen = inside(seen) if self.aggregates else seen
         features, known, degree, needed = self._halo_setup.received(seen, shared if self._connected else {})
-        sums_elsewhere = features[:0]
-        if self.aggregates:
-            sums_elsewhere, degree = self._aggregates.elsewhere(seen.halo, shared)
-            full, known = np.concatenate([full, degree]), np.ones(seen.halo, bool)
-        all_known, two_hops = np.concatenate([np.ones(seen.own, bool), known]), self.aggregate_hops > 1
+        all_known = np.concatenate([np.ones(seen.own, bool), known])
         return NodeData(
             features=self.inputs.rows(seen.features, features),
-            around=around_of(seen, degree, all_known, self.encoder, self.input_width, self.edge_features, two_hops),
+            around=around_of(seen, degree, all_known, self.encoder, self.input_width, self.edge_features),
             own=seen.own,
             halo=seen.halo,
             label=seen.label,
@@ -238,7 +217,7 @@ class NodeTask(
             needed=needed,
             states=States(seen.own, seen.halo, self.halo_widths),
             class_counts=_class_counts(seen),
-            sums=None if sums is None else FeatureRows(sums, sums_elsewhere),
+            sums=None if sums is None else FeatureRows(sums, features),
             degree=full,
             layers=self.layers,
             exchanges=self.share_states,
@@ -351,8 +330,7 @@ class NodeTask(
     @property
     def _aggregates(self) -> Aggregates:
         assert isinstance(self.encoder, LayeredEncoder), "it was checked"
-        made = TwoHopAggregates if self.aggregate_hops > 1 else Aggregates
-        return made(self.coding, self.encoder.by_degree)
+        return Aggregates(self.coding, self.encoder.by_degree)
 
     @property
     def _set_up(self) -> HaloSetup | Aggregates | Mending | None:

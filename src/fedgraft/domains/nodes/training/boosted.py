@@ -3,21 +3,22 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge, MinLen
 
 from fedgraft.contracts.labels import Floats, Labels
+from fedgraft.contracts.ranges import Checked, PositiveFloat, PositiveInt
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.edge_aggregates import edge_aggregates
 from fedgraft.domains.nodes.base.shards import NodeShard, judges
 from fedgraft.domains.nodes.training.perceptron import ACCURACY, rated, widened
-from fedgraft.errors import require_options
 from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Boosted:
+class Boosted(Checked):
     """scikit-learn's `HistGradientBoostingClassifier`, whose rate, leaves and number of trees validation chooses.
 
     Every pair of `rates` and `leaves` is fitted with `trees` trees, and judged after each tenth of them; of equally
@@ -25,14 +26,9 @@ class Boosted:
     `HistGradientBoostingRegressor`.
     """
 
-    rates: tuple[float, ...] = (0.03, 0.1)
-    leaves: tuple[int, ...] = (7, 31)
-    trees: int = 100
-
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        require_options(self, name, rates="at least one number, each above 0")
-        require_options(self, name, leaves="at least one number, each at least 2", trees="at least 1")
+    rates: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = (0.03, 0.1)
+    leaves: Annotated[tuple[Annotated[int, Ge(2)], ...], MinLen(1)] = (7, 31)
+    trees: PositiveInt = 100
 
     def probabilities(self, graph: NodeShard, labels: Labels = ACCURACY) -> Floats:
         """Return those of every node, [nodes, classes]; the graph has a training node."""

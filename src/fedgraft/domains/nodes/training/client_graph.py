@@ -47,10 +47,8 @@ class NodeData:
         needed: int64 [needed], own nodes that others need.
         states: hidden states.
         class_counts: int64 [classes], how many training nodes each class has.
-        sums: of the features of all neighbours of own nodes, where these were told; else None. With two hops also of
-            the halo's nodes, themselves included.
-        degree: float32 [own], how many neighbours own nodes have, those elsewhere included, or their edges' weights;
-            where sums of the halo's nodes were told float32 [own + halo].
+        sums: of the features of all neighbours of own nodes, where these were told; else None.
+        degree: float32 [own], how many neighbours own nodes have, those elsewhere included, or their edges' weights.
         layers: how many convolutions.
         exchanges: whether hidden states are exchanged and remembered.
         alone: whether nodes are computed from their own features alone.
@@ -277,17 +275,15 @@ def around_of(
     encoder: Encoder,
     features: int,
     columns: int,
-    computes_halo: bool = False,
 ) -> Neighbourhoods | Surroundings:
     """Return what nodes are computed from with an encoder, a stack of convolutions or a whole network.
 
     `elsewhere`, [halo], says how many neighbours, by weight, the nodes of others have; None = nobody knows.
     `known`, bool [own + halo], says whose features, so many each, are known; `columns` are how many edges are to carry.
-    `computes_halo` is as of `Neighbourhoods`.
     """
     if isinstance(encoder, NetworkEncoder):
         return Surroundings(shard, known, encoder.reach(features, columns))
-    return Neighbourhoods(shard, elsewhere, computes_halo)
+    return Neighbourhoods(shard, elsewhere)
 
 
 def _given(hop: Hop, sums: FeatureRows, degree: NDArray[np.float32]) -> Hop:

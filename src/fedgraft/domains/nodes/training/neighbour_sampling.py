@@ -113,19 +113,14 @@ class Neighbourhoods(OwnEdges):
     """A client's graph, ready to be drawn from.
 
     `halo_degree`, [halo], says how many neighbours the nodes of others have, or their edges' weights; 0 = unknown.
-    With `computes_halo` these are computed afresh as own nodes are, but that no edge leads to them: for a model of two
-    layers whose first is given the sums that it reads.
     """
 
     by_number: ClassVar[bool] = True
     """Whether the first hop may be over all nodes there are, by number."""
 
-    def __init__(self, shard: NodeShard, halo_degree: Array | None = None, computes_halo: bool = False) -> None:
+    def __init__(self, shard: NodeShard, halo_degree: Array | None = None) -> None:
         self._pointers, self._senders = shard.pointers, shard.senders.astype(np.int64)
         self._own, self._carried = shard.own, shard.edge_rows
-        self._afresh = shard.own + (shard.halo if computes_halo else 0)
-        if computes_halo:
-            self._pointers = np.concatenate([shard.pointers, np.full(shard.halo, len(self._senders))])
         elsewhere = np.zeros(shard.halo, np.int64) if halo_degree is None else halo_degree
         self._degree = np.concatenate([shard.weighted_degree, elsewhere]).astype(np.float32)
         self._number = np.full(shard.own + shard.halo, -1)
@@ -142,7 +137,7 @@ class Neighbourhoods(OwnEdges):
             readable = reach.known[layer][sender]
             if layer > 0:
                 if reach.deep:
-                    readable = readable | (sender < self._afresh)
+                    readable = readable | (sender < self._own)
                 else:
                     among = np.zeros(len(self._number), bool)
                     among[targets] = True
@@ -153,8 +148,8 @@ class Neighbourhoods(OwnEdges):
             others[receivers] = False
             fresh = receivers
             if reach.deep and layer > 0:
-                fresh = np.concatenate([receivers, np.flatnonzero(others[: self._afresh])])
-                others[: self._afresh] = False
+                fresh = np.concatenate([receivers, np.flatnonzero(others[: self._own])])
+                others[: self._own] = False
             stored = np.flatnonzero(others)
             senders = None if reach.whole and layer == 0 else np.concatenate([fresh, stored])
             hops.append(Hop(receivers, fresh, stored, self._block(receivers, senders, row, edge)))

@@ -15,16 +15,15 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.training.halo_setup import inside
 from fedgraft.errors import WireError
-from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
 
 
 @dataclass(frozen=True)
 class Aggregates:
     """The set-up in which clients publish sums of features.
 
-    Source: Yao et al., "FedGCN", NeurIPS 2023, one hop; `TwoHopAggregates` has two.
+    Source: Yao et al., "FedGCN", NeurIPS 2023, one hop.
     Differs: nothing is encrypted. Neighbours at a client that never published count as zeros, since a node's degree
         is known to its owner and how many were summed is not told.
 
@@ -85,18 +84,6 @@ class Aggregates:
             there = place < shard.own  # another client's nonsense must not cost this one its part in the run
             total = total + added(place[there], shard.own, [self.coding.unpack(shared, len(place))[there]])
         return as_features(total, self.coding.is_sparse)
-
-    def reached(self, shard: NodeShard, shared: Arrays) -> NodeShard:
-        """Return the shard with the nodes elsewhere that layers behind the first read: none, with one hop."""
-        return inside(shard)
-
-    def elsewhere(self, halo: int, shared: Arrays) -> tuple[Features, Array]:
-        """Return sums at the nodes of the halo that `reached` leaves, [halo, f], and their degrees, float32 [halo]."""
-        return self.coding.empty(halo), np.zeros(halo, np.float32)
-
-    def moved(self, shared: Arrays, slots: Indices, halo: int) -> Arrays:
-        """Return what a client got back as of a halo of so many nodes, in which those before are at `slots`."""
-        return shared
 
     def widened(self, shared: Arrays, shard: NodeShard, own: int, rows: Features) -> Arrays:
         """Return what a client gets back with sums for new nodes, which follow `own` ones, over the halo's rows."""

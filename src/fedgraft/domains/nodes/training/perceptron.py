@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
+from annotated_types import MinLen
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.ranges import Checked, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.domains.examples import Features, scaled
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.nodes.base.shards import NodeShard, judges
@@ -44,7 +46,7 @@ def widened(shares: NDArray[Any], classes: NDArray[np.int64], count: int) -> NDA
 
 
 @dataclass(frozen=True)
-class Perceptron:
+class Perceptron(Checked):
     """The bits of scikit-learn's `MLPClassifier`, its penalty and its epochs tuned on validation nodes.
 
     Every epoch but the first draws the same batches, as `partial_fit` does with a seed: they are cut once. `hidden` are
@@ -53,14 +55,14 @@ class Perceptron:
     score. Adam takes `batch_size` nodes per step; all training nodes where they are fewer.
     """
 
-    hidden: tuple[int, ...] = (128,)
-    alphas: tuple[float, ...] = (0.01, 0.1, 1.0)
-    length: float = 4.0
-    epochs: int = 60
-    patience: int = 10
-    batch_size: int = 256
-    learning_rate: float = 0.001
-    seed: int = 0
+    hidden: tuple[PositiveInt, ...] = (128,)
+    alphas: Annotated[tuple[NonNegativeFloat, ...], MinLen(1)] = (0.01, 0.1, 1.0)
+    length: PositiveFloat = 4.0
+    epochs: PositiveInt = 60
+    patience: PositiveInt = 10
+    batch_size: PositiveInt = 256
+    learning_rate: PositiveFloat = 0.001
+    seed: NonNegativeInt = 0
 
     def probabilities(self, graph: NodeShard, labels: Labels = ACCURACY) -> NDArray[np.float64]:
         """Return those of every node, [nodes, classes]; of equally good settings by their metric the first."""

@@ -8,7 +8,7 @@ Differs: they have the symmetric D^-1/2 (A + I) D^-1/2; a mean keeps the scale o
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,8 @@ from scipy import sparse
 from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.shards import NodeShard, each_once
-from fedgraft.domains.nodes.training.input_sums import HopSums
-from fedgraft.errors import require
 
 Joined = Literal["concatenate", "last", "mean", "attention"]
-
-
-def check_hops(task: Any, name: str) -> None:
-    """Raise `InputError` for hops of a task, `name`, that are out of range; without any, `joined` has no part."""
-    require(task.propagate >= 0, f"{name}.propagate", ">= 0 (0 = none)", task.propagate)
 
 
 @dataclass(frozen=True)
@@ -53,14 +46,16 @@ class SmoothedInputs:
         """Return the number of columns that the first layer reads, of so many features."""
         return features if self.attends else self.blocks * features
 
-    def of(self, shard: NodeShard, sums: Sequence[HopSums | None] = ()) -> NodeShard:
+    def of(self, shard: NodeShard) -> NodeShard:
         """Return the shard with prepared rows in place of its features, of the same kind.
 
-        Edges to nodes of others have no part in it but by `sums`, of every hop, if they are given.
+        Edges to nodes of others have no part in it.
         """
         if not self.hops:
             return shard
-        made = averages(shard.features, Within.of(shard), sums or [None] * self.hops)
+        within, made = Within.of(shard), [shard.features]
+        for _ in range(self.hops):
+            made.append(within.mean(made[-1]))
         joined = mean_of(made) if self.joined == "mean" else side_by_side(made[-self.blocks :])
         return replace(shard, features=joined)
 
@@ -96,20 +91,9 @@ class Within:
         edges = sparse.csr_matrix((weight, (row, shard.senders[kept])), shape=(shard.own, shard.own))
         return cls(edges, np.bincount(row, weight, minlength=shard.own).astype(np.float32))
 
-    def mean(self, features: Features, sums: HopSums | None) -> Features:
-        """Return the mean of each node's row and its neighbours', [own, f], those elsewhere of which `sums` are."""
-        total = features + self.edges @ features
-        if sums is None:
-            return divided(total, self.degree + 1)
-        return divided(total + sums.rows, self.degree + 1 + sums.joined)
-
-
-def averages(features: Features, within: Within, sums: Sequence[HopSums | None]) -> list[Features]:
-    """Return the features [own, f] after 0, 1 .. averages, as many as there are `sums`."""
-    blocks = [features]
-    for each in sums:
-        blocks.append(within.mean(blocks[-1], each))
-    return blocks
+    def mean(self, features: Features) -> Features:
+        """Return the mean of each node's row and its neighbours', [own, f]."""
+        return divided(features + self.edges @ features, self.degree + 1)
 
 
 def divided(total: Features, by: NDArray[np.float32]) -> Features:
