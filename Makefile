@@ -45,7 +45,7 @@ test: .venv/.installed  ## run the tests, but for those that are long or start a
 test-all: .venv/.installed  ## run all tests
 	$(BIN)/pytest -m '' -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: lint-types lint-style  ## check types, style, formatting and the floors of the architecture
+lint: lint-types lint-style  ## check types, style, formatting, the floors of the architecture and limits on its shape
 
 lint-types: .venv/.installed
 	$(BIN)/mypy
@@ -54,6 +54,7 @@ lint-style: .venv/.installed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/limits.py
 
 # The variable silences a notice of the theme's authors about other programs; warnings about pages stay errors.
 docs: export NO_MKDOCS_2_WARNING = 1

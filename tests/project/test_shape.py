@@ -1,0 +1,38 @@
+"""Limits on the shape of the code: what breaks one is listed, and the list may only shrink."""
+
+import runpy
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    if not (ROOT / "tools" / "limits.py").is_file():
+        pytest.skip("needs the repository")
+    monkeypatch.setattr(sys, "argv", ["limits.py"])
+    return runpy.run_path(str(ROOT / "tools" / "limits.py"))
+
+
+def test_functions_stay_below_60_lines(limits):
+    assert [each for each in limits["of_files"]() if each[0] == "function" and each[2] > 60] == []
+
+
+def test_what_breaks_a_limit_more_than_is_listed_is_said(limits):
+    found = {"bases": {"a.Wide": 9, "a.Listed": 8}, "imports": {"a.py": 31}}
+    said = limits["worse"](found, {"bases": {"a.Listed": 8}, "imports": {"a.py": 30}})
+    assert said == ["a.Wide has 9 bases, and 6 are most", "a.py has 31 imports, and 30 are most"]
+
+
+def test_a_list_that_is_written_is_read_again(limits):
+    found = {"bases": {"a.b.Wide": 9}, "function": {"a.py:run": 61}}
+    assert tomllib.loads(limits["written"](found)) == found
+
+
+def test_files_say_how_many_modules_they_import(limits):
+    counted = {place: number for name, place, number in limits["of_files"]() if name == "imports"}
+    assert counted["errors.py"] == 6
