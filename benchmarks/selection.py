@@ -8,7 +8,7 @@ import argparse
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -21,6 +21,7 @@ import torch
 from fedgraft.contracts import ExplainedSelector, Outcome, ProbingSelector, Timing, View, randomness
 from fedgraft.engine.allocator import give_back, keep_freed
 from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.options import hints_of
 from memory import resident
 
 CLIENTS, COHORT, FLOATS = 1_000, 100, 100_000
@@ -87,7 +88,7 @@ class Choosing:
 
     def __init__(self, name: str, clients: Clients) -> None:
         kind = discovery.find("selectors", name)
-        sized = any(field.name == "clients" and field.type is int for field in fields(kind))
+        sized = hints_of(kind).get("clients") is int
         self.selector = kind(clients=clients.cohort) if sized else kind()
         self.clients, self._view, self._begun = clients, clients.view, 0
         self.state = self.selector.init(self._view)
