@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,11 @@ if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).
 
 # From here on, shapes in signatures are checked at every call; outside tests they cost nothing.
 install_import_hook(["fedgraft.methods.models", "fedgraft.nn.propagate"], "beartype.beartype")
+
+
+def pytest_configure() -> None:
+    """Declare the kinds of messages, which who encodes one needs; a test of a codec alone imports no table of them."""
+    import_module("fedgraft.engine.protocol.table")
 
 
 @pytest.hookimpl(wrapper=True)

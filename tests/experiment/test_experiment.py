@@ -127,8 +127,6 @@ def test_a_list_of_widths_says_how_many_layers_there_are():
     assert alone.with_changes({"model.hidden": [8]}).plan.task.layers == 1
     with pytest.raises(InputError, match=r"^model\.layers must be 3, as many as model\.hidden has .*; got 2\.$"):
         load("fedlocal", {**widths, "model.layers": 2})
-    earlier = alone.to_toml().replace("[model]", "[model]\nlayers = 2")
-    assert Experiment.from_toml(earlier) == alone, "they stored what they did not use"
 
 
 def test_what_a_task_is_told_of_the_data_must_be_true():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import fedgraft.engine.protocol.table  # noqa: F401  it declares the kinds of messages
 from fedgraft import wire
 from fedgraft.contracts import Codec, RowCodec, randomness
 from fedgraft.errors import InputError, WireError

@@ -51,7 +51,6 @@ def test_questions_are_read_in_the_columns_of_the_runs_tables() -> None:
         (TASK, {"data": NODES}, "--data needs --data-edges, the edges of these nodes"),
         (TASK, {"data": "gone.csv", "data-edges": EDGES}, r"--data: no file gone\.csv"),
         (TASK, {"data": NODES, "data-edges": "gone.csv"}, r"--data-edges: no file gone\.csv"),
-        (SimpleNamespace(**{**vars(TASK), "class_names": ()}), {"data": NODES, "data-edges": EDGES}, "class_names is"),
         (TASK, {"data": NODES.assign(label="lew"), "data-edges": EDGES}, "named 'lew'. Did you mean 'law'"),
     ],
 )
