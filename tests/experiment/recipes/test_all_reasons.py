@@ -43,6 +43,17 @@ def test_what_noise_does_not_hide_is_told_together() -> None:
         assert reason in said
 
 
+CLIENT = {"privacy.unit": "client", "training.epochs": 2, "privacy.delta": 1e-4}
+
+
+@pytest.mark.parametrize(("recipe", "changes"), [("graft_node_private", CLIENT), ("graft_node_central", {})])
+def test_states_of_border_nodes_are_told_beside_sums_and_noisy_models(recipe: str, changes: dict[str, object]) -> None:
+    """The break: hidden states went to other clients as they are, under a claim for whole clients."""
+    states = {"data.name": "blocks", "task.share_states": True, "model.name": "sage", "model.hidden": 8}
+    said = refusal(recipe, {**states, **changes})
+    assert "messages of kind 'train' tell states without noise: task.share_states = false" in said
+
+
 def test_too_few_clients_are_one_of_the_reasons() -> None:
     few = {"selector.name": "random", "selector.clients": 2}
     said = refusal("plain_gcn", {**few, "evaluation.at": "server"}, "--secure")

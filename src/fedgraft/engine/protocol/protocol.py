@@ -101,14 +101,14 @@ class Protocol:
 
         Raises `TypeError` where a method has an array sent of which it does not say what it tells.
         """
-        found = {}
-        for name in (*self.kinds, "error"):
-            row = TABLE[name]
-            words = self._form.tells(row)
-            if strange := words - CAPABILITIES.keys():
-                raise TypeError(f"A message of kind {name!r} tells {sorted(strange)}, of {', '.join(CAPABILITIES)}.")
-            found[name] = frozenset(words)
-        return found
+        return {name: self.told(name) for name in (*self.kinds, "error")}
+
+    def told(self, kind: str) -> frozenset[str]:
+        """Return what a reply of one of `kinds` tells, see `tells`: of an update it takes a model to know that."""
+        words = self._form.tells(TABLE[kind])
+        if strange := words - CAPABILITIES.keys():
+            raise TypeError(f"A message of kind {kind!r} tells {sorted(strange)}, of {', '.join(CAPABILITIES)}.")
+        return frozenset(words)
 
     @cached_property
     def spends(self) -> dict[str, int]:

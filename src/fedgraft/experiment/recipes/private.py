@@ -1,6 +1,7 @@
 """Which methods go with noise on sums, and how many clients' noise a sum has."""
 
 import math
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.options import CLIENT
 from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.stopping import Stopping
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.recipes import discovery, secure_sums
@@ -40,7 +42,12 @@ _NOT_OF_TRAINING: Final = (
 """Kinds of messages that hold noise, that such a recipe has none of, or that are of held-out examples."""
 _MASKED: Final = "secure_sum.name = 'secagg' (or 'clear', where privacy.shares = 1 or the server may see all)"
 _LESS: Final = "options of [task] and [selector] with which clients tell less (docs/security.md)"
-_REMEDIES: Final = dict.fromkeys(("smooth", "hop"), "task.share_labels = false")
+_STAY: Final = "task.share_states = false", {"task.share_states": False}
+_REMEDIES: Final[dict[str, tuple[str, Mapping[str, Any] | None]]] = {
+    **dict.fromkeys(("smooth", "hop"), ("task.share_labels = false", None)),
+    **dict.fromkeys(("train", "wait"), _STAY),
+}
+"""{kind: what to take instead, and changes by which it suits}."""
 
 
 def found(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[Finding]:
@@ -152,11 +159,20 @@ def _of_answers(plan: Plan) -> list[Finding]:
 
 def of_messages(plan: Plan) -> list[Finding]:
     """Return what messages tell of training examples beside sums with noise."""
+    told = {kind: sorted(_beside_noise(plan, kind) & UNHIDDEN) for kind in Protocol.of(plan).kinds}
     return [
-        Finding(f"messages of kind {kind!r} tell {', '.join(more)} without noise", _REMEDIES.get(kind, _LESS))
-        for kind, words in Protocol.of(plan).tells.items()
-        if kind not in _NOT_OF_TRAINING and (more := sorted(words & UNHIDDEN))
+        Finding(f"messages of kind {kind!r} tell {', '.join(more)} without noise", *_REMEDIES.get(kind, (_LESS, None)))
+        for kind, more in told.items()
+        if more
     ]
+
+
+def _beside_noise(plan: Plan, kind: str) -> Set[str]:
+    """What a kind tells; of one that holds noise, what its replies bring beside the sum."""
+    if kind not in _NOT_OF_TRAINING:
+        return Protocol.of(plan).told(kind)
+    added = TABLE[kind].added
+    return added.tells(plan) if added else frozenset()
 
 
 def _of_examples(plan: Plan) -> list[Finding]:

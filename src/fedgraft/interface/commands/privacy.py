@@ -41,7 +41,7 @@ def privacy(
         print_json(claimed)
         return
     console = Console(highlight=False)
-    console.print(_table(claimed["claim"] | {"parts": "", "not_covered": "", "adversaries": ""}))
+    console.print(_table(claimed["claim"] | dict.fromkeys(("parts", "not_covered", "adversaries", "exact_scores"), "")))
     console.print(_against(claimed["claim"]["adversaries"]))
     for part in claimed["claim"]["parts"]:
         console.print(_table(part))
