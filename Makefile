@@ -38,7 +38,7 @@ QUICK := tests/contracts tests/domains tests/engine tests/methods tests/nn tests
 quick: .venv/.installed  ## run the tests of single parts; two minutes
 	$(BIN)/pytest $(QUICK) -n $(JOBS) --dist worksteal $(ARGS)
 
-test: .venv/.installed  ## run the tests, but for those that are long or start a federation's own processes; six minutes
+test: .venv/.installed  ## run the tests, but for those that are long or start a federation's own processes; seven minutes
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 # A file's tests share a federation, which is a dozen processes; federations come first.
