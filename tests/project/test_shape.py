@@ -28,6 +28,13 @@ def test_what_breaks_a_limit_more_than_is_listed_is_said(limits):
     assert said == ["a.Wide has 9 bases, and 6 are most", "a.py has 31 imports, and 30 are most"]
 
 
+def test_a_list_that_is_gone_allows_nothing(limits, tmp_path, capsys):
+    limits["main"].__globals__["LISTED"] = tmp_path / "limits.toml"
+    assert limits["main"]() == 1
+    assert "methods.tasks.node.Node has" in capsys.readouterr().err
+    assert not (tmp_path / "limits.toml").exists()
+
+
 def test_a_list_that_is_written_is_read_again(limits):
     found = {"bases": {"a.b.Wide": 9}, "function": {"a.py:run": 61}}
     assert tomllib.loads(limits["written"](found)) == found

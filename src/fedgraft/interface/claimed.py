@@ -119,8 +119,7 @@ def _check(experiment: Experiment, units: int, clients: int) -> None:
     """Raise `InputError` for a claim that cannot be kept with so many units, or clients."""
     plan = experiment.plan
     plan.privacy.check_units(units)
-    name = "privacy.shares" if plan.privacy.shares > plan.secure_sum.least_cohort else "secure_sum.least_cohort"
-    require(clients >= plan.collection.least, name, f"at most {clients}, the number of clients", plan.collection.least)
+    plan.collection.check_clients(clients)
 
 
 def _noise(experiment: Experiment, clients: int, numbers: int = 0) -> Mechanism | CentralMechanism:

@@ -14,6 +14,7 @@ from fedgraft.engine.privacy.collection import EachUpdate, NoisySums, Sums, Trus
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.secure_sum import Assurance, SecureSum
 from fedgraft.engine.protocol.forms import AddedForm, Form, MaskedForm, form_of
+from fedgraft.errors import InputError
 from fedgraft.testing.runs import toy
 
 CODES = {"codec": {"name": "quantized", "scale": "agreed"}, "evaluation": {"at": "clients"}}
@@ -57,12 +58,20 @@ def test_noise_is_for_sums_alone():
 def test_noise_keeps_as_many_neighbours_as_shares_of_it_are_needed():
     """Of 9 clients, 5 shares: beside a client that knows its own, 4 of its 8 neighbours must stay; 0.55 is more."""
     sums, noisy = collection_of(SecureSum("secagg"), Privacy(), 9), collection_of(SecureSum("secagg"), NOISE, 9)
-    assert noisy.least == 5
+    assert (noisy.least, noisy.least_by) == (5, "privacy.shares")
     assert sums.least == 3
     assert noisy.staying(9) == sums.staying(9) == 0.55
     assert noisy.staying(6) == pytest.approx(4 / 5)
     assert noisy.staying(5) == 1.0
     assert noisy.staying(1) == 0.55, "there is no sum"
+
+
+def test_fewer_clients_than_a_sum_is_of_are_refused_by_the_option_that_says_so():
+    with pytest.raises(InputError, match=r"^privacy\.shares must be at most 4, the number of clients; got 5\.$"):
+        collection_of(SecureSum("secagg"), NOISE, 9).check_clients(4)
+    with pytest.raises(InputError, match=r"^secure_sum\.least_cohort must be at most 2, .*; got 3\.$"):
+        collection_of(SecureSum("secagg"), Privacy(), 9).check_clients(2)
+    collection_of(SecureSum(), Privacy(), 9).check_clients(1)
 
 
 def test_what_is_hidden_is_sealed_and_answered_once():

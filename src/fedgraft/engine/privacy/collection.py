@@ -12,6 +12,7 @@ from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.contracts.summing import SumCoding, SummableCodec
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.secure_sum import MOST_BITS, Assurance, SecureSum
+from fedgraft.errors import require
 from fedgraft.wire.layouts import Layout
 
 
@@ -28,11 +29,17 @@ class Collection(ABC):
     """What hides a single update."""
     least: int = 1
     """Clients of which a result is."""
+    least_by: str = "secure_sum.least_cohort"
+    """Name of the option that says so."""
 
     @property
     def hides(self) -> bool:
         """Whether anything of a client is hidden: then it answers once, and its memory is sealed."""
         return self.noisy or self.assurance > Assurance.NONE
+
+    def check_clients(self, clients: int) -> None:
+        """Raise `InputError` for so few clients in all that there is no result."""
+        require(clients >= self.least, self.least_by, f"at most {clients}, the number of clients", self.least)
 
     @abstractmethod
     def coding(self, uplink: Codec[Any], layout: Layout) -> SumCoding | None:
@@ -142,6 +149,8 @@ class NoisySums(Sums):
         super().__init__(options)
         self._privacy, self._rounds = privacy, rounds
         self.least = max(options.least_cohort, privacy.shares)
+        if privacy.shares > options.least_cohort:
+            self.least_by = "privacy.shares"
 
     def coding(self, uplink: Codec[Any], layout: Layout) -> SumCoding | None:
         """Return one with noise for all rounds; codecs have no part in it."""

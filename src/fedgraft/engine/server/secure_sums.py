@@ -26,7 +26,7 @@ from fedgraft.engine.server.scoring import Scoring
 from fedgraft.engine.server.sum_codes import codes_in, masks_of, signed, total_of, wide_codes_in
 from fedgraft.engine.server.summed_hops import SummedHops
 from fedgraft.engine.server.trained import TOGETHER, Trained
-from fedgraft.errors import ClientError, WireError, require
+from fedgraft.errors import ClientError, WireError
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -87,9 +87,7 @@ class SecureSums(Collecting):
 
     def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, clients: int) -> None:
         self._plan, self._exchange, self._limits = plan, exchange, limits
-        name = "privacy.shares" if plan.privacy.shares > plan.secure_sum.least_cohort else "secure_sum.least_cohort"
-        least = plan.collection.least
-        require(clients >= least, name, f"at most {clients}, the number of clients", least)
+        plan.collection.check_clients(clients)
         self._masks = masks_of(plan, exchange, clients)
         self._scales: Arrays = {}
 

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 from fedgraft.contracts import Aggregation, Selector
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.collection import collection_of
 from fedgraft.engine.privacy.secure_sum import MASKED
 from fedgraft.engine.server.stopping import Stopping
 from fedgraft.errors import InputError
@@ -51,12 +52,13 @@ def checked(
 
 def _of_few(plan: Plan, clients: object) -> list[Finding]:
     """Whether sums would be of fewer clients than they must be."""
-    sums, shares = plan.secure_sum, plan.privacy.shares
-    least = max(sums.least_cohort, shares)
-    if not (sums.active or plan.privacy.active) or not isinstance(clients, int) or not 0 < clients < least:
+    summing = replace(plan.secure_sum, name=MASKED) if plan.privacy.active else plan.secure_sum
+    collection = collection_of(summing, plan.privacy, plan.rounds)
+    least = 0 if collection.single else collection.least
+    if not isinstance(clients, int) or not 0 < clients < least:
         return []
-    name = "privacy.shares" if shares > sums.least_cohort else "secure_sum.least_cohort"
-    return [Finding(f"data.clients = {clients} is below {name} = {least}", f"data.clients = {least} or more")]
+    below = f"data.clients = {clients} is below {collection.least_by} = {least}"
+    return [Finding(below, f"data.clients = {least} or more")]
 
 
 def built(
