@@ -26,7 +26,7 @@ ABILITIES = (
 def test_plain_methods_have_no_abilities_and_the_defaults_hold():
     plan = toy().plan
     assert [getattr(plan, name) for name in ABILITIES] == [None] * len(ABILITIES)
-    assert (plan.halo_widths, plan.asks_rows, plan.seeds_draws, plan.guidance, plan.refreshes) == (
+    assert (plan.halo_widths, plan.asks_rows, plan.task.seeds_draws, plan.guidance, plan.refreshes) == (
         (),
         False,
         False,
@@ -43,9 +43,9 @@ def test_plain_methods_have_no_abilities_and_the_defaults_hold():
 
 def test_a_task_that_tells_no_details_is_chosen_by_its_score():
     plan, sums = toy().plan, {"squared_error": 8.0, "count": 2.0}
-    assert plan.choice(sums) == plan.task.score(sums) == 2.0
-    assert plan.measures(sums) == {"rmse": 2.0}
-    assert math.isnan(plan.mean_loss(sums))
+    assert plan.task.choice(sums) == plan.task.score(sums) == 2.0
+    assert plan.task.measures(sums) == {"rmse": 2.0}
+    assert math.isnan(plan.task.mean_loss(sums))
 
 
 @dataclass(frozen=True)

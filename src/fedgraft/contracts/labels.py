@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts.detailed_scores import Chance, DetailedScores
-from fedgraft.contracts.task import Prepared, Shard
+from fedgraft.contracts.task import Chance, Prepared, Shard, Task
 from fedgraft.contracts.values import Indices, Sums
 from fedgraft.wire.layouts import Array
 
@@ -166,7 +165,7 @@ class Labels(ABC):
         return {split: self.agreement(*each) for split, each in parts.items()}
 
 
-class LabelledTask(DetailedScores[Shard, Prepared]):
+class LabelledTask(Task[Shard, Prepared]):
     """Ability: have a kind of label, which scores the task's sums."""
 
     @property
@@ -240,7 +239,7 @@ class ClassCounts:
     alike: bool = True
 
 
-class JudgedTask(DetailedScores[Shard, Prepared]):
+class JudgedTask(Task[Shard, Prepared]):
     """Ability: be judged by one of several measures, by which a model is then chosen and a run stopped.
 
     Attributes:

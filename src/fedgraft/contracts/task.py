@@ -1,19 +1,23 @@
 """To solve what? The contract of tasks. What only some tasks need is in `abilities`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
-from typing import Generic, TypeAlias, TypeVar
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import torch
 
+from fedgraft.contracts.parts import parts_of
 from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.values import Draw, Losses, Sums
+from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Arrays
 
 Shard = TypeVar("Shard")
 """One client's own data as the data set hands it over: plain NumPy values that can be sent to a worker process."""
 Prepared = TypeVar("Prepared")
 """One client's data, ready to train on."""
+Ability = TypeVar("Ability")
 Loss: TypeAlias = torch.Tensor | Losses
 """Losses of a step's examples, float [examples], perhaps beside a term that all of them share."""
 
@@ -23,8 +27,50 @@ def example_losses(losses: Loss) -> torch.Tensor:
     return losses.each if isinstance(losses, Losses) else losses
 
 
+@dataclass(frozen=True)
+class Chance:
+    """What needs no model, and how good it is.
+
+    Args:
+        measure: name of the measure that tells it, mostly the score itself.
+        value: of that measure.
+        what: a constant answer, or a random one, in words: "guessing".
+    """
+
+    measure: str
+    value: float
+    what: str
+
+
 class Task(Checked, ABC, Generic[Shard, Prepared]):
-    """Turn a client's shard into losses and scores of a model."""
+    """Turn a client's shard into losses and scores of a model.
+
+    What only some tasks can do is an ability, which a task inherits, or which a part of it has (`contracts.parts`).
+    """
+
+    def ability(self, kind: type[Ability]) -> Ability | None:
+        """Return what answers an ability: this task, or a part of it; None where neither has it."""
+        if isinstance(self, kind):
+            return self
+        names = (name for name, made in parts_of(type(self)).items() if issubclass(made, kind))
+        return next((getattr(self, name) for name in names), None)
+
+    def fitted(self, shards: Sequence[Shard]) -> Self:
+        """Return this task with what its model must know of the data as options; by default it is as it is."""
+        return self
+
+    def check_shard(self, shard: Shard) -> None:
+        """Raise `InputError` unless one client's data fit this task, which was fitted to all clients' or told of them.
+
+        By default its options must be those of the task fitted to that client alone.
+        """
+        own: Any = self
+        fitted = self.fitted([shard])
+        names = [field.name for field in fields(own) if getattr(fitted, field.name) != getattr(own, field.name)]
+        if names:
+            wanted = ", ".join(f"task.{name} = {_shown(getattr(fitted, name))}" for name in names)
+            had = ", ".join(_shown(getattr(own, name)) for name in names)
+            raise InputError(f"with these data the recipe must say {wanted}; it says {had}.")
 
     @property
     @abstractmethod
@@ -55,6 +101,16 @@ class Task(Checked, ABC, Generic[Shard, Prepared]):
     def stochastic(self) -> bool:
         """True where the model may draw from torch's own generators, as dropout does; these are seeded then."""
         return True
+
+    @property
+    def seeds_draws(self) -> bool:
+        """True where losses depend on `Draw.seed`, as of tasks that draw negative examples or neighbours."""
+        return False
+
+    @property
+    def layers(self) -> int:
+        """Number of layers that draw neighbours, each with a number of its own in `Draw.neighbours`."""
+        return 0
 
     @abstractmethod
     def prepare(self, shard: Shard, shared: Arrays) -> Prepared:
@@ -89,3 +145,35 @@ class Task(Checked, ABC, Generic[Shard, Prepared]):
     @abstractmethod
     def score(self, sums: Sums) -> float:
         """Return the metric, from added sums; nan where there was nothing to score."""
+
+    def mean_loss(self, sums: Sums) -> float:
+        """Return the mean loss, from added sums; nan by default, where it is not told."""
+        return float("nan")
+
+    def scores(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, float]:
+        """Return the score of each split; what it takes a choice for is chosen on `chosen`, or on validation."""
+        return {split: self.score(each) for split, each in sums.items()}
+
+    def measured(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, dict[str, float]]:
+        """Return the measures of each split; arguments as of `scores`."""
+        return {split: self.measures(each) for split, each in sums.items()}
+
+    def measures(self, sums: Sums) -> dict[str, float]:
+        """Return {name: measure} for every measure that the sums tell; the score alone by default."""
+        return {self.metric: self.score(sums)}
+
+    def chance(self, sums: Sums) -> Chance | None:
+        """Return what a constant answer, or a random order, reaches on the same examples; None where sums do not tell.
+
+        It is of the score or, where the sums do not tell that, of another of `measures`, of which more is better.
+        """
+        return None
+
+    def choice(self, sums: Sums) -> float:
+        """Return what a model is chosen by on validation; better in the same direction as the score, its default."""
+        return self.score(sums)
+
+
+def _shown(option: Any) -> str:
+    """Return an option's value as a recipe has it."""
+    return repr(list(option) if isinstance(option, tuple) else option)

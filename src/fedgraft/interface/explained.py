@@ -8,6 +8,7 @@ from typing import Any
 
 from fedgraft.contracts.abilities.tasks import DerivingTask, PredictingTask
 from fedgraft.contracts.data import Data, OwnShardData
+from fedgraft.contracts.parts import has
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.described import described
 from fedgraft.experiment.recipes import discovery
@@ -86,7 +87,7 @@ def tables() -> dict[str, str]:
     """Return {task: the tables in which it is asked, and those of one client's own, as options}."""
     found = {}
     for name in discovery.names("tasks"):
-        if issubclass(task := discovery.find("tasks", name), PredictingTask):
+        if has(task := discovery.find("tasks", name), PredictingTask):
             reads = task.reads if issubclass(task, DerivingTask) else name
             own = [each for cls in _data_sets(reads) if issubclass(cls, OwnShardData) for each in cls.own_tables]
             asked, of_client = (", ".join(f"--{each}" for each in names) for names in (task.asks, dict.fromkeys(own)))

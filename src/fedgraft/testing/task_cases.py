@@ -10,8 +10,7 @@ import torch
 
 from fedgraft.contracts import Draw, Indices, Task
 from fedgraft.contracts.abilities.tasks import BlockedTask, HaloTask, PublishingTask, VariantTask
-from fedgraft.contracts.detailed_scores import DetailedScores
-from fedgraft.contracts.task import Loss, example_losses
+from fedgraft.contracts.task import Ability, Loss, example_losses
 from fedgraft.contracts.values import Losses
 from fedgraft.wire.layouts import Arrays
 
@@ -28,10 +27,10 @@ class TaskCase:
     @cached_property
     def published(self) -> dict[int, Arrays]:
         """{client: what it publishes}; {} where nothing is published."""
-        task = self.task
-        if not isinstance(task, PublishingTask) or not task.statistics_layout.specs:
+        publishing = self.task.ability(PublishingTask)
+        if publishing is None or not publishing.statistics_layout.specs:
             return {}
-        return {client: task.statistics(shard) for client, shard in enumerate(self.shards)}
+        return {client: publishing.statistics(shard) for client, shard in enumerate(self.shards)}
 
     def afresh(self, client: int = 0) -> Any:
         """Prepare a client's data as if nothing had been published; halo states are none yet."""
@@ -50,9 +49,13 @@ class TaskCase:
     @cached_property
     def told(self) -> Mapping[int, Arrays]:
         """{client: what it gets back in the end}; {} where nothing is published."""
-        if not self.published or not isinstance(self.task, PublishingTask):
-            return {}
-        return self.task.combine(self.published)
+        return self.able(PublishingTask).combine(self.published) if self.published else {}
+
+    def able(self, kind: type[Ability]) -> Ability:
+        """Return what answers an ability that the task has."""
+        found = self.task.ability(kind)
+        assert found is not None, f"{kind.__name__} is no ability of {type(self.task).__name__}"
+        return found
 
     def drawn(self, data: Any, seed: int = 1) -> torch.nn.Module:
         """Draw a client's model, and move every parameter so that it matters."""
@@ -66,27 +69,32 @@ class TaskCase:
 
 def opened(task: Task[Any, Any], data: Any) -> Any:
     """Return prepared data with no halo states yet, of a task that has any."""
-    return task.opened(data, None) if isinstance(task, HaloTask) else data
+    halo = task.ability(HaloTask)
+    return halo.opened(data, None) if halo else data
 
 
 def variant(task: Task[Any, Any], data: Any) -> Hashable:
     """Return what shapes of personal parameters depend on."""
-    return task.variant(data) if isinstance(task, VariantTask) else None
+    variants = task.ability(VariantTask)
+    return variants.variant(data) if variants else None
 
 
 def personal(task: Task[Any, Any], name: str) -> bool:
     """Return whether a parameter never travels."""
-    return task.personal(name) if isinstance(task, VariantTask) else False
+    variants = task.ability(VariantTask)
+    return variants.personal(name) if variants else False
 
 
 def blocks(task: Task[Any, Any], data: Any) -> Sequence[Indices]:
     """Return the training examples that may share a step; one block of all by default."""
-    return task.blocks(data) if isinstance(task, BlockedTask) else [np.arange(task.examples(data), dtype=np.int64)]
+    blocked = task.ability(BlockedTask)
+    return blocked.blocks(data) if blocked else [np.arange(task.examples(data), dtype=np.int64)]
 
 
 def encoded(task: Task[Any, Any], model: torch.nn.Module, data: Any, block: Indices) -> torch.Tensor | None:
     """Return what all draws of a block share."""
-    return task.encode(model, data, block) if isinstance(task, BlockedTask) else None
+    blocked = task.ability(BlockedTask)
+    return blocked.encode(model, data, block) if blocked else None
 
 
 def losses(
@@ -100,8 +108,3 @@ def objective(loss: Loss) -> torch.Tensor:
     """Return what a step of equal weights minimises, float scalar."""
     mean = example_losses(loss).mean()
     return mean + loss.shared if isinstance(loss, Losses) and loss.shared is not None else mean
-
-
-def choice(task: Task[Any, Any], sums: dict[str, float]) -> float:
-    """Return what a model is chosen by."""
-    return task.choice(sums) if isinstance(task, DetailedScores) else task.score(sums)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Draw, Task
-from fedgraft.contracts.abilities.tasks import BlockedTask, FittedTask, derived_shards
+from fedgraft.contracts.abilities.tasks import BlockedTask, derived_shards
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import improves
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -24,7 +24,7 @@ from fedgraft.testing import (
 )
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect
-from fedgraft.testing.task_cases import TaskCase, blocks, choice, encoded, losses, objective, personal, variant
+from fedgraft.testing.task_cases import TaskCase, blocks, encoded, losses, objective, personal, variant
 from fedgraft.wire.layouts import Arrays
 
 LAWS: Laws[TaskCase] = Laws()
@@ -51,7 +51,7 @@ def laws(
     def case() -> TaskCase:
         task = cls(**options)
         shards = derived_shards(task, data.load(1), 1)
-        task = task.fitted(shards) if isinstance(task, FittedTask) else task
+        task = task.fitted(shards)
         return TaskCase(task, shards, shards if poolable is None else derived_shards(task, poolable.load(1), 1))
 
     abilities = (task_abilities, told_statistics, graph_abilities, halo_tasks, sealed_tasks, smoothing_tasks)
@@ -103,8 +103,8 @@ def what_is_chosen_by_agrees_with_the_score(case: TaskCase) -> None:
     for one in sums:
         for two in sums:
             if improves(task.score(one), task.score(two), task.better):
-                chosen = improves(choice(task, one), choice(task, two), task.better)
-                expect(chosen, "a better score must be a better choice", choice(task, one), choice(task, two))
+                chosen = improves(task.choice(one), task.choice(two), task.better)
+                expect(chosen, "a better score must be a better choice", task.choice(one), task.choice(two))
 
 
 @LAWS.every

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Linear, LinearTask, LocalGraph, Observations, Regression, Sums
+from fedgraft.contracts import Draw, Indices, Linear, LinearTask, LocalGraph, Observations, Regression, Sums, Task
 from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
 from fedgraft.contracts.abilities.tasks import PartsTask, SyntheticTask, VariantTask
@@ -60,7 +60,7 @@ class Lines(Data[Points]):
 
 
 @dataclass(frozen=True)
-class Line(LinearTask[Points, Points]):
+class Line(Task[Points, Points], LinearTask[Points, Points]):
     """Least squares.
 
     Args:

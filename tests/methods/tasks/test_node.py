@@ -49,11 +49,11 @@ def last(task, model, data):
 
 def test_draws_only_what_it_must():
     quiet = Node(SAGE(), neighbours=0)
-    assert (quiet.draws_neighbours, quiet.stochastic) == (False, False)
-    assert replace(quiet, neighbours=5).draws_neighbours
+    assert (quiet.seeds_draws, quiet.stochastic) == (False, False)
+    assert replace(quiet, neighbours=5).seeds_draws
     assert replace(quiet, dropout=0.5).stochastic
     made = replace(quiet, generator=True, share_features=False, share_states=False)
-    assert (made.draws_neighbours, made.stochastic) == (True, True)
+    assert (made.seeds_draws, made.stochastic) == (True, True)
 
 
 # --- by hand ----------------------------------------------------------------------------------------------------------

@@ -4,11 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import UnionType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
 import torch
 
-from fedgraft.contracts.task import Prepared, Shard, Task
+from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.wire.layouts import Arrays
 
 Tensors = Mapping[str, torch.Tensor]
@@ -100,7 +100,7 @@ class PlainEdgeEncoder(ABC):
         return module.state_dict()
 
 
-class PlainTask(Task[Shard, Prepared]):
+class PlainTask(ABC, Generic[Shard, Prepared]):
     """Ability: tell a trained model as one that needs no fedgraft."""
 
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder

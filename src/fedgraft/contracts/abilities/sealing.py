@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Self
+from typing import Any
 
 from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.task import Prepared, Shard
@@ -29,7 +29,7 @@ class SealedTask(PublishingTask[Shard, Prepared]):
         """Whether there are such rows, sealed or not."""
 
     @abstractmethod
-    def sealing(self) -> Self:
+    def sealing(self) -> Any:
         """Return this task with its rows sealed. Raises `InputError` where options exclude it."""
 
     @property

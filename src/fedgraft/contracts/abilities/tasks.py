@@ -1,9 +1,8 @@
-"""Abilities of tasks: abstract classes that a task inherits beside `Task`."""
+"""Abilities of tasks: abstract classes that a task inherits beside `Task`, or a part of it."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any, ClassVar, Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, Generic, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ LossesAndBackward: TypeAlias = tuple[torch.Tensor, Callable[[torch.Tensor], None
 """Losses, float [examples], and a function that sets all gradients, given the gradient of the losses."""
 
 
-class DerivingTask(Task[Shard, Prepared]):
+class DerivingTask(ABC, Generic[Shard, Prepared]):
     """Ability: learn from data sets of another task, of whose shards it makes its own."""
 
     reads: ClassVar[str]
@@ -41,40 +40,19 @@ class DerivingTask(Task[Shard, Prepared]):
 
 def derived_shards(task: Task[Any, Any], shards: Sequence[Any], seed: int, key: int | None = None) -> Sequence[Any]:
     """Return all clients' shards as a task reads them, split by ids under a `key`, a seed, where it derives."""
-    deriving = isinstance(task, DerivingTask)
+    deriving = task.ability(DerivingTask) is not None
     return [derived_shard(task, *each, seed, key) for each in enumerate(shards)] if deriving else shards
 
 
 def derived_shard(task: Task[Any, Any], client: int, shard: Any, seed: int, key: int | None = None) -> Any:
     """Return one client's shard as `derived_shards` does among all."""
-    if not isinstance(task, DerivingTask):
+    if (deriving := task.ability(DerivingTask)) is None:
         return shard
     g = generator(seed, "derive", client=client)
-    return task.derived(shard, g) if key is None else task.derived_by_ids(shard, g, key)
+    return deriving.derived(shard, g) if key is None else deriving.derived_by_ids(shard, g, key)
 
 
-class FittedTask(Task[Shard, Prepared]):
-    """Ability: depend on the data, such as on the number of features."""
-
-    @abstractmethod
-    def fitted(self, shards: Sequence[Shard]) -> Self:
-        """Return this task with what its model must know of the data as options."""
-
-    def check_shard(self, shard: Shard) -> None:
-        """Raise `InputError` unless one client's data fit this task, which was fitted to all clients' or told of them.
-
-        By default its options must be those of the task fitted to that client alone.
-        """
-        own: Any = self
-        fitted = self.fitted([shard])
-        names = [field.name for field in fields(own) if getattr(fitted, field.name) != getattr(own, field.name)]
-        if names:
-            wanted = ", ".join(f"task.{name} = {_shown(getattr(fitted, name))}" for name in names)
-            had = ", ".join(_shown(getattr(own, name)) for name in names)
-            raise InputError(f"with these data the recipe must say {wanted}; it says {had}.")
-
-
-class ProfiledTask(Task[Shard, Prepared]):
+class ProfiledTask(ABC, Generic[Shard, Prepared]):
     """Ability: tell a selector scalars about a client's data."""
 
     profile: ClassVar[frozenset[str]]
@@ -85,7 +63,7 @@ class ProfiledTask(Task[Shard, Prepared]):
         """Return {name: scalar} with every name of `profile`; sent only if the selector needs it, and charged."""
 
 
-class SurveyedTask(Task[Shard, Prepared]):
+class SurveyedTask(ABC, Generic[Shard, Prepared]):
     """Ability: tell how much a client has from its shard as it is; to prepare it takes long, and most never train."""
 
     @abstractmethod
@@ -93,7 +71,7 @@ class SurveyedTask(Task[Shard, Prepared]):
         """Return "examples", and every name of `ProfiledTask.profile`, as they are told of the prepared shard."""
 
 
-class PublishingTask(Task[Shard, Prepared]):
+class PublishingTask(ABC, Generic[Shard, Prepared]):
     """Ability: let clients publish statistics once before training, and get combined ones back.
 
     What is abstract does nothing here: a class that adds to what others publish calls it.
@@ -134,7 +112,7 @@ class PublishingTask(Task[Shard, Prepared]):
         return {}
 
 
-class BlockedTask(Task[Shard, Prepared]):
+class BlockedTask(ABC, Generic[Shard, Prepared]):
     """Ability: cut training examples into blocks, and compute once what all draws of a block share."""
 
     @abstractmethod
@@ -150,7 +128,7 @@ class BlockedTask(Task[Shard, Prepared]):
         """
 
 
-class ManualGradientTask(Task[Shard, Prepared]):
+class ManualGradientTask(ABC, Generic[Shard, Prepared]):
     """Ability: compute gradients without autograd."""
 
     @abstractmethod
@@ -161,7 +139,7 @@ class ManualGradientTask(Task[Shard, Prepared]):
         """
 
 
-class ObservedTask(Task[Shard, Prepared]):
+class ObservedTask(ABC, Generic[Shard, Prepared]):
     """Ability: say what a model makes of all training examples of a client; `loss` also tells its hidden layer."""
 
     @property
@@ -179,7 +157,7 @@ class ObservedTask(Task[Shard, Prepared]):
         """Return `Observations` in the order of the training examples; called without gradient recording."""
 
 
-class SyntheticTask(Task[Shard, Prepared]):
+class SyntheticTask(ABC, Generic[Shard, Prepared]):
     """Ability: draw data that are nobody's, alike at all ends, and say what a model makes of them."""
 
     @property
@@ -196,25 +174,7 @@ class SyntheticTask(Task[Shard, Prepared]):
         """Return what a model makes of them in the mean, float32 [response_width]; called without gradients."""
 
 
-class SeededTask(Task[Shard, Prepared]):
-    """Ability: draw something of its own in every step, such as negative examples, from `Draw.seed` alone."""
-
-
-class NeighbourSamplingTask(Task[Shard, Prepared]):
-    """Ability: draw neighbours of nodes in every step."""
-
-    @property
-    @abstractmethod
-    def layers(self) -> int:
-        """Number of layers that draw neighbours, each with a number of its own in `Draw.neighbours`."""
-
-    @property
-    @abstractmethod
-    def draws_neighbours(self) -> bool:
-        """True where losses depend on `Draw.seed` even if a draw says nothing of `neighbours`."""
-
-
-class HaloTask(Task[Shard, Prepared]):
+class HaloTask(ABC, Generic[Shard, Prepared]):
     """Ability: let clients exchange hidden states of nodes (halo rows) while they train, by way of the server.
 
     A client's halo states go in by `opened` and come out by `closed`. What `prepare` made is never changed.
@@ -275,7 +235,7 @@ class HaloTask(Task[Shard, Prepared]):
         """
 
 
-class PartsTask(Task[Shard, Prepared]):
+class PartsTask(ABC, Generic[Shard, Prepared]):
     """Ability: have further parts in the model for sharing methods that need them."""
 
     @property
@@ -293,7 +253,7 @@ class PartsTask(Task[Shard, Prepared]):
         """
 
     @abstractmethod
-    def with_parts(self, parts: frozenset[str]) -> Self:
+    def with_parts(self, parts: frozenset[str]) -> Task[Any, Any]:
         """Return this task with these parts of `offers` in its model."""
 
     def together(self, models: Sequence[torch.nn.Module]) -> torch.nn.Module:
@@ -301,7 +261,7 @@ class PartsTask(Task[Shard, Prepared]):
         raise TypeError(f"{type(self).__name__} offers no ensemble.")
 
 
-class VariantTask(Task[Shard, Prepared]):
+class VariantTask(ABC, Generic[Shard, Prepared]):
     """Ability: have parameters whose shape depends on the client, so that they never travel."""
 
     @abstractmethod
@@ -317,7 +277,7 @@ SHARE: Final = "probability_"
 """What the name of a column of answers begins with that tells the probability of a class, whose name follows."""
 
 
-class PredictingTask(Task[Shard, Prepared]):
+class PredictingTask(ABC, Generic[Shard, Prepared]):
     """Ability: answer questions with a trained model."""
 
     asks: ClassVar[tuple[str, ...]]
@@ -347,7 +307,7 @@ class PredictingTask(Task[Shard, Prepared]):
     def vocabulary(self, shard: Shard) -> Sequence[str]:
         """Return the names by which what a model reads and tells of a client is numbered, in order; none by default.
 
-        A model fits other data of the client only where they are the same. What `FittedTask` has as options is told
+        A model fits other data of the client only where they are the same. What `fitted` sets as options is told
         there.
         """
         return ()
@@ -381,8 +341,3 @@ class EmbeddingTask(PredictingTask[Shard, Prepared]):
 
         Arguments as of `predict`; `asked` may be None for the client's test examples.
         """
-
-
-def _shown(option: Any) -> str:
-    """Return an option's value as a recipe has it."""
-    return repr(list(option) if isinstance(option, tuple) else option)

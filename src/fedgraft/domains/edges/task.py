@@ -11,7 +11,7 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 from torch import nn
 
-from fedgraft.contracts import Draw, Halo, HaloRows, Indices
+from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Task
 from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.sealing import SealedTask
@@ -37,7 +37,10 @@ from fedgraft.wire.lazy import Made
 
 @dataclass(frozen=True)
 class EdgeHalos(
-    abilities.HaloTask[EdgeShard, EdgeData], NamingTask[EdgeShard, EdgeData], SealedTask[EdgeShard, EdgeData]
+    Task[EdgeShard, EdgeData],
+    abilities.HaloTask[EdgeShard, EdgeData],
+    NamingTask[EdgeShard, EdgeData],
+    SealedTask[EdgeShard, EdgeData],
 ):
     """Compute states of nodes of a graph that is cut over clients, a copy per stage; options as of `Edge`."""
 

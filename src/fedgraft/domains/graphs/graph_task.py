@@ -13,7 +13,6 @@ from fedgraft.contracts import Draw, Indices, Questions, Sums
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.tasks import (
-    FittedTask,
     PartsTask,
     PredictingTask,
     SurveyedTask,
@@ -75,7 +74,6 @@ class GraphData:
 
 @dataclass(frozen=True)
 class GraphTask(
-    FittedTask[GraphShard, GraphData],
     LabelledTask[GraphShard, GraphData],
     PartsTask[GraphShard, GraphData],
     PooledTask[GraphShard, GraphData],

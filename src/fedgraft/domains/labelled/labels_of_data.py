@@ -8,7 +8,6 @@ from typing import Annotated, Any, Self, TypeVar
 from annotated_types import Ge
 from torch import Tensor
 
-from fedgraft.contracts.abilities.tasks import FittedTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.task import Prepared
@@ -29,7 +28,6 @@ class LabelsOfData(
     BalancedClasses[Labelled, Prepared],
     JudgedByData[Labelled, Prepared],
     SharedUnit[Labelled, Prepared],
-    FittedTask[Labelled, Prepared],
 ):
     """Tell labels that are classes or numbers, as the data have them; options as of `LabelTask`."""
 

@@ -25,5 +25,6 @@ def ensemble_of(task: Task[Any, Any], flat: FlatModel, others: Sequence[Arrays])
         flat.load(other)
         modules.append(copy.deepcopy(module))
         flat.load(own)
-    assert isinstance(task, PartsTask), "the experiment checks that the task offers an ensemble"
-    return task.together(modules).eval()
+    parts = task.ability(PartsTask)
+    assert parts is not None, "the experiment checks that the task offers an ensemble"
+    return parts.together(modules).eval()

@@ -166,7 +166,7 @@ class LocalTrainer(ModelViews):
             raise FedgraftError(f"{type(self._task).__name__} has no linear model with these options.")
         if not self.examples:
             with self._looking() as model:
-                self._seen.append(self._losses(model, self._seed() if self._plan.seeds_draws else 0))
+                self._seen.append(self._losses(model, self._seed() if self._task.seeds_draws else 0))
             self.examples = count
         return (linear.regression(self._data, np.arange(at, min(at + PART, count))) for at in range(0, count, PART))
 
@@ -204,7 +204,7 @@ class LocalTrainer(ModelViews):
             walk.block = walk.blocks.pop(0)
             stage = Stage(walk.made - 1, self._guidance)
             walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], stage, self._g))
-            if self._plan.seeds_draws or any(draw.neighbours for draw in walk.draws):
+            if self._task.seeds_draws or any(draw.neighbours for draw in walk.draws):
                 walk.draws = [replace(draw, seed=draw.seed or self._seed()) for draw in walk.draws]
         return True
 
@@ -216,7 +216,7 @@ class LocalTrainer(ModelViews):
 
     def _look(self) -> None:
         """At all training examples, before the first step of the round."""
-        module, seed, observing = self._flat.module, self._seed() if self._plan.seeds_draws else 0, self._plan.observing
+        module, seed, observing = self._flat.module, self._seed() if self._task.seeds_draws else 0, self._plan.observing
         with torch.no_grad():
             if self._plan.halo:
                 losses = self._plan.halo.look(module.eval(), self._data, seed, observing is not None)

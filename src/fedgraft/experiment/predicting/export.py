@@ -14,6 +14,7 @@ import torch
 from fedgraft.contracts.abilities.plain import PlainModel, PlainTask, Tensors
 from fedgraft.contracts.data import Data, FittedData
 from fedgraft.contracts.encoder import NetworkEncoder
+from fedgraft.contracts.parts import has
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.thresholds import thresholds_of
 from fedgraft.experiment.recipes import discovery
@@ -108,22 +109,23 @@ def exported(folder: Path) -> torch.nn.Module:
 def _plain(run: FinishedRun, client: str | None) -> PlainModel:
     """Return the model in PyG's words."""
     task, name = _as_read(run.plan.task, run.experiment.data), run.experiment.task_name
-    if not isinstance(task, PlainTask):
+    exported: PlainTask[Any, Any] | None = task.ability(PlainTask)
+    if exported is None:
         raise InputError(f"Models of task {name!r} cannot be exported; those of {_those('tasks', PlainTask)} can.")
     encoder = getattr(task, "encoder", None)
-    if not isinstance(encoder, task.encoders):
+    if not isinstance(encoder, exported.encoders):
         used = run.experiment.sections["model"]["name"]
         raise InputError(
-            f"Encoder {used!r} has no counterpart among PyG's layers; {_those('models', task.encoders)} have, and can "
-            "be exported."
+            f"Encoder {used!r} has no counterpart among PyG's layers; {_those('models', exported.encoders)} have, and "
+            "can be exported."
         )
     if client is not None:
         number = run.number(client)
-        return task.plain(run.client_model(number), run.shards[number], run.memory(number).get("shared", {}))
+        return exported.plain(run.client_model(number), run.shards[number], run.memory(number).get("shared", {}))
     if run.plan.personal or any("/" in name for name in run.models):
         names = listed(run.names, SHOWN)
         raise InputError(f"Each client ended with a model of its own; say whose with --client, one of {names}.")
-    return task.plain(load_model(run.run_folder), None, run.newcomer_memory.get("shared", {}))
+    return exported.plain(load_model(run.run_folder), None, run.newcomer_memory.get("shared", {}))
 
 
 def _as_read(task: Any, data: Data[Any]) -> Any:
@@ -143,4 +145,4 @@ def _bytes(tensors: Tensors) -> bytes:
 
 
 def _those(family: str, ability: type | UnionType) -> str:
-    return ", ".join(name for name in discovery.names(family) if issubclass(discovery.find(family, name), ability))
+    return ", ".join(name for name in discovery.names(family) if has(discovery.find(family, name), ability))

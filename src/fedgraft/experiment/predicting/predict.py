@@ -77,8 +77,7 @@ def embeddings(
         The rows that were asked, if any, the client, what names an example, such as "node", and embedding_0 ...
     """
     run = run if isinstance(run, FinishedRun) else open_run(run)
-    task = run.task
-    if not isinstance(task, EmbeddingTask):
+    if (task := run.plan.task.ability(EmbeddingTask)) is None:
         raise InputError(f"Task {run.experiment.task_name!r} has no embeddings to tell.")
 
     def answer(module: Module, shard: Any, remembered: Mapping[str, Any], questions: Any) -> dict[str, Array]:
@@ -118,7 +117,8 @@ def _answered(
     everybody = None
     if reader and its_own:
         shard = reader.client_shard(task, its_own)
-        shards: Sequence[Any] = [task.derived(shard, None) if isinstance(task, DerivingTask) else shard]
+        deriving = run.plan.task.ability(DerivingTask)
+        shards: Sequence[Any] = [deriving.derived(shard, None) if deriving else shard]
         names, newcomer = ["own"], run.newcomers_model(f"--{own_tables[0]}")
     else:
         shards, names, newcomer = run.shards, run.names, None
@@ -131,8 +131,8 @@ def _answered(
         remembered = run.memory(number) if newcomer is None else run.newcomer_memory
         module = run.answering_model(number) if newcomer is None else client_model(run.plan, shards[0], {}, newcomer)
         asked = questions.asked
-        if everybody and isinstance(task, InformedTask):
-            asked = task.informed(asked, everybody)
+        if everybody and (informed := run.plan.task.ability(InformedTask)):
+            asked = informed.informed(asked, everybody)
         columns = answer(module, shards[number], remembered, asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}
         answers.append(pd.DataFrame({**answered, **columns}, index=questions.rows))

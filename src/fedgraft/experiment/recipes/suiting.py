@@ -28,13 +28,13 @@ from fedgraft.contracts import (
 )
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
 from fedgraft.contracts.abilities.tasks import (
-    NeighbourSamplingTask,
     ObservedTask,
     ProfiledTask,
     SyntheticTask,
 )
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.labels import JudgedTask
+from fedgraft.contracts.parts import has
 from fedgraft.engine.plan import REPORTED, SCORES, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
@@ -53,24 +53,24 @@ def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
     if isinstance(sharing, RespondingSharing):
         return _responding(sharing, task)
     if isinstance(sharing, GraphSharing):
-        if not isinstance(task, LocalGraphTask):
+        if (shown := task.ability(LocalGraphTask)) is None:
             raise _not_shown("looks at clients' parts of a graph whose nodes are classified", sharing, task)
-        if isinstance(sharing, RefiningSharing) and not isinstance(task, GraphNetworkTask):
+        if isinstance(sharing, RefiningSharing) and not task.ability(GraphNetworkTask):
             raise _not_shown("runs the task's model on graphs of its own", sharing, task)
-        return sharing.fitted(task.classes)
+        return sharing.fitted(shown.classes)
     if not isinstance(sharing, HiddenSharing):
         return sharing
-    if isinstance(sharing, StructuredSharing) and not isinstance(task, StructuredTask):
+    if isinstance(sharing, StructuredSharing) and not task.ability(StructuredTask):
         raise _hidden_from(f"sharing {type(sharing).__name__}", task, StructuredTask, "nodes and their neighbours")
-    if not isinstance(task, ObservedTask):
+    if (observed := task.ability(ObservedTask)) is None:
         raise _hidden_from(f"sharing {type(sharing).__name__}", task)
-    return sharing.fitted(task.hidden_width, task.common_classes)
+    return sharing.fitted(observed.hidden_width, observed.common_classes)
 
 
 def _not_shown(needs: str, sharing: Sharing[Any], task: Task[Any, Any]) -> InputError:
     """The error for a method that needs more of a graph than the task shows."""
     ability = GraphNetworkTask if isinstance(sharing, RefiningSharing) else LocalGraphTask
-    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ability)]
+    fitting = _having(ability)
     return InputError(
         f"sharing {type(sharing).__name__} {needs}, which task {type(task).__name__} does not show; "
         f"{', '.join(fitting)} {'does' if len(fitting) == 1 else 'do'}."
@@ -79,24 +79,22 @@ def _not_shown(needs: str, sharing: Sharing[Any], task: Task[Any, Any]) -> Input
 
 def _responding(sharing: RespondingSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
     """The sharing method, with the width of what models make of data that are nobody's."""
-    if isinstance(task, SyntheticTask):
-        return sharing.fitted(task.response_width)
-    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), SyntheticTask)]
+    if synthetic := task.ability(SyntheticTask):
+        return sharing.fitted(synthetic.response_width)
     raise InputError(
         f"sharing {type(sharing).__name__} sees what models make of data that are nobody's, which task "
-        f"{type(task).__name__} does not draw; {', '.join(fitting)} does."
+        f"{type(task).__name__} does not draw; {', '.join(_having(SyntheticTask))} does."
     )
 
 
 def _solving(sharing: LinearSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
     """The sharing method, with the linear model that it solves for."""
-    if linear := task.linear if isinstance(task, LinearTask) else None:
+    if (able := task.ability(LinearTask)) and (linear := able.linear):
         return sharing.fitted(linear)
-    name, kinds = type(sharing).__name__, [discovery.find("tasks", each) for each in discovery.names("tasks")]
-    fitting = [each.__name__ for each in kinds if issubclass(each, LinearTask)]
+    fitting = [discovery.find("tasks", name).__name__ for name in _having(LinearTask)]
     raise InputError(
-        f"sharing {name} solves for a linear model, which task {type(task).__name__} with these options does not have; "
-        f"{', '.join(fitting)} do with model.name = 'mlp', model.hidden = [] and no other parts."
+        f"sharing {type(sharing).__name__} solves for a linear model, which task {type(task).__name__} with these "
+        f"options does not have; {', '.join(fitting)} do with model.name = 'mlp', model.hidden = [] and no other parts."
     )
 
 
@@ -116,18 +114,22 @@ def _hidden_from(
     method: str, task: Task[Any, Any], ability: type[Any] = ObservedTask, seen: str = "examples"
 ) -> InputError:
     """The error for a method that sees what a model makes of something, with a task that does not tell."""
-    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ability)]
     return InputError(
         f"{method} sees what a model makes of {seen}, which task {type(task).__name__} does not tell; "
-        f"{', '.join(fitting)} do."
+        f"{', '.join(_having(ability))} do."
     )
+
+
+def _having(ability: type[Any]) -> list[str]:
+    """The names of tasks that have an ability."""
+    return [name for name in discovery.names("tasks") if has(discovery.find("tasks", name), ability)]
 
 
 def fitted_sampler(sampler: Sampler[Any], task: Task[Any, Any]) -> Sampler[Any]:
     """The sampler, with the number of the task's layers if it depends on it."""
     if not isinstance(sampler, LayeredSampler):
         return sampler
-    return sampler.fitted(task.layers if isinstance(task, NeighbourSamplingTask) else 0)
+    return sampler.fitted(task.layers)
 
 
 def check_told(told: Any, fitted: Any) -> None:
@@ -140,7 +142,8 @@ def check_told(told: Any, fitted: Any) -> None:
 
 def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, Any]) -> None:
     """Raise `InputError` where task and sampler tell less than selector and sampler need."""
-    profile = task.profile if isinstance(task, ProfiledTask) else frozenset()
+    profiled = task.ability(ProfiledTask)
+    profile = profiled.profile if profiled else frozenset()
     reported = sampler.reported if isinstance(sampler, ReportingSampler) else frozenset()
     lacking = selector.reports - profile - reported - {*REPORTED, *SCORES, "update"}
     if lacking:
@@ -148,7 +151,7 @@ def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, 
             f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "
             f"{type(task).__name__} and sampler {type(sampler).__name__} do not report."
         )
-    if isinstance(sampler, ActiveSampler) and not isinstance(task, ObservedTask):
+    if isinstance(sampler, ActiveSampler) and not task.ability(ObservedTask):
         raise _hidden_from(f"sampler {type(sampler).__name__}", task)
 
 

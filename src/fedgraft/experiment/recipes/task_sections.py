@@ -29,11 +29,11 @@ def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[
     """The task with the parts in its model that the sharing method needs."""
     if not isinstance(sharing, PartsSharing) or not sharing.parts:
         return task
-    offers = task.offers if isinstance(task, PartsTask) else frozenset()
+    offering = task.ability(PartsTask)
+    offers = offering.offers if offering else frozenset()
     if lacking := sharing.parts - offers:
         raise InputError(
             f"sharing {type(sharing).__name__} needs a task that offers {', '.join(sorted(lacking))}, "
             f"which {name!r} with these options does not; it offers {', '.join(sorted(offers)) or 'nothing'}."
         )
-    assert isinstance(task, PartsTask), "what offers parts is a PartsTask"
-    return task.with_parts(sharing.parts)
+    return offering.with_parts(sharing.parts) if offering else task

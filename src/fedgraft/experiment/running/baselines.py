@@ -59,7 +59,7 @@ def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] |
 
     None where a sample is scored of clients whose data are parts of one graph: a few parts of it are no graph.
     """
-    if experiment.evaluation.sample and isinstance(experiment.plan.task, HaloTask):
+    if experiment.evaluation.sample and experiment.plan.task.ability(HaloTask) is not None:
         return {}
     return {name: _kept(experiment, shards, name) for name in (experiment.yardsticks if names is None else names)}
 
@@ -137,7 +137,7 @@ def alone_seconds(experiment: Experiment, state: RunState) -> float:
 def _can_be_alone(experiment: Experiment) -> bool:
     """Return whether each client could be trained alone, and yardsticks are asked for."""
     sampled = bool(experiment.evaluation.sample)
-    return bool(experiment.yardsticks) and not sampled and isinstance(experiment.plan.task, PooledTask)
+    return bool(experiment.yardsticks) and not sampled and experiment.plan.task.ability(PooledTask) is not None
 
 
 def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
@@ -162,17 +162,17 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
 
 def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
     task = experiment.plan.task
-    if not isinstance(task, PooledTask):
+    if (pooling := task.ability(PooledTask)) is None:
         raise InputError(f"Task {type(task).__name__} cannot be trained in one place or by each client alone.")
     if name == LOCAL_ONLY:
-        groups = [[task.alone(shard)] for shard in shards]
+        groups = [[pooling.alone(shard)] for shard in shards]
     else:
-        groups = [[task.pooled(shards) if name == CENTRALISED else task.side_by_side(shards)]]
+        groups = [[pooling.pooled(shards) if name == CENTRALISED else pooling.side_by_side(shards)]]
     sums = [_sums(experiment, group) for group in groups]
     added = {split: add(part[split] for part in sums) for split in SCORED_SPLITS}
-    measures = experiment.plan.measured(added)["test"]
+    measures = experiment.plan.task.measured(added)["test"]
     return {
-        **experiment.plan.scores(added),
+        **experiment.plan.task.scores(added),
         **{name: value for name, value in measures.items() if name != task.metric},
     }
 

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.contracts.abilities.matching import KNOWN_ELSEWHERE, MatchedData
-from fedgraft.contracts.abilities.tasks import FittedTask, derived_shard
+from fedgraft.contracts.abilities.tasks import derived_shard
 from fedgraft.contracts.data import Data, FittedData, Neighbours, Purpose, SiteData
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.engine.protocol.codes import SECRET
@@ -146,11 +146,10 @@ def client_at(
         shard = client_of_tables(experiment, _tables(experiment.data, data), number, name, neighbours)
         digest = digest_of(shard)
     task = experiment.plan.task
-    if isinstance(task, FittedTask):
-        try:
-            task.check_shard(shard)
-        except InputError as error:
-            raise InputError(f"{', '.join(map(str, data))} does not fit the recipe: {error}") from error
+    try:
+        task.check_shard(shard)
+    except InputError as error:
+        raise InputError(f"{', '.join(map(str, data))} does not fit the recipe: {error}") from error
     if isinstance(task, JudgedTask):
         for remark in task.remarks(shard):
             LOG.warning(remark)

@@ -200,9 +200,9 @@ class Node(
         return objective_of(self.logit_adjustment, self.label_smoothing, self.focal)
 
     @property
-    def draws_neighbours(self) -> bool:
+    def seeds_draws(self) -> bool:
         """True where neighbours are drawn or generated."""
-        return super().draws_neighbours or self.generator
+        return super().seeds_draws or self.generator
 
     @property
     def stochastic(self) -> bool:

@@ -12,7 +12,7 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
+from fedgraft.contracts import Draw, Indices, Questions, Sums, Task, randomness
 from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.plain import PlainEdgeEncoder, PlainModel, PlainTask
 from fedgraft.contracts.abilities.pooling import PooledTask
@@ -38,8 +38,8 @@ from fedgraft.wire.layouts import Array, Arrays
 
 @dataclass(frozen=True)
 class Rating(
+    Task[RatingShard, RatingData],
     abilities.BlockedTask[RatingShard, RatingData],
-    abilities.FittedTask[RatingShard, RatingData],
     abilities.PartsTask[RatingShard, RatingData],
     PlainTask[RatingShard, RatingData],
     PooledTask[RatingShard, RatingData],

@@ -51,7 +51,6 @@ class TypedNode(
     SmoothedAnswers[TypedGraph, TypedData],
     LabelledTask[TypedGraph, TypedData],
     ClassifyingTask[TypedGraph, TypedData],
-    abilities.FittedTask[TypedGraph, TypedData],
     LocalGraphTask[TypedGraph, TypedData],
     abilities.ObservedTask[TypedGraph, TypedData],
     abilities.PartsTask[TypedGraph, TypedData],

@@ -49,9 +49,8 @@ def embed(
 
 
 def _hidden(run: FinishedRun, client: int, shared_alone: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    task = run.plan.task
     hidden = None
-    if isinstance(task, PredictingTask):
+    if task := run.plan.task.ability(PredictingTask):
         hidden = task.represent(run.client_model(client, shared_alone), run.prepared(client))
     if hidden is None:
         raise InputError(f"task {run.experiment.task_name!r} has no hidden layer to show.")

@@ -93,8 +93,7 @@ def confusion_of(
         None for a task that tells no classes. Raises `InputError` where the data are not here or have changed.
     """
     run = load_run(run_folder, data_root, allow_changed_data)
-    task = run.plan.task
-    if not isinstance(task, ClassifyingTask):
+    if (task := run.plan.task.ability(ClassifyingTask)) is None:
         return None
     parts, threshold = [], threshold_of(run)
     for client, shard in enumerate(run.shards):

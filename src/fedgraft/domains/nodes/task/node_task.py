@@ -44,12 +44,10 @@ from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
 @dataclass(frozen=True)
 class NodeTask(
-    abilities.FittedTask[NodeShard, NodeData],
     abilities.HaloTask[NodeShard, NodeData],
     LabelledTask[NodeShard, NodeData],
     LinearTask[NodeShard, NodeData],
     NamingTask[NodeShard, NodeData],
-    abilities.NeighbourSamplingTask[NodeShard, NodeData],
     PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
     SealedTask[NodeShard, NodeData],
@@ -90,7 +88,7 @@ class NodeTask(
             require(not self.aggregates, f"{name}.aggregates", f"false {whole}", self.aggregates)
 
     @property
-    def draws_neighbours(self) -> bool:
+    def seeds_draws(self) -> bool:
         """True where neighbours are drawn."""
         return self.neighbours > 0
 
