@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts import GroupedSharing, ObservingSampler, PersonalSharing, StagedSharing
-from fedgraft.contracts.abilities.tasks import BlockedTask, VariantTask
+from fedgraft.contracts.abilities.tasks import VariantTask
 from fedgraft.engine.plan import REPORTED
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.methods.samplers.all import All
@@ -18,7 +18,7 @@ from helpers.toy_methods import Hard, Published
 from helpers.toy_runs import toy
 
 ABILITIES = (
-    *("halo", "publishing", "manual", "variants", "blocked", "guided", "observing"),
+    *("halo", "publishing", "variants", "guided", "observing"),
     *("silent", "tracking", "owned"),
 )
 
@@ -37,7 +37,7 @@ def test_plain_methods_have_no_abilities_and_the_defaults_hold():
     assert plan.personalise(plan.first, None) is plan.first
     assert plan.ensemble(plan.first, None) == ()
     data = Points(np.zeros((4, 3), np.float32), np.zeros(4, np.float32), np.array([0, 0, 1, 0]))
-    (block,) = plan.blocks(data)
+    (block,) = plan.task.blocks(data)
     assert (block.dtype, block.tolist()) == (np.int64, [0, 1, 2])
 
 
@@ -77,7 +77,7 @@ class Own(FedAvg, PersonalSharing, GroupedSharing, StagedSharing):
 
 
 @dataclass(frozen=True)
-class Two(Line, BlockedTask, VariantTask):
+class Two(Line, VariantTask):
     """Two blocks; the bias never travels."""
 
     def blocks(self, data):
@@ -95,13 +95,7 @@ class Two(Line, BlockedTask, VariantTask):
 
 def test_abilities_are_found_where_a_method_inherits_them():
     plan = replace(toy().plan, sampler=Observing(), sharing=Own(), task=Two())
-    assert (plan.observing, plan.owned, plan.blocked, plan.variants) == (
-        plan.sampler,
-        plan.sharing,
-        plan.task,
-        plan.task,
-    )
-    assert [block.tolist() for block in plan.blocks(None)] == [[0], [1]]
+    assert (plan.observing, plan.owned, plan.variants) == (plan.sampler, plan.sharing, plan.task)
     assert plan.group(None, 3) == 3
     assert plan.personalise({"weight": np.ones(1)}, None)["weight"] == [2]
     assert replace(plan, sampler=Observing(asked=False)).observing is None, "its options do not ask for it"

@@ -16,7 +16,7 @@ from torch import nn
 
 from fedgraft.contracts import Draw, Questions, Sums, Task
 from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.tasks import PredictingTask, ProfiledTask
+from fedgraft.contracts.abilities.tasks import PredictingTask
 from fedgraft.contracts.data import Data
 from fedgraft.wire.layouts import Arrays
 
@@ -64,9 +64,7 @@ class Linear(nn.Module):
 
 
 @dataclass(frozen=True)
-class Line(
-    Task[Points, Points], PooledTask[Points, Points], PredictingTask[Points, Points], ProfiledTask[Points, Points]
-):
+class Line(Task[Points, Points], PooledTask[Points, Points], PredictingTask[Points, Points]):
     """Least squares. `fault` makes one client misbehave.
 
     Args:

@@ -4,13 +4,10 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from fedgraft.contracts import (
     ActiveSampler,
     GroupedSharing,
     GuidedSampler,
-    Indices,
     LinearTask,
     ObservingSampler,
     PersonalSharing,
@@ -29,13 +26,9 @@ from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.abilities.smoothing import SmoothingTask
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
 from fedgraft.contracts.abilities.tasks import (
-    BlockedTask,
     HaloTask,
-    ManualGradientTask,
     ObservedTask,
-    ProfiledTask,
     PublishingTask,
-    SurveyedTask,
     SyntheticTask,
     VariantTask,
 )
@@ -117,23 +110,11 @@ class Abilities:
         found = self.task.ability(SummedTask)
         return found if found and found.summed_layout.specs else None
 
-    profiled: cached_property[ProfiledTask[Any, Any] | None] = _able("task", ProfiledTask)
-    """The task, if it describes clients' data."""
-
     counted: cached_property[CountedTask[Any, Any] | None] = _able("task", CountedTask)
     """The task, if it says over how few examples counts and means are."""
 
-    surveyed: cached_property[SurveyedTask[Any, Any] | None] = _able("task", SurveyedTask)
-    """The task, if it tells how much a client has without preparing its data."""
-
-    manual: cached_property[ManualGradientTask[Any, Any] | None] = _able("task", ManualGradientTask)
-    """The task, if it computes gradients itself."""
-
     variants: cached_property[VariantTask[Any, Any] | None] = _able("task", VariantTask)
     """The task, if models differ by client."""
-
-    blocked: cached_property[BlockedTask[Any, Any] | None] = _able("task", BlockedTask)
-    """The task, if it cuts examples into blocks."""
 
     guided: cached_property[GuidedSampler[Any] | None] = _able("sampler", GuidedSampler)
     """The sampler, if it has a half at the server."""
@@ -200,7 +181,3 @@ class Abilities:
     def ensemble(self, received: Arrays, memory: Any) -> Sequence[Arrays]:
         """Return further models that answer together with a client's own."""
         return self.owned.ensemble(received, memory) if self.owned else ()
-
-    def blocks(self, data: Any) -> Sequence[Indices]:
-        """Return the training examples that may share a step, int64 [examples] each; one block of all by default."""
-        return self.blocked.blocks(data) if self.blocked else [np.arange(self.task.examples(data), dtype=np.int64)]

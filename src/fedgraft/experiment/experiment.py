@@ -199,7 +199,7 @@ class Experiment:
         """
         if (cohort := self.among(len(shards))) is not self:
             return cohort.fitted(shards)
-        if (suited := suiting.judged_by_data(self.plan.task, self.data, shards)) != self.plan.task:
+        if (suited := self.plan.task.judged_by(shards, self.data.judged_by_data)) != self.plan.task:
             return self.with_task(suited).fitted(shards)
         task = self.plan.task.fitted(shards)
         fitted = suiting.affordable(self.plan, task, self.stopping.bytes, len(shards))

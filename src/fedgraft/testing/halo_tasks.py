@@ -13,7 +13,7 @@ from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.testing.comparison import same, travelled
 from fedgraft.testing.laws import Laws, expect
-from fedgraft.testing.task_cases import TaskCase, blocks
+from fedgraft.testing.task_cases import TaskCase
 
 LAWS: Laws[TaskCase] = Laws()
 SEED = 3
@@ -113,7 +113,7 @@ def what_a_step_reads_lies_in_the_halo(case: TaskCase) -> None:
     """Name slots of the halo, ascending, for every layer."""
     task, data, _ = _tried(case)
     _, size = _sizes(case, task)
-    draw = Draw(blocks(case.task, data)[0], seed=SEED)
+    draw = Draw(case.task.blocks(data)[0], seed=SEED)
     if not task.halo_widths:
         return
     read = task.read(task.opened(data, None), draw)
@@ -167,7 +167,7 @@ def _used(case: TaskCase, task: HaloTask[Any, Any], opened: Any, model: torch.nn
     rows = [HaloRows(slots, g.standard_normal((size, width)).astype(np.float32)) for width in task.halo_widths]
     task.receive(opened, rows)
     task.look(model, opened, SEED, losses=True)
-    case.task.loss(model.eval(), opened, Draw(blocks(case.task, opened)[0], seed=SEED), None)
+    case.task.loss(model.eval(), opened, Draw(case.task.blocks(opened)[0], seed=SEED), None)
     task.changed(opened)
 
 

@@ -18,7 +18,7 @@ from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing.laws import Laws, expect, expect_error
-from fedgraft.testing.task_cases import TaskCase, blocks, losses, objective, variant
+from fedgraft.testing.task_cases import TaskCase, losses, objective, variant
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, finite
 
 LAWS: Laws[TaskCase] = Laws()
@@ -45,7 +45,7 @@ def what_the_model_makes_of_examples_is_what_their_losses_say(case: TaskCase) ->
         every = (0,) * task.layers
         with torch.no_grad():
             seen = able.observe(model, data)
-            for block in blocks(task, data):
+            for block in task.blocks(data):
                 outcome = task.loss(model, data, Draw(block, neighbours=every), None)
                 assert isinstance(outcome, Losses), "loss must tell its hidden layer"
                 assert outcome.hidden is not None, "loss must tell its hidden layer"
@@ -132,30 +132,28 @@ def what_examples_are_taken_for_is_what_the_score_counts(case: TaskCase) -> None
             expect(right == sums["correct"], "as many must be right as the sums say", right, sums["correct"])
 
 
-@LAWS.having(abilities.PartsTask)
+@LAWS.every
 def every_part_on_offer_can_be_had(case: TaskCase) -> None:
     """Have in its model every part that it offers, once it is asked for."""
-    able = case.able(abilities.PartsTask)
-    for part in able.offers - {"ensemble"}:  # which is an ability of the task and no part of its model
-        having = able.with_parts(frozenset({part}))
-        now = getattr(having.ability(abilities.PartsTask), "offers", None)
-        expect(now == able.offers, "what is offered must not depend on what was asked for", now)
+    task = case.task
+    for part in task.offers - {"ensemble"}:  # which is an ability of the task and no part of its model
+        having = task.with_parts(frozenset({part}))
+        expect(having.offers == task.offers, "what is offered must not depend on what was asked for", having.offers)
         names = list(FlatModel(having.model(torch.Generator())).initial)
         expect(any(part in name for name in names), f"the model must have a part {part!r}", names)
 
 
-@LAWS.having(abilities.PartsTask)
+@LAWS.every
 def models_answer_together_if_the_task_says_so(case: TaskCase) -> None:
     """Answer with the mean of several models; or offer no ensemble, and refuse to."""
     task, data = case.task, case.prepared()
-    able = case.able(abilities.PartsTask)
     models = [task.model(torch.Generator().manual_seed(seed), variant(task, data)).eval() for seed in (0, 1)]
-    if "ensemble" not in able.offers:
+    if "ensemble" not in task.offers:
         with expect_error(TypeError, "a task that offers no ensemble must refuse to make one"):
-            able.together(models)
+            task.together(models)
         return
     with torch.no_grad():
-        scored = [task.evaluate(able.together(models[:1] * count).eval(), data) for count in (1, 2)]
+        scored = [task.evaluate(task.together(models[:1] * count).eval(), data) for count in (1, 2)]
         expected = task.evaluate(models[0], data)
     for sums in scored:
         for split, known in expected.items():
@@ -163,28 +161,25 @@ def models_answer_together_if_the_task_says_so(case: TaskCase) -> None:
             expect(near, "the mean of a model and itself must answer as the model", sums[split], known)
 
 
-@LAWS.having(abilities.ProfiledTask)
+@LAWS.every
 def describes_what_its_profile_names(case: TaskCase) -> None:
     """Tell a finite number of every name."""
-    able = case.able(abilities.ProfiledTask)
+    task = case.task
     for client in range(len(case.shards)):
-        described = able.describe(case.prepared(client))
-        expect(described.keys() == able.profile, f"describe must tell {sorted(able.profile)}", sorted(described))
+        described = task.describe(case.prepared(client))
+        expect(described.keys() == task.profile, f"describe must tell {sorted(task.profile)}", sorted(described))
         fit = all(type(value) is float and math.isfinite(value) for value in described.values())
         expect(fit, "what describe tells must be finite floats", described)
 
 
-@LAWS.having(abilities.SurveyedTask)
+@LAWS.where(lambda cls: cls.survey is not Task.survey)
 def a_survey_tells_what_prepared_data_tell(case: TaskCase) -> None:
     """Tell of a shard as it is what is told once it is prepared."""
     task = case.task
-    able = case.able(abilities.SurveyedTask)
     for client, shard in enumerate(case.shards):
         data = case.prepared(client)
-        known = {"examples": float(task.examples(data))}
-        if profiled := task.ability(abilities.ProfiledTask):
-            known |= profiled.describe(data)
-        survey = able.survey(shard)
+        known = {"examples": float(task.examples(data)), **task.describe(data)}
+        survey = task.survey(shard)
         expect(survey == known, "a survey must tell what prepared data tell", survey, known)
 
 
@@ -264,17 +259,16 @@ def measures_hold_the_score(case: TaskCase) -> None:
     expect(not math.isinf(loss), "the mean loss must be finite or nan", loss)
 
 
-@LAWS.having(abilities.ManualGradientTask)
+@LAWS.where(lambda cls: cls.loss_and_backward is not Task.loss_and_backward)
 def gradients_by_hand_are_those_of_autograd(case: TaskCase) -> None:
     """Set the gradients that autograd finds, or leave the draw to it."""
     task, data = case.task, case.prepared()
-    able = case.able(abilities.ManualGradientTask)
-    draw = Draw(blocks(task, data)[0], seed=1)
+    draw = Draw(task.blocks(data)[0], seed=1)
     model, other = case.drawn(data).train(), case.drawn(data).train()
     for parameter in model.parameters():  # as the engine has them: written over in place
         parameter.grad = torch.zeros_like(parameter)
     with torch.no_grad():
-        by_hand = able.loss_and_backward(model, data, draw)
+        by_hand = task.loss_and_backward(model, data, draw)
         if by_hand is None:
             return
         each, backward = by_hand
@@ -293,7 +287,7 @@ def gradients_by_hand_are_those_of_autograd(case: TaskCase) -> None:
 def what_a_step_draws_depends_on_its_seed_alone(case: TaskCase) -> None:
     """Train on equal losses from equal seeds, and on other ones from another."""
     task, data = case.task, case.prepared()
-    model, block = case.drawn(data).train(), blocks(task, data)[0]
+    model, block = case.drawn(data).train(), task.blocks(data)[0]
     with torch.no_grad():
         one, two, other = (losses(task, model, data, Draw(block, seed=seed)) for seed in (5, 5, 6))
     expect(torch.equal(one, two), "equal seeds must draw the same", one, two)
@@ -305,7 +299,7 @@ def a_draw_may_say_how_many_neighbours_take_part(case: TaskCase) -> None:
     """Take a number of neighbours for each layer; draw the same ones from the same seed."""
     task = case.task
     data = case.prepared()
-    model, block = case.drawn(data), blocks(task, data)[0]
+    model, block = case.drawn(data), task.blocks(data)[0]
     with torch.no_grad():
         one, two = (
             losses(task, model, case.prepared(), Draw(block, neighbours=(1,) * task.layers, seed=5)) for _ in range(2)

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 
-from fedgraft.contracts import Draw, Indices, Task
-from fedgraft.contracts.abilities.tasks import BlockedTask, HaloTask, PublishingTask, VariantTask
+from fedgraft.contracts import Draw, Task
+from fedgraft.contracts.abilities.tasks import HaloTask, PublishingTask, VariantTask
 from fedgraft.contracts.task import Ability, Loss, example_losses
 from fedgraft.contracts.values import Losses
 from fedgraft.wire.layouts import Arrays
@@ -83,18 +82,6 @@ def personal(task: Task[Any, Any], name: str) -> bool:
     """Return whether a parameter never travels."""
     variants = task.ability(VariantTask)
     return variants.personal(name) if variants else False
-
-
-def blocks(task: Task[Any, Any], data: Any) -> Sequence[Indices]:
-    """Return the training examples that may share a step; one block of all by default."""
-    blocked = task.ability(BlockedTask)
-    return blocked.blocks(data) if blocked else [np.arange(task.examples(data), dtype=np.int64)]
-
-
-def encoded(task: Task[Any, Any], model: torch.nn.Module, data: Any, block: Indices) -> torch.Tensor | None:
-    """Return what all draws of a block share."""
-    blocked = task.ability(BlockedTask)
-    return blocked.encode(model, data, block) if blocked else None
 
 
 def losses(

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Draw, Task
-from fedgraft.contracts.abilities.tasks import BlockedTask, derived_shards
+from fedgraft.contracts.abilities.tasks import derived_shards
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import improves
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -24,7 +24,7 @@ from fedgraft.testing import (
 )
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect
-from fedgraft.testing.task_cases import TaskCase, blocks, encoded, losses, objective, personal, variant
+from fedgraft.testing.task_cases import TaskCase, losses, objective, personal, variant
 from fedgraft.wire.layouts import Arrays
 
 LAWS: Laws[TaskCase] = Laws()
@@ -115,12 +115,12 @@ def there_are_examples(case: TaskCase) -> None:
         expect(count > 0, f"client {client} must have training examples", count)
 
 
-@LAWS.having(BlockedTask)
+@LAWS.every
 def blocks_hold_every_example_once(case: TaskCase) -> None:
     """Cut all training examples into blocks, none of them empty."""
     for client in range(len(case.shards)):
         data = case.prepared(client)
-        parts, count = blocks(case.task, data), case.task.examples(data)
+        parts, count = case.task.blocks(data), case.task.examples(data)
         expect(all(len(block) for block in parts), "no block may be empty", parts)
         once = sorted(np.concatenate(parts).tolist()) == list(range(count))
         expect(once, f"blocks must hold each of {count} examples once", parts)
@@ -142,10 +142,10 @@ def losses_are_one_finite_number_per_example_and_do_not_depend_on_the_rest_of_th
     """Return a loss for each example, the same in any draw, with or without an encoding of the block."""
     task, data = case.task, case.prepared()
     model = case.drawn(data)
-    block = blocks(task, data)[0]
+    block = task.blocks(data)[0]
     with torch.no_grad():  # as a round begins: what is remembered of examples outside a draw is of this model
         looked = halo_tasks.looked(case, model, data)
-    shared = encoded(task, model, data, block)
+    shared = task.encode(model, data, block)
     whole = losses(task, model, data, Draw(block), shared)
     expect(whole.shape == (len(block),), f"there must be {len(block)} losses", whole.shape)
     expect(torch.isfinite(whole).all(), "losses must be finite", whole)
@@ -161,7 +161,7 @@ def gradients_of_the_loss_reach_every_parameter(case: TaskCase) -> None:
     """Let every parameter learn."""
     data = case.prepared()
     model = case.drawn(data)
-    loss = case.task.loss(model, data, Draw(blocks(case.task, data)[0]), None)
+    loss = case.task.loss(model, data, Draw(case.task.blocks(data)[0]), None)
     objective(loss).backward()  # type: ignore[no-untyped-call]
     for name, parameter in model.named_parameters():
         expect(parameter.grad is not None, "every parameter must have a gradient", name)

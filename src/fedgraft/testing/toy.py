@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Indices, Linear, LinearTask, LocalGraph, Observations, Regression, Sums, Task
 from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
-from fedgraft.contracts.abilities.tasks import PartsTask, SyntheticTask, VariantTask
+from fedgraft.contracts.abilities.tasks import SyntheticTask, VariantTask
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.structure import WHOLE, Augmentation
@@ -154,7 +154,6 @@ class PartedLine(
     GraphNetworkTask[Points, Points],
     LocalGraphTask[Points, Points],
     StructuredTask[Points, Points],
-    PartsTask[Points, Points],
     SyntheticTask[Points, Points],
     VariantTask[Points, Points],
 ):

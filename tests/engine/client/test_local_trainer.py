@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from fedgraft.contracts import Augmentation, Draw, Sampler, StructurePenalty
 from fedgraft.contracts.abilities.graphs import StructuredTask
-from fedgraft.contracts.abilities.tasks import BlockedTask
 from fedgraft.contracts.structure import WHOLE
 from fedgraft.contracts.values import Losses
 from fedgraft.errors import ClientError
@@ -329,7 +328,7 @@ def test_without_a_draw_nothing_moves_and_nothing_is_reported():
 
 
 @dataclass(frozen=True)
-class Blocks(Line, BlockedTask):
+class Blocks(Line):
     """Every example a block of its own."""
 
     def blocks(self, data):

@@ -1,8 +1,8 @@
 """Abilities of tasks: abstract classes that a task inherits beside `Task`, or a part of it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Generic, TypeAlias
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Generic
 
 import numpy as np
 import pandas as pd
@@ -13,9 +13,6 @@ from fedgraft.contracts.task import Prepared, Shard, Task
 from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observations, Questions
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
-
-LossesAndBackward: TypeAlias = tuple[torch.Tensor, Callable[[torch.Tensor], None]]
-"""Losses, float [examples], and a function that sets all gradients, given the gradient of the losses."""
 
 
 class DerivingTask(ABC, Generic[Shard, Prepared]):
@@ -50,25 +47,6 @@ def derived_shard(task: Task[Any, Any], client: int, shard: Any, seed: int, key:
         return shard
     g = generator(seed, "derive", client=client)
     return deriving.derived(shard, g) if key is None else deriving.derived_by_ids(shard, g, key)
-
-
-class ProfiledTask(ABC, Generic[Shard, Prepared]):
-    """Ability: tell a selector scalars about a client's data."""
-
-    profile: ClassVar[frozenset[str]]
-    """Names of the scalars that `describe` can tell, such as "label_0"."""
-
-    @abstractmethod
-    def describe(self, data: Prepared) -> dict[str, float]:
-        """Return {name: scalar} with every name of `profile`; sent only if the selector needs it, and charged."""
-
-
-class SurveyedTask(ABC, Generic[Shard, Prepared]):
-    """Ability: tell how much a client has from its shard as it is; to prepare it takes long, and most never train."""
-
-    @abstractmethod
-    def survey(self, shard: Shard) -> dict[str, float]:
-        """Return "examples", and every name of `ProfiledTask.profile`, as they are told of the prepared shard."""
 
 
 class PublishingTask(ABC, Generic[Shard, Prepared]):
@@ -110,33 +88,6 @@ class PublishingTask(ABC, Generic[Shard, Prepared]):
         They are told to a client that was not there, when the model answers for it.
         """
         return {}
-
-
-class BlockedTask(ABC, Generic[Shard, Prepared]):
-    """Ability: cut training examples into blocks, and compute once what all draws of a block share."""
-
-    @abstractmethod
-    def blocks(self, data: Prepared) -> Sequence[Indices]:
-        """Return the training examples that may share a step, int64 [examples] per block."""
-
-    @abstractmethod
-    def encode(self, model: torch.nn.Module, data: Prepared, block: Indices) -> torch.Tensor | None:
-        """Compute what all draws of a block share and what is costly, such as node embeddings; None for nothing.
-
-        It is computed once per block. Every draw moves what comes after it. The last draw also moves what made it, by
-        the mean of all draws' gradients.
-        """
-
-
-class ManualGradientTask(ABC, Generic[Shard, Prepared]):
-    """Ability: compute gradients without autograd."""
-
-    @abstractmethod
-    def loss_and_backward(self, model: torch.nn.Module, data: Prepared, draw: Draw) -> LossesAndBackward | None:
-        """Return losses as `loss`, and what sets the gradients; None leaves this draw to autograd.
-
-        Called without gradient recording, and only for draws that share no encoding.
-        """
 
 
 class ObservedTask(ABC, Generic[Shard, Prepared]):
@@ -233,32 +184,6 @@ class HaloTask(ABC, Generic[Shard, Prepared]):
 
         Opened data may keep what later layers and the evaluation under the same model reuse.
         """
-
-
-class PartsTask(ABC, Generic[Shard, Prepared]):
-    """Ability: have further parts in the model for sharing methods that need them."""
-
-    @property
-    @abstractmethod
-    def offers(self) -> frozenset[str]:
-        """Names of parts that the model can have.
-
-        "head": the last linear layer is `head.outer.weight` [classes, width]. "structure": parameters `structure.*`.
-        "mask": beside weights `NAME.weight` of linear layers `NAME.mask`, at first 0; they are multiplied by 1 + it.
-        "refinement": networks `refinement.*` that refine the model's answers, and a buffer `refinement.active`, 1 once
-        they answer. "generator": parameters `generator.*` and a buffer `generator.frozen`, 1 once they no longer learn.
-        "ensemble": several models can answer as one. "embeddings": tables `embeddings.users` and `embeddings.items`
-        [rows, width], by ids that all clients agree on; the task is stochastic. "relations": attention over friends,
-        `relations.*`, and pseudo-labelled items in training; comes with "embeddings".
-        """
-
-    @abstractmethod
-    def with_parts(self, parts: frozenset[str]) -> Task[Any, Any]:
-        """Return this task with these parts of `offers` in its model."""
-
-    def together(self, models: Sequence[torch.nn.Module]) -> torch.nn.Module:
-        """Return one module that answers as the mean of several; only for tasks that offer "ensemble"."""
-        raise TypeError(f"{type(self).__name__} offers no ensemble.")
 
 
 class VariantTask(ABC, Generic[Shard, Prepared]):

@@ -13,9 +13,7 @@ from fedgraft.contracts import Draw, Indices, Questions, Sums
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.tasks import (
-    PartsTask,
     PredictingTask,
-    SurveyedTask,
     VariantTask,
 )
 from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
@@ -75,10 +73,8 @@ class GraphData:
 @dataclass(frozen=True)
 class GraphTask(
     LabelledTask[GraphShard, GraphData],
-    PartsTask[GraphShard, GraphData],
     PooledTask[GraphShard, GraphData],
     PredictingTask[GraphShard, GraphData],
-    SurveyedTask[GraphShard, GraphData],
     VariantTask[GraphShard, GraphData],
 ):
     """Answer something of each whole graph, with a model whose ends are the client's own; options as of `Graph`."""

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from fedgraft.contracts import Task
-from fedgraft.contracts.abilities.tasks import PartsTask
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire.layouts import Arrays
 
@@ -25,6 +24,4 @@ def ensemble_of(task: Task[Any, Any], flat: FlatModel, others: Sequence[Arrays])
         flat.load(other)
         modules.append(copy.deepcopy(module))
         flat.load(own)
-    parts = task.ability(PartsTask)
-    assert parts is not None, "the experiment checks that the task offers an ensemble"
-    return parts.together(modules).eval()
+    return task.together(modules).eval()

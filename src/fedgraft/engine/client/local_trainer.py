@@ -94,7 +94,7 @@ class LocalTrainer(ModelViews):
             shared = {name: received[name] for name in plan.first}
             self._pull = pull_towards(shared, self._training.proximal)
         self._walk = Walk()
-        self._blocks = plan.blocks(data)
+        self._blocks = plan.task.blocks(data)
         self._parked, self._view = parked, int(parked["view"]) if parked else 0
         self._untouched = parked is None
         self._meanwhile: Arrays = {}
@@ -244,15 +244,13 @@ class LocalTrainer(ModelViews):
 
     def _encoded(self, module: torch.nn.Module, block: Indices) -> torch.Tensor | None:
         """Return the encoding that the draws of a block share; None for none."""
-        return self._plan.blocked.encode(module, self._data, block) if self._plan.blocked else None
+        return self._task.encode(module, self._data, block)
 
     def _train_draws(self, fresh: bool, hooks: Hooks) -> None:
         """One step per draw; what the draws share is encoded once, and learns with the last of them."""
         walk, block = self._walk, self._blocks[self._walk.block]
-        encoded = None
-        if self._plan.blocked:
-            with torch.enable_grad():
-                encoded = self._encoded(self._flat.module, block)
+        with torch.enable_grad():
+            encoded = self._encoded(self._flat.module, block)
         shared = None if encoded is None else encoded.detach().requires_grad_()
         count = len(walk.draws)
         while walk.draws:
@@ -285,8 +283,8 @@ class LocalTrainer(ModelViews):
     def _differentiate(self, draw: Draw, hooks: Hooks, shared: torch.Tensor | None) -> torch.Tensor:
         """Set the gradient of a step's objective; the losses of its examples."""
         flat = self._flat
-        if shared is None and self._plan.manual and not hooks.look:
-            by_hand = self._plan.manual.loss_and_backward(flat.module, self._data, draw)
+        if shared is None and not hooks.look:
+            by_hand = self._task.loss_and_backward(flat.module, self._data, draw)
             if by_hand is not None:
                 losses, back = by_hand
                 back(self._shares(losses, draw))

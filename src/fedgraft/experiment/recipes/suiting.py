@@ -1,6 +1,5 @@
 """Fit methods to the task that they serve, and check that they suit it and each other."""
 
-from collections.abc import Sequence
 from dataclasses import MISSING, fields, replace
 from typing import Any
 
@@ -29,11 +28,8 @@ from fedgraft.contracts import (
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
 from fedgraft.contracts.abilities.tasks import (
     ObservedTask,
-    ProfiledTask,
     SyntheticTask,
 )
-from fedgraft.contracts.data import Data
-from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.parts import has
 from fedgraft.engine.plan import REPORTED, SCORES, Plan
 from fedgraft.errors import InputError, nearest, require
@@ -142,10 +138,8 @@ def check_told(told: Any, fitted: Any) -> None:
 
 def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, Any]) -> None:
     """Raise `InputError` where task and sampler tell less than selector and sampler need."""
-    profiled = task.ability(ProfiledTask)
-    profile = profiled.profile if profiled else frozenset()
     reported = sampler.reported if isinstance(sampler, ReportingSampler) else frozenset()
-    lacking = selector.reports - profile - reported - {*REPORTED, *SCORES, "update"}
+    lacking = selector.reports - task.profile - reported - {*REPORTED, *SCORES, "update"}
     if lacking:
         raise InputError(
             f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "
@@ -193,15 +187,9 @@ def judged(task: Task[Any, Any], metric: str, name: str) -> Task[Any, Any]:
     """Return the task, judged by the metric that is asked for; "" leaves it. `name` is the task's, for errors."""
     if not metric:
         return task
-    metrics: Sequence[str] = task.metrics if isinstance(task, JudgedTask) else (task.metric,)
-    if metric not in metrics:
+    if metric not in task.metrics:
         raise InputError(
-            f"evaluation.metric must be one of {', '.join(metrics)} for the task {name!r}; got {metric!r}."
-            f"{nearest(metric, metrics)}"
+            f"evaluation.metric must be one of {', '.join(task.metrics)} for the task {name!r}; got {metric!r}."
+            f"{nearest(metric, task.metrics)}"
         )
-    return replace(task, judged=metric) if isinstance(task, JudgedTask) else task  # type: ignore[type-var]
-
-
-def judged_by_data(task: Task[Any, Any], data: Data[Any], shards: Sequence[Any]) -> Task[Any, Any]:
-    """Return the task, judged by what suits a user's own tables, and some published data, unless it is said."""
-    return task.judged_by(shards, data.judged_by_data) if isinstance(task, JudgedTask) else task
+    return replace(task, judged=metric) if hasattr(task, "judged") else task  # type: ignore[type-var]

@@ -18,7 +18,7 @@ from typing import Any, Final
 from fedgraft.contracts import RuntimeOptions, Sums
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.tasks import HaloTask
-from fedgraft.contracts.labels import JudgedTask, LabelledTask
+from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
@@ -150,7 +150,7 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
                 return _train(experiment, shards, name)
             with threadpool_limits(1, "blas"):  # whose products are small: more threads wait for each other
                 yardstick, task = find("yardsticks", name)(), experiment.plan.task
-                judged = isinstance(task, JudgedTask) and task.judged
+                judged = getattr(task, "judged", "")
                 by = task.labels if isinstance(task, LabelledTask) else task.metric
                 scored: Scores = yardstick.judged(shards, by) if judged else yardstick.score(shards)
                 return scored
@@ -229,7 +229,7 @@ def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
         state.update(f"averaging {experiment.evaluation.averaging};".encode())
         state.update(json.dumps({key: experiment.sections.get(key) for key in used}, sort_keys=True).encode())
     task = experiment.plan.task
-    if isinstance(task, JudgedTask) and task.judged:
+    if getattr(task, "judged", ""):
         by = task.labels if isinstance(task, LabelledTask) else task.metric
         state.update(f"judged {by!r};".encode())
     state.update(digest_of(shards).encode())

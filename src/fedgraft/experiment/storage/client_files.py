@@ -23,7 +23,6 @@ from fedgraft import wire
 from fedgraft.contracts.abilities.matching import KNOWN_ELSEWHERE, MatchedData
 from fedgraft.contracts.abilities.tasks import derived_shard
 from fedgraft.contracts.data import Data, FittedData, Neighbours, Purpose, SiteData
-from fedgraft.contracts.labels import JudgedTask
 from fedgraft.engine.protocol.codes import SECRET
 from fedgraft.engine.protocol.transport import known_alike
 from fedgraft.errors import InputError, RefusedError, WireError, require_one_of
@@ -150,9 +149,8 @@ def client_at(
         task.check_shard(shard)
     except InputError as error:
         raise InputError(f"{', '.join(map(str, data))} does not fit the recipe: {error}") from error
-    if isinstance(task, JudgedTask):
-        for remark in task.remarks(shard):
-            LOG.warning(remark)
+    for remark in task.remarks(shard):
+        LOG.warning(remark)
     return shard, digest
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from fedgraft.contracts import Observations
 from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.abilities.tasks import EmbeddingTask, ObservedTask, ProfiledTask
+from fedgraft.contracts.abilities.tasks import EmbeddingTask, ObservedTask
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
@@ -46,7 +46,6 @@ class Graph(
     EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
     PlainTask[GraphShard, GraphData],
-    ProfiledTask[GraphShard, GraphData],
 ):
     """Graph: tell the class of a whole graph.
 

@@ -12,12 +12,11 @@ import torch
 from annotated_types import Ge, Interval
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Questions, Sums
+from fedgraft.contracts import Draw, Questions, Sums, Task
 from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -45,7 +44,7 @@ from fedgraft.wire.layouts import Array, Arrays
 @dataclass(frozen=True)
 class Link(
     abilities.DerivingTask[LinkShard, LinkData],
-    JudgedTask[LinkShard, LinkData],
+    Task[LinkShard, LinkData],
     PlainTask[LinkShard, LinkData],
     PooledTask[LinkShard, LinkData],
     abilities.PredictingTask[LinkShard, LinkData],

@@ -11,14 +11,13 @@ from annotated_types import Ge, Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, LocalGraph, Sums
-from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.linear import Linear
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
-from fedgraft.contracts.task import Loss
+from fedgraft.contracts.task import Loss, LossesAndBackward
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.labels import class_weights
@@ -73,10 +72,7 @@ class Node(
     GraphNetworkTask[NodeShard, NodeData],
     LocalGraphTask[NodeShard, NodeData],
     SyntheticNodes,
-    abilities.ManualGradientTask[NodeShard, NodeData],
-    abilities.PartsTask[NodeShard, NodeData],
     PlainTask[NodeShard, NodeData],
-    abilities.ProfiledTask[NodeShard, NodeData],
 ):
     """Node: tell the class of a node of one graph that is cut over clients.
 
@@ -309,7 +305,7 @@ class Node(
             return self._mending.losses(model, part, data.states, nodes, most, draw.seed)
         return losses_of(model, *self._step(model, data, draw))
 
-    def loss_and_backward(self, model: nn.Module, data: NodeData, draw: Draw) -> abilities.LossesAndBackward | None:
+    def loss_and_backward(self, model: nn.Module, data: NodeData, draw: Draw) -> LossesAndBackward | None:
         """Return where the model has a gradient written by hand."""
         if not by_hand(model, data) or learning(model, data) is not None:
             return None

@@ -39,13 +39,9 @@ from fedgraft.wire.layouts import Array, Arrays
 @dataclass(frozen=True)
 class Rating(
     Task[RatingShard, RatingData],
-    abilities.BlockedTask[RatingShard, RatingData],
-    abilities.PartsTask[RatingShard, RatingData],
     PlainTask[RatingShard, RatingData],
     PooledTask[RatingShard, RatingData],
     abilities.PredictingTask[RatingShard, RatingData],
-    abilities.ProfiledTask[RatingShard, RatingData],
-    abilities.SurveyedTask[RatingShard, RatingData],
     TellingUsers[RatingData],
 ):
     """Rating: predict what a user gives an item, from a client's own ratings and trust links.

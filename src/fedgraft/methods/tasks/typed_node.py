@@ -53,10 +53,8 @@ class TypedNode(
     ClassifyingTask[TypedGraph, TypedData],
     LocalGraphTask[TypedGraph, TypedData],
     abilities.ObservedTask[TypedGraph, TypedData],
-    abilities.PartsTask[TypedGraph, TypedData],
     PooledTask[TypedGraph, TypedData],
     abilities.EmbeddingTask[TypedGraph, TypedData],
-    abilities.ProfiledTask[TypedGraph, TypedData],
 ):
     """Typed node: tell the class of a node of one type in a graph of several types.
 
@@ -148,10 +146,6 @@ class TypedNode(
     def common_classes(self) -> int:
         """Number of classes."""
         return self.classes
-
-    def with_parts(self, parts: frozenset[str]) -> Self:
-        """Return this task: it has its part."""
-        return self
 
     def fitted(self, shards: Sequence[TypedGraph]) -> Self:
         """With the width of features, the classes and the metapaths; raises for a metapath that there is not."""
