@@ -7,7 +7,7 @@ from threading import Thread
 import pandas as pd
 import pytest
 
-from fedgraft.contracts.abilities.tasks import PredictingTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.data import OwnShardData
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
-from fedgraft.contracts.abilities.tasks import DerivingTask, PredictingTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
+from fedgraft.contracts.abilities.tasks import DerivingTask
 from fedgraft.contracts.data import Data, OwnShardData
 from fedgraft.contracts.parts import has
 from fedgraft.errors import InputError, nearest

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import torch
 
-from fedgraft.contracts.abilities.tasks import PredictingTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predicting.export import export, exported

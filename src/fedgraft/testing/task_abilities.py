@@ -9,9 +9,9 @@ import torch
 
 from fedgraft.contracts import Draw, Task
 from fedgraft.contracts.abilities import tasks as abilities
-from fedgraft.contracts.abilities.classifying import ClassifyingTask
 from fedgraft.contracts.abilities.linear import LinearTask
 from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
@@ -111,15 +111,16 @@ def a_linear_model_sees_the_inputs_that_are_told(case: TaskCase) -> None:
                 parameters[linear.bias].copy_(bias)
 
 
-@LAWS.having(ClassifyingTask)
+@LAWS.having(PredictingTask)
 def what_examples_are_taken_for_is_what_the_score_counts(case: TaskCase) -> None:
     """Tell of every test example its class and the model's answer; as many are right as its sums say."""
     task = case.task
-    able = case.able(ClassifyingTask)
+    able = case.able(PredictingTask)
     for client, shard in enumerate(case.shards):
         data = case.prepared(client)
         model = case.drawn(data)
-        classified = able.classified(model, shard, data, {})
+        if (classified := able.classified(model, shard, data, {})) is None:
+            return
         for classes in (classified.label, classified.answer):
             fit = classes.dtype == np.int64 and all(0 <= each < len(classified.classes) for each in classes)
             expect(fit, f"classes must be int64 in [0, {len(classified.classes)}]", classes)

@@ -2,16 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Generic
+from typing import Any, ClassVar, Generic
 
 import numpy as np
-import pandas as pd
 import torch
 
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.task import Prepared, Shard, Task
-from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observations, Questions
-from fedgraft.errors import InputError
+from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observations
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
 
@@ -196,73 +194,3 @@ class VariantTask(ABC, Generic[Shard, Prepared]):
     @abstractmethod
     def variant(self, data: Prepared) -> Hashable:
         """Return what the shapes of a client's personal parameters depend on."""
-
-
-SHARE: Final = "probability_"
-"""What the name of a column of answers begins with that tells the probability of a class, whose name follows."""
-
-
-class PredictingTask(ABC, Generic[Shard, Prepared]):
-    """Ability: answer questions with a trained model."""
-
-    asks: ClassVar[tuple[str, ...]]
-    """Names of the tables that questions come in, such as "pairs"; each row of the first gets an answer."""
-    count_column: ClassVar[str] = ""
-    """Name of the first table's column that says how many answers its row gets; "" where it gets one."""
-
-    @abstractmethod
-    def questions(self, shards: Sequence[Shard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
-        """Return {client: what it is to answer}: every row of the first table with one client.
-
-        Raises `InputError` for tables and columns that are missing.
-        """
-
-    @abstractmethod
-    def predict(
-        self, model: torch.nn.Module, shard: Shard, remembered: Mapping[str, Any], asked: Any
-    ) -> dict[str, Array]:
-        """Return columns of answers to a client's questions, from its own data (the training part where it is split).
-
-        Columns that begin with `SHARE` are shown where they are asked for.
-
-        `remembered` is what it kept of the run: "shared", what `combine` sent it, and "states", its halo states; {} for
-        a client that was not there.
-        """
-
-    def vocabulary(self, shard: Shard) -> Sequence[str]:
-        """Return the names by which what a model reads and tells of a client is numbered, in order; none by default.
-
-        A model fits other data of the client only where they are the same. What `fitted` sets as options is told
-        there.
-        """
-        return ()
-
-    def tables_of(self, questions: Any) -> dict[str, pd.DataFrame]:
-        """Return the tables that questions stand for which are no table, such as graph objects.
-
-        Raises `InputError` for what it does not know, by default for anything.
-        """
-        raise InputError(
-            "questions must be the path of a .csv or .parquet file or a DataFrame, a row each; "
-            f"got {type(questions).__name__}."
-        )
-
-    def represent(self, model: torch.nn.Module, data: Prepared) -> tuple[Array, Array] | None:
-        """Return the last hidden layer over the test examples, float32 [examples, width], and their classes.
-
-        None where there is no hidden layer.
-        """
-        return None
-
-
-class EmbeddingTask(PredictingTask[Shard, Prepared]):
-    """Ability: tell the last hidden layer of what is asked."""
-
-    @abstractmethod
-    def embed(
-        self, model: torch.nn.Module, shard: Shard, remembered: Mapping[str, Any], asked: Any | None
-    ) -> tuple[dict[str, Array], Array]:
-        """Return columns that name what is asked, such as "node", and its hidden layer, float32 [questions, width].
-
-        Arguments as of `predict`; `asked` may be None for the client's test examples.
-        """

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from torch.nn import Module
 
-from fedgraft.contracts.abilities.informed import Everybody, InformedTask
-from fedgraft.contracts.abilities.tasks import SHARE, DerivingTask, EmbeddingTask, PredictingTask
+from fedgraft.contracts.abilities.predicting import SHARE, Everybody, PredictingTask
+from fedgraft.contracts.abilities.tasks import DerivingTask
 from fedgraft.contracts.data import Data, QueriedData
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.predicting.site_run import SiteRun, open_run
@@ -77,7 +77,8 @@ def embeddings(
         The rows that were asked, if any, the client, what names an example, such as "node", and embedding_0 ...
     """
     run = run if isinstance(run, FinishedRun) else open_run(run)
-    if (task := run.plan.task.ability(EmbeddingTask)) is None:
+    task = run.task
+    if not task.embeds:
         raise InputError(f"Task {run.experiment.task_name!r} has no embeddings to tell.")
 
     def answer(module: Module, shard: Any, remembered: Mapping[str, Any], questions: Any) -> dict[str, Array]:
@@ -131,8 +132,8 @@ def _answered(
         remembered = run.memory(number) if newcomer is None else run.newcomer_memory
         module = run.answering_model(number) if newcomer is None else client_model(run.plan, shards[0], {}, newcomer)
         asked = questions.asked
-        if everybody and (informed := run.plan.task.ability(InformedTask)):
-            asked = informed.informed(asked, everybody)
+        if everybody:
+            asked = task.informed(asked, everybody)
         columns = answer(module, shards[number], remembered, asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}
         answers.append(pd.DataFrame({**answered, **columns}, index=questions.rows))

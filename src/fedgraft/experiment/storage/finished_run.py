@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fedgraft import wire
-from fedgraft.contracts.abilities.tasks import PredictingTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.data import OwnShardData, names_of
 from fedgraft.engine.client.client_rows import common_in, shared_in
 from fedgraft.engine.client.ensemble import ensemble_of

@@ -21,7 +21,7 @@ import pandas as pd
 import torch
 from scipy import sparse
 
-from fedgraft.contracts.abilities.tasks import PredictingTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.data import Shards, names_of
 from fedgraft.contracts.task import Task
 from fedgraft.errors import InputError

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
-from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.predicting import Classified, PredictingTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.client_edges import EdgeData
@@ -41,7 +41,7 @@ class Edge(
     LabelsOfData[EdgeShard, EdgeData],
     EdgeHalos,
     PooledTask[EdgeShard, EdgeData],
-    ClassifyingTask[EdgeShard, EdgeData],
+    PredictingTask[EdgeShard, EdgeData],
     PlainTask[EdgeShard, EdgeData],
 ):
     """Edge: tell the class or the number of an edge, by the edges before it.

@@ -12,9 +12,9 @@ from annotated_types import Ge
 from torch import nn
 
 from fedgraft.contracts import Observations
-from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.abilities.tasks import EmbeddingTask, ObservedTask
+from fedgraft.contracts.abilities.predicting import Classified
+from fedgraft.contracts.abilities.tasks import ObservedTask
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
@@ -42,8 +42,6 @@ class Graph(
     AuditedClasses[GraphShard, GraphData],
     ClippedGraphs,
     GraphTask,
-    ClassifyingTask[GraphShard, GraphData],
-    EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
     PlainTask[GraphShard, GraphData],
 ):

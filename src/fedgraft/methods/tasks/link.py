@@ -16,6 +16,7 @@ from fedgraft.contracts import Draw, Questions, Sums, Task
 from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.task import Chance
@@ -47,7 +48,7 @@ class Link(
     Task[LinkShard, LinkData],
     PlainTask[LinkShard, LinkData],
     PooledTask[LinkShard, LinkData],
-    abilities.PredictingTask[LinkShard, LinkData],
+    PredictingTask[LinkShard, LinkData],
 ):
     """Link: tell which pairs of a client's nodes are joined by an edge.
 

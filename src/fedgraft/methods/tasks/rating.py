@@ -13,9 +13,9 @@ from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums, Task, randomness
-from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.plain import PlainEdgeEncoder, PlainModel, PlainTask
 from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Proportion
 from fedgraft.contracts.scores import root_mean_square
@@ -41,7 +41,7 @@ class Rating(
     Task[RatingShard, RatingData],
     PlainTask[RatingShard, RatingData],
     PooledTask[RatingShard, RatingData],
-    abilities.PredictingTask[RatingShard, RatingData],
+    PredictingTask[RatingShard, RatingData],
     TellingUsers[RatingData],
 ):
     """Rating: predict what a user gives an item, from a client's own ratings and trust links.

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, LocalGraph, Observations, Questions, Sums
 from fedgraft.contracts.abilities import tasks as abilities
-from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.predicting import Classified, PredictingTask
 from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, ProperFraction
@@ -50,11 +50,10 @@ class TypedNode(
     JudgedByData[TypedGraph, TypedData],
     SmoothedAnswers[TypedGraph, TypedData],
     LabelledTask[TypedGraph, TypedData],
-    ClassifyingTask[TypedGraph, TypedData],
+    PredictingTask[TypedGraph, TypedData],
     LocalGraphTask[TypedGraph, TypedData],
     abilities.ObservedTask[TypedGraph, TypedData],
     PooledTask[TypedGraph, TypedData],
-    abilities.EmbeddingTask[TypedGraph, TypedData],
 ):
     """Typed node: tell the class of a node of one type in a graph of several types.
 

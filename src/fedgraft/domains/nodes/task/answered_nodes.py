@@ -7,10 +7,8 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
-from fedgraft.contracts.abilities.informed import Everybody
+from fedgraft.contracts.abilities.predicting import Classified, Everybody
 from fedgraft.contracts.abilities.smoothing import Means, coded, means_in
-from fedgraft.contracts.abilities.tasks import EmbeddingTask
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels.classes import likeliest
@@ -26,8 +24,6 @@ from fedgraft.wire.layouts import Array
 class AnsweredNodes(
     SmoothedAnswers[NodeShard, NodeData],
     InformedNodes,
-    EmbeddingTask[NodeShard, NodeData],
-    ClassifyingTask[NodeShard, NodeData],
 ):
     """Answer questions about nodes, old and new."""
 

@@ -15,6 +15,7 @@ from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
@@ -49,7 +50,7 @@ class NodeTask(
     LinearTask[NodeShard, NodeData],
     NamingTask[NodeShard, NodeData],
     PooledTask[NodeShard, NodeData],
-    abilities.PredictingTask[NodeShard, NodeData],
+    PredictingTask[NodeShard, NodeData],
     SealedTask[NodeShard, NodeData],
     AveragedInputs,
 ):
