@@ -18,9 +18,14 @@ class part(cached_property[Made]):
     """
 
 
+def answering(cls: type[Any], kind: type[Any] | UnionType) -> type[Any] | None:
+    """Return the class of what answers an ability of objects of a class: their own, or a part's; None without any."""
+    return next((each for each in (cls, *parts_of(cls).values()) if issubclass(each, kind)), None)
+
+
 def has(cls: type[Any], kind: type[Any] | UnionType) -> bool:
-    """Return whether objects of a class have an ability: by themselves, or by a part."""
-    return issubclass(cls, kind) or any(issubclass(each, kind) for each in parts_of(cls).values())
+    """Return whether objects of a class have an ability."""
+    return answering(cls, kind) is not None
 
 
 def parts_of(cls: type[Any]) -> Mapping[str, type[Any]]:

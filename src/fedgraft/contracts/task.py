@@ -246,6 +246,10 @@ class Task(Checked, ABC, Generic[Shard, Prepared]):
         """Return what a person at a client's site should know of its labels; nothing by default."""
         return []
 
+    def sealing(self) -> Self:
+        """Return this task with rows sealed, see `SealedTask`. Raises `InputError` where options exclude it."""
+        raise TypeError(f"{type(self).__name__} hands no rows on.")
+
     def mean_loss(self, sums: Sums) -> float:
         """Return the mean loss, from added sums; nan by default, where it is not told."""
         return float("nan")

@@ -95,22 +95,22 @@ class Abilities:
         """Numbers in a row of a hop."""
         return self.smoothing.row_width if self.smoothing else 0
 
-    publishing: cached_property[PublishingTask[Any, Any] | None] = _able("task", PublishingTask)
+    publishing: cached_property[PublishingTask[Any] | None] = _able("task", PublishingTask)
     """The task, if clients can publish statistics."""
 
-    naming: cached_property[NamingTask[Any, Any] | None] = _able("task", NamingTask)
+    naming: cached_property[NamingTask | None] = _able("task", NamingTask)
     """The task, if clients name nodes of others in what they publish."""
 
-    sealed: cached_property[SealedTask[Any, Any] | None] = _able("task", SealedTask, "seals")
+    sealed: cached_property[SealedTask[Any] | None] = _able("task", SealedTask, "seals")
     """The task, if rows that the server only hands on are sealed."""
 
     @cached_property
-    def summed(self) -> SummedTask[Any, Any] | None:
+    def summed(self) -> SummedTask[Any] | None:
         """The task, if statistics of clients are added up."""
         found = self.task.ability(SummedTask)
         return found if found and found.summed_layout.specs else None
 
-    counted: cached_property[CountedTask[Any, Any] | None] = _able("task", CountedTask)
+    counted: cached_property[CountedTask[Any] | None] = _able("task", CountedTask)
     """The task, if it says over how few examples counts and means are."""
 
     variants: cached_property[VariantTask[Any, Any] | None] = _able("task", VariantTask)

@@ -6,7 +6,7 @@ from typing import Generic, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.task import Prepared, Shard
+from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import Indices
 
 
@@ -24,7 +24,7 @@ class Labelled(NamedTuple):
     classes: int
 
 
-class AuditedTask(ABC, Generic[Shard, Prepared]):
+class AuditedTask(ABC, Generic[Shard]):
     """Ability: change which examples a client trains on, and their labels."""
 
     @abstractmethod

@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import Generic
 
-from fedgraft.contracts.task import Prepared, Shard
+from fedgraft.contracts.task import Shard
 
 
-class CountedTask(ABC, Generic[Shard, Prepared]):
+class CountedTask(ABC, Generic[Shard]):
     """Ability: say over how few training examples the counts and means are that a client's messages tell."""
 
     @abstractmethod

@@ -47,38 +47,30 @@ def derived_shard(task: Task[Any, Any], client: int, shard: Any, seed: int, key:
     return deriving.derived(shard, g) if key is None else deriving.derived_by_ids(shard, g, key)
 
 
-class PublishingTask(ABC, Generic[Shard, Prepared]):
-    """Ability: let clients publish statistics once before training, and get combined ones back.
-
-    What is abstract does nothing here: a class that adds to what others publish calls it.
-    """
+class PublishingTask(ABC, Generic[Shard]):
+    """Ability: let clients publish statistics once before training, and get combined ones back."""
 
     @property
     @abstractmethod
     def statistics_layout(self) -> Layout:
         """Layout of what a client publishes, charged as statistics; empty for nothing."""
-        return Layout(())
 
     @abstractmethod
     def statistics(self, shard: Shard) -> Arrays:
         """Return what a client publishes: arrays of `statistics_layout`."""
-        return {}
 
     @abstractmethod
     def check(self, statistics: Arrays) -> None:
         """Server: raise `WireError` for what no client can have published; it costs that client its part in the run."""
-        return
 
     @property
     @abstractmethod
     def combined_layout(self) -> Layout:
         """Layout of what a client gets back."""
-        return Layout(())
 
     @abstractmethod
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
         """Server: return {client: what it gets back}, from {client: what it published}; may be a lazy mapping."""
-        return {}
 
     def common(self, shared: Arrays) -> Arrays:
         """Return those of the arrays that a client got back that all got alike; none by default.

@@ -24,7 +24,7 @@ MOST_CLASSES: Final = 100
 """Classes of own tables up to which areas are told class by class; of more it takes long messages."""
 
 
-class JudgedByData(LabelledTask[Shard, Prepared], CountedTask[Shard, Prepared]):
+class JudgedByData(LabelledTask[Shard, Prepared], CountedTask[Shard]):
     """Be judged by the measure that is asked for, or by one that suits the data.
 
     Attributes:

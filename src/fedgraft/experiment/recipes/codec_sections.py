@@ -68,7 +68,7 @@ def sealed_by_data(content: Section, plan: Plan, data: Data[Any]) -> Plan:
     if said or not (isinstance(data, MatchedData) and data.matches and task and task.hands_on):
         return plan
     try:
-        sealed = task.sealing()
+        sealed = plan.task.sealing()
         return replace(plan, task=sealed, rows=build_rows(content, sealed))
     except InputError as error:
         LOG.warning(f"The server can read what sites tell each other of nodes, though it learns no ids: {error}")

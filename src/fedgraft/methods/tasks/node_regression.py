@@ -2,22 +2,22 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge
 
+from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.labels import Labels
-from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.numbers import Numbers
-from fedgraft.domains.labels.shared_unit import UNIT, SharedUnit
+from fedgraft.domains.labels.shared_unit import UNIT, PublishedMoments, unit_of
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.task.informed_nodes import InformedNodes
+from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
-class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, NodeData], InformedNodes):
+class NodeRegression(NodeTask):
     """Node regression: tell a number of a node of one graph that is cut over clients.
 
     The model and what clients tell each other are those of the task `node`, with one output in place of classes. Before
@@ -67,13 +67,18 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
         return Numbers(self.huber, self.judged or "rmse")
 
     @property
+    def published(self) -> tuple[PublishingTask[Any], ...]:
+        """Moments of the numbers."""
+        return (PublishedMoments(()),)
+
+    @property
     def tells_classes(self) -> bool:
         """False."""
         return False
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """As of the task `node`, with numbers in the common unit; in the client's own where nothing is known of it."""
-        unit = self.unit_of(shard, shared)
+        unit = unit_of(self.labels, shard, shared)
         scaled = replace(shard, label=unit.told(shard.label))
         data = super().prepare(scaled, {name: array for name, array in shared.items() if name != UNIT})
         data.unit = unit.around(self.labels.constant(unit.meant(data.label[data.rows["train"]])))

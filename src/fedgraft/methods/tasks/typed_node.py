@@ -17,18 +17,20 @@ from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.predicting import Classified, PredictingTask
 from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder
-from fedgraft.contracts.labels import LabelledTask, Labels, Unit
+from fedgraft.contracts.labels import Labels, Unit
+from fedgraft.contracts.parts import part
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, ProperFraction
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels import class_weights
-from fedgraft.domains.labels.class_weights import BalancedClasses, weighted
+from fedgraft.domains.labels.class_weights import BALANCED, PublishedCounts, weighted, weights_of
 from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.notes import tell
+from fedgraft.domains.publications import Publications
 from fedgraft.domains.typed.client_data import TypedData, feature_states
 from fedgraft.domains.typed.joined_answers import JoinedTargets
 from fedgraft.domains.typed.metapath_graphs import carried_paths, joined_targets, metapath_matrix, unpassed
@@ -46,10 +48,7 @@ READING = dict.fromkeys(("columns", "weights"), "model.name = 'metapath_means' d
 
 @dataclass(frozen=True)
 class TypedNode(
-    BalancedClasses[TypedGraph, TypedData],
     JudgedByData[TypedGraph, TypedData],
-    SmoothedAnswers[TypedGraph, TypedData],
-    LabelledTask[TypedGraph, TypedData],
     PredictingTask[TypedGraph, TypedData],
     LocalGraphTask[TypedGraph, TypedData],
     abilities.ObservedTask[TypedGraph, TypedData],
@@ -131,6 +130,17 @@ class TypedNode(
             return JudgedClasses(self.class_names, self.classes, self.focal, self.judged, self.rare)
         return Classes(self.class_names, self.classes, self.focal)
 
+    @part
+    def smoothed(self) -> SmoothedAnswers:
+        """How answers are bettered after training."""
+        options = self.class_prior, self.smoothing
+        return SmoothedAnswers(self.labels, self.scored, self._answered, *options, classes=self.classes)
+
+    @part
+    def publications(self) -> Publications:
+        """How many nodes each class has, where classes are to count alike."""
+        return Publications((PublishedCounts(self.classes),) if self.class_weights == BALANCED else ())
+
     @property
     def stochastic(self) -> bool:
         """True where there is dropout."""
@@ -175,9 +185,9 @@ class TypedNode(
         else:
             features = feature_states(shard.features, scale)
         joined = [joins[each] for each in self._joining] if self.smoothing else []
-        around = JoinedTargets(shard, rows, joined) if self.hops else None
+        around = JoinedTargets(shard, rows, joined) if self.smoothed.hops else None
         data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, around=around)
-        return replace(data, weights=self.weights_of(shard, shared))
+        return replace(data, weights=weights_of(self.class_weights, shard, shared, self.class_names, self.classes))
 
     def examples(self, data: TypedData) -> int:
         """Return how many training nodes the client has."""
@@ -242,8 +252,8 @@ class TypedNode(
         """Return probabilities of all own target nodes, float32 [targets, classes]."""
         return self._logits(model, data).softmax(1).numpy()
 
-    def answered(self, data: TypedData) -> JoinedTargets:
-        """Return own target nodes and those that metapaths join to them."""
+    def _answered(self, data: TypedData) -> JoinedTargets:
+        """Own target nodes and those that metapaths join to them."""
         assert data.around is not None, "it was prepared by a task that betters answers"
         return data.around
 
@@ -265,7 +275,7 @@ class TypedNode(
         with torch.no_grad():
             graph, nodes = with_new_nodes(shard, asked)
             data = self.prepare(graph, {})
-            shares = self.as_remembered(model, data, remembered)
+            shares = self.smoothed.as_remembered(model, data, remembered)
         return {"node": asked.ids, **likeliest(shard.classes, shares[nodes])}
 
     def classified(
@@ -273,7 +283,7 @@ class TypedNode(
     ) -> Classified:
         """The likeliest classes of the test nodes."""
         with torch.no_grad():
-            shares = self.as_remembered(model, data, remembered)[data.rows["test"]]
+            shares = self.smoothed.as_remembered(model, data, remembered)[data.rows["test"]]
         return Classified(shard.classes, shard.label[data.rows["test"]], shares.argmax(1), shares)
 
     def embed(
