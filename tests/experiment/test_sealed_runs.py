@@ -9,7 +9,7 @@ import pytest
 
 from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.edges.exchange import EdgeExchange
-from fedgraft.domains.nodes.task.exchange import NodeExchange
+from fedgraft.domains.nodes.training.exchange import NodeExchange
 from fedgraft.domains.publications import Publications
 from fedgraft.errors import AllClientsFailedError, InputError
 from fedgraft.experiment import experiment as experiments

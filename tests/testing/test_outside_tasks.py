@@ -9,9 +9,9 @@ import torch
 from fedgraft.contracts.parts import part, parts_of
 from fedgraft.contracts.structure import WHOLE
 from fedgraft.domains.nodes.task.answers import NodeAnswers
-from fedgraft.domains.nodes.task.exchange import NodeExchange
 from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
 from fedgraft.domains.nodes.task.views import NodeViews
+from fedgraft.domains.nodes.training.exchange import NodeExchange
 from fedgraft.domains.ratings.telling_users import TellingUsers
 from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.blocks import Blocks

@@ -18,6 +18,7 @@ from fedgraft.contracts.abilities.graph_network import GraphNetwork, GraphNetwor
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.aggregation import Aggregation
 from fedgraft.contracts.codec import Codec, RowCodec
+from fedgraft.contracts.parts import part
 from fedgraft.contracts.runtime import Runtime, RuntimeOptions
 from fedgraft.contracts.sampler import (
     ActiveSampler,
@@ -142,4 +143,5 @@ __all__ = [
     "Trainer",
     "Update",
     "View",
+    "part",
 ]

@@ -89,10 +89,12 @@ def tables() -> dict[str, str]:
     found = {}
     for name in discovery.names("tasks"):
         task = discovery.find("tasks", name)
-        if asked := answering(task, PredictingTask):
+        if answers := answering(task, PredictingTask):
             reads = task.reads if issubclass(task, DerivingTask) else name
             own = [each for cls in _data_sets(reads) if issubclass(cls, OwnShardData) for each in cls.own_tables]
-            asked, of_client = (", ".join(f"--{each}" for each in names) for names in (asked.asks, dict.fromkeys(own)))
+            asked, of_client = (
+                ", ".join(f"--{each}" for each in names) for names in (answers.asks, dict.fromkeys(own))
+            )
             found[name] = f"{asked}; {of_client}" if own else asked
     return found
 

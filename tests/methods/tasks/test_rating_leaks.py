@@ -130,7 +130,7 @@ def test_what_users_do_elsewhere_holds_nothing_of_the_rating_that_is_predicted(s
         assert known_of(other.folds[number]) == known_of(data.folds[number])
     blind = [shards[0], *(rerated(shard, np.flatnonzero(shard.split != 0)) for shard in shards[1:])]
     told = [
-        task.telling.combine({number: task.telling.statistics(shard) for number, shard in enumerate(each)})
+        task.telling.combine({k: task.telling.statistics(own) for k, own in enumerate(each)})
         for each in (shards, blind)
     ]
     assert told[0][0]["codes"].tolist() == told[1][0]["codes"].tolist(), "held-out ratings are published by nobody"

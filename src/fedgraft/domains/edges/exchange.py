@@ -12,7 +12,7 @@ from torch import nn
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices
 from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.sealing import SealedTask
-from fedgraft.contracts.abilities.tasks import HaloTask, PublishingTask
+from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of
@@ -28,7 +28,7 @@ from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, halo_of, inside
-from fedgraft.domains.publications import Looked
+from fedgraft.domains.publications import Published
 from fedgraft.wire.layouts import Array, Arrays, Tree
 
 
@@ -64,10 +64,10 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
         return "changed"
 
     @property
-    def published(self) -> tuple[PublishingTask[EdgeShard], ...]:
+    def published(self) -> tuple[Published, ...]:
         """Addresses of the halo and what others may know of own copies; what came before edges."""
-        copies = Looked(self._set_up, self._copies)
-        history = Looked(self._history, lambda shard: (shard,))
+        copies = Published(self._set_up, self._copies)
+        history = Published(self._history)
         return (*([copies] * self._connected), *([history] * self.share_history))
 
     def _copies(self, shard: EdgeShard) -> tuple[NodeShard, Any]:

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
-from fedgraft.contracts.abilities.plain import OUTPUTS, PlainEncoder, PlainModel, Tensors
+from fedgraft.contracts.abilities import PlainEncoder, PlainModel
+from fedgraft.contracts.abilities.plain import OUTPUTS, Tensors
+from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.labels import Unit
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.model import EdgeModel
 from fedgraft.domains.edges.unrolled import COUNTS
 from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
+from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
 from fedgraft.domains.plain_source import call_of, listed, source_of
 
 _HISTORY: Final = '''
@@ -55,6 +58,12 @@ class ReadPairs:
     edges: ReadEdges
     carried: int
     columns: int
+
+    @classmethod
+    def of(cls, encoder: Encoder, features: int, scale: float, carried: int, weights: bool, columns: int) -> Self:
+        """Return what is read by a model with this encoder; arguments as the options of the task `edge`."""
+        inputs = ReadFeatures(features, scale, SmoothedInputs(0, "last"))
+        return cls(inputs, ReadEdges.of(encoder, features + COUNTS, carried, weights, averages=False), carried, columns)
 
     @property
     def arguments(self) -> str:

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.predicting import PredictingTask
+from fedgraft.contracts.abilities import PlainEncoder, PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.tasks import VariantTask
 from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit

@@ -4,7 +4,8 @@ from typing import Final
 
 import torch
 
-from fedgraft.contracts.abilities.plain import USAGE, PlainEncoder, PlainModel, Tensors
+from fedgraft.contracts.abilities import PlainEncoder, PlainModel
+from fedgraft.contracts.abilities.plain import USAGE, Tensors
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Unit
 from fedgraft.domains.edge_data.read_edges import ReadEdges

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Self, TypeVar
 from annotated_types import Ge
 from torch import Tensor
 
-from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.parts import part
@@ -19,7 +18,7 @@ from fedgraft.domains.labels.class_weights import BALANCED, ClassWeights, Publis
 from fedgraft.domains.labels.judged import METRICS
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.shared_unit import PublishedMoments, unit_of
-from fedgraft.domains.publications import Publications
+from fedgraft.domains.publications import Publications, Published
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.wire.layouts import Arrays
 
@@ -47,11 +46,11 @@ class LabelsOfData(JudgedByData[Labelled, Prepared]):
         return Publications(self.published)
 
     @property
-    def published(self) -> tuple[PublishingTask[Any], ...]:
+    def published(self) -> tuple[Published, ...]:
         """Moments of numbers; how many examples each class has, where these are to count alike."""
         shape, labels = self.labels.numbers, len(getattr(self, "label_names", ()))
-        moments = () if shape is None else (PublishedMoments(shape),)
-        counts = (PublishedCounts(len(self.class_names), labels),) if self.class_weights == BALANCED else ()
+        moments = () if shape is None else (Published(PublishedMoments(shape)),)
+        counts = (Published(PublishedCounts(len(self.class_names), labels)),) if self.class_weights == BALANCED else ()
         return (*moments, *counts)
 
     @property

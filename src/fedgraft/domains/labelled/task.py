@@ -16,8 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.plain import PlainModel, PlainTask
-from fedgraft.contracts.abilities.predicting import PredictingTask
+from fedgraft.contracts.abilities import PlainModel, PlainTask, PredictingTask
 from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Draw, Indices, Questions, Sums
 from fedgraft.domains.labelled.labels_of_data import Labelled, LabelsOfData

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.values import Indices
 from fedgraft.errors import InputError, WireError, nearest, require
@@ -21,7 +20,7 @@ ClassWeights = str | dict[str, float]
 
 
 @dataclass(frozen=True)
-class PublishedCounts(PublishingTask[Any]):
+class PublishedCounts:
     """Publish how many training examples each of so many `classes` has; get back weights by which all count alike.
 
     Where an example has so many `labels`, counts and weights are [labels, classes].

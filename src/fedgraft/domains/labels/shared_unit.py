@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.labels import Floats, Labels, Unit
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import Array, Arrays, Layout, Spec
@@ -20,7 +19,7 @@ LARGEST = 1e100
 
 
 @dataclass(frozen=True)
-class PublishedMoments(PublishingTask[Any]):
+class PublishedMoments:
     """Publish moments of numbers, `shape` of each example; get back the unit of all, of mean 0 and variance 1."""
 
     shape: tuple[int, ...]

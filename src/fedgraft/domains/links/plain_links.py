@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel
+from fedgraft.contracts.abilities import PlainEncoder, PlainModel
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.links.model import LIKENESS, LinkModel

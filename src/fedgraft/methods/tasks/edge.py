@@ -11,16 +11,11 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Questions, Sums
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.predicting import Classified, PredictingTask
-from fedgraft.contracts.abilities.tasks import PublishingTask
+from fedgraft.contracts import Draw, Questions, Sums, part
+from fedgraft.contracts.abilities import Classified, PlainEncoder, PlainModel, PlainTask, PooledTask, PredictingTask
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.contracts.parts import part
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
-from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.client_edges import EdgeData
 from fedgraft.domains.edges.exchange import EdgeExchange
 from fedgraft.domains.edges.history import history_width
@@ -36,8 +31,7 @@ from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.shared_unit import training_labels, unit_in
 from fedgraft.domains.nodes.reading.queries import remembered_halo
 from fedgraft.domains.nodes.training.halo_setup import inside
-from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
-from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
+from fedgraft.domains.publications import Published
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -142,7 +136,7 @@ class Edge(
         )
 
     @property
-    def published(self) -> tuple[PublishingTask[Any], ...]:
+    def published(self) -> tuple[Published, ...]:
         """What clients tell of nodes, and of labels."""
         return (*self.exchanged.published, *super().published)
 
@@ -271,12 +265,7 @@ class Edge(
         """The convolutions, what came before an edge, and the perceptron; numbers in the user's unit."""
         assert isinstance(model, EdgeModel), "edges have no ensembles"
         assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
-        inputs, carried = self.features + COUNTS, self.edge_features
-        read = ReadPairs(
-            ReadFeatures(self.features, self.scale, SmoothedInputs(0, "last")),
-            ReadEdges.of(self.encoder, inputs, carried, self.edge_weights, averages=False),
-            carried,
-            self.columns,
-        )
+        options = self.features, self.scale, self.edge_features, self.edge_weights, self.columns
+        read = ReadPairs.of(self.encoder, *options)
         unit = None if self.class_names else unit_in(shared)
         return plain_edges(model, self.encoder, self.encoder.widths, self.class_names, read, unit)

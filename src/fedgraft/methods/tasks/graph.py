@@ -11,13 +11,10 @@ import torch
 from annotated_types import Ge
 from torch import nn
 
-from fedgraft.contracts import Observations
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.abilities.predicting import Classified
-from fedgraft.contracts.abilities.tasks import ObservedTask
+from fedgraft.contracts import Observations, part
+from fedgraft.contracts.abilities import Classified, ObservedTask, PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.parts import part
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask

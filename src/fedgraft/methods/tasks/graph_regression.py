@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, cast
 from annotated_types import Ge
 from torch import nn
 
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask

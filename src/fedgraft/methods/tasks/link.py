@@ -13,10 +13,8 @@ from annotated_types import Ge, Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums, Task
-from fedgraft.contracts.abilities import tasks as abilities
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.predicting import PredictingTask
+from fedgraft.contracts.abilities import PlainEncoder, PlainModel, PlainTask, PooledTask, PredictingTask
+from fedgraft.contracts.abilities.tasks import DerivingTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.task import Chance
@@ -44,7 +42,7 @@ from fedgraft.wire.layouts import Array, Arrays
 
 @dataclass(frozen=True)
 class Link(
-    abilities.DerivingTask[LinkShard, LinkData],
+    DerivingTask[LinkShard, LinkData],
     Task[LinkShard, LinkData],
     PlainTask[LinkShard, LinkData],
     PooledTask[LinkShard, LinkData],

@@ -10,12 +10,10 @@ import torch
 from annotated_types import Ge, Interval
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Sums
+from fedgraft.contracts import Draw, Sums, part
+from fedgraft.contracts.abilities import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.abilities.linear import Linear
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.parts import part
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.task import Loss, LossesAndBackward
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -33,6 +31,7 @@ from fedgraft.domains.nodes.extensions.extension import NodeExtension
 from fedgraft.domains.nodes.extensions.generated import Generated
 from fedgraft.domains.nodes.extensions.masked import Masked
 from fedgraft.domains.nodes.extensions.refined import Refined
+from fedgraft.domains.nodes.task.answers import NodeAnswers
 from fedgraft.domains.nodes.task.clipped_nodes import ClippedNodes
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
@@ -44,6 +43,7 @@ from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel, network_of_nodes
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
+from fedgraft.domains.publications import Published
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -199,15 +199,15 @@ class Node(NodeTask, PlainTask[NodeShard, NodeData]):
             self.encoder.width if isinstance(self.encoder, LayeredEncoder) else 0,
         )
 
-    @property
-    def smoother(self) -> SmoothedAnswers:
-        """How answers are bettered after training."""
-        return self.smoothed
+    @part
+    def asked(self) -> NodeAnswers:
+        """What is answered of nodes, old and new."""
+        return NodeAnswers(self, self.smoothed)
 
     @property
-    def published(self) -> tuple[PublishingTask[Any], ...]:
+    def published(self) -> tuple[Published, ...]:
         """How many nodes each class has, where classes are to count alike."""
-        return (PublishedCounts(self.classes),) if self.class_weights == BALANCED else ()
+        return (Published(PublishedCounts(self.classes)),) if self.class_weights == BALANCED else ()
 
     @part
     def audited(self) -> AuditedClasses:

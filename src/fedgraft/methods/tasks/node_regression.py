@@ -2,17 +2,19 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
-from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.parts import part
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.labels.shared_unit import UNIT, PublishedMoments, unit_of
 from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.task.answers import NodeAnswers
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
+from fedgraft.domains.publications import Published
 from fedgraft.wire.layouts import Arrays
 
 
@@ -66,10 +68,15 @@ class NodeRegression(NodeTask):
         """One number."""
         return Numbers(self.huber, self.judged or "rmse")
 
+    @part
+    def asked(self) -> NodeAnswers:
+        """What is answered of nodes, old and new."""
+        return NodeAnswers(self)
+
     @property
-    def published(self) -> tuple[PublishingTask[Any], ...]:
+    def published(self) -> tuple[Published, ...]:
         """Moments of the numbers."""
-        return (PublishedMoments(()),)
+        return (Published(PublishedMoments(())),)
 
     @property
     def tells_classes(self) -> bool:

@@ -11,8 +11,7 @@ from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums, Task
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.predicting import PredictingTask
+from fedgraft.contracts.abilities import PooledTask, PredictingTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.ranges import NonNegativeFloat, OneOf, PositiveFloat, PositiveInt, ProperFraction, Proportion
 from fedgraft.contracts.runtime import fingerprint

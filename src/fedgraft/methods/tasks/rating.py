@@ -12,12 +12,10 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Questions, Sums, Task, randomness
-from fedgraft.contracts.abilities.plain import PlainEdgeEncoder, PlainModel, PlainTask
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.predicting import PredictingTask
+from fedgraft.contracts import Draw, Indices, Questions, Sums, Task, part, randomness
+from fedgraft.contracts.abilities import PlainModel, PlainTask, PooledTask, PredictingTask
+from fedgraft.contracts.abilities.plain import PlainEdgeEncoder
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
-from fedgraft.contracts.parts import part
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Proportion
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.values import SCORED_SPLITS

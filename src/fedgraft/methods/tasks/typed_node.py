@@ -11,14 +11,12 @@ from annotated_types import Ge
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, LocalGraph, Observations, Questions, Sums
-from fedgraft.contracts.abilities import tasks as abilities
+from fedgraft.contracts import Draw, LocalGraph, Observations, Questions, Sums, part
+from fedgraft.contracts.abilities import Classified, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.predicting import Classified, PredictingTask
+from fedgraft.contracts.abilities.tasks import ObservedTask
 from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder
 from fedgraft.contracts.labels import Labels, Unit
-from fedgraft.contracts.parts import part
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, ProperFraction
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
@@ -30,7 +28,7 @@ from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.notes import tell
-from fedgraft.domains.publications import Publications
+from fedgraft.domains.publications import Publications, Published
 from fedgraft.domains.typed.client_data import TypedData, feature_states
 from fedgraft.domains.typed.joined_answers import JoinedTargets
 from fedgraft.domains.typed.metapath_graphs import carried_paths, joined_targets, metapath_matrix, unpassed
@@ -51,7 +49,7 @@ class TypedNode(
     JudgedByData[TypedGraph, TypedData],
     PredictingTask[TypedGraph, TypedData],
     LocalGraphTask[TypedGraph, TypedData],
-    abilities.ObservedTask[TypedGraph, TypedData],
+    ObservedTask[TypedGraph, TypedData],
     PooledTask[TypedGraph, TypedData],
 ):
     """Typed node: tell the class of a node of one type in a graph of several types.
@@ -139,7 +137,7 @@ class TypedNode(
     @part
     def publications(self) -> Publications:
         """How many nodes each class has, where classes are to count alike."""
-        return Publications((PublishedCounts(self.classes),) if self.class_weights == BALANCED else ())
+        return Publications((Published(PublishedCounts(self.classes)),) if self.class_weights == BALANCED else ())
 
     @property
     def stochastic(self) -> bool:

@@ -6,8 +6,8 @@ from torch import nn
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.task.exchange import NodeExchange
 from fedgraft.domains.nodes.training.client_graph import NodeData
+from fedgraft.domains.nodes.training.exchange import NodeExchange
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.wire.layouts import Array, Arrays
 

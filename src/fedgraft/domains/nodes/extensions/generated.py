@@ -11,8 +11,8 @@ from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import Draw, HaloRows, Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.extensions.extension import NodeExtension
-from fedgraft.domains.nodes.task.exchange import NodeExchange
 from fedgraft.domains.nodes.training.client_graph import NodeData
+from fedgraft.domains.nodes.training.exchange import NodeExchange
 from fedgraft.domains.nodes.training.mended_graph import Mending, Part
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods

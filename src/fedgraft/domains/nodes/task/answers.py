@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,9 @@ from scipy import sparse
 from torch import nn
 
 from fedgraft.contracts import HaloRows, Indices, Questions
+from fedgraft.contracts.abilities import Classified, PredictingTask
 from fedgraft.contracts.abilities.matching import CLIENTS
-from fedgraft.contracts.abilities.predicting import Classified, Everybody, PredictingTask
+from fedgraft.contracts.abilities.predicting import Everybody
 from fedgraft.contracts.abilities.smoothing import Means, coded, means_in
 from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.labels.classes import likeliest
@@ -27,13 +28,11 @@ from fedgraft.domains.nodes.reading.queries import (
     test_nodes,
     with_new_nodes,
 )
+from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.halo_setup import ToldRows
 from fedgraft.domains.nodes.training.neighbour_sums import added
 from fedgraft.wire.layouts import Array, Arrays
-
-if TYPE_CHECKING:
-    from fedgraft.domains.nodes.task.node_task import NodeTask
 
 UNREAD: Final = "the run's model reads nothing of nodes elsewhere"
 SUMS_ALONE: Final = "the run told its clients sums over nodes elsewhere, and nothing of single ones"
@@ -84,7 +83,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
 
     asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
 
-    task: "NodeTask"
+    task: NodeTask
     smoothed: SmoothedAnswers | None = None
 
     @property

@@ -10,29 +10,25 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Sums
+from fedgraft.contracts import Draw, Indices, Sums, part
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.parts import part
 from fedgraft.contracts.ranges import NonNegativeInt, ProperFraction
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.judging import JudgedByData
-from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.extensions.extension import NodeExtension
-from fedgraft.domains.nodes.task.answers import NodeAnswers
-from fedgraft.domains.nodes.task.exchange import NodeExchange
 from fedgraft.domains.nodes.task.linear_nodes import linear_of, regression_of
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
+from fedgraft.domains.nodes.training.exchange import NodeExchange
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
 from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
@@ -40,7 +36,7 @@ from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourDraws
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs
 from fedgraft.domains.notes import tell
-from fedgraft.domains.publications import Looked, Publications
+from fedgraft.domains.publications import Publications, Published
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -115,22 +111,12 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
     def publications(self) -> Publications:
         """What clients publish before training: of nodes with neighbours elsewhere, and of labels."""
         set_up = self.exchanged.set_up
-        return Publications((*([Looked(set_up, self._told)] if set_up else []), *self.published))
+        return Publications((*([Published(set_up, self._told)] if set_up else []), *self.published))
 
     @property
-    def published(self) -> tuple[PublishingTask[Any], ...]:
+    def published(self) -> tuple[Published, ...]:
         """What is published of labels."""
         return ()
-
-    @part
-    def asked(self) -> NodeAnswers:
-        """What is answered of nodes, old and new."""
-        return NodeAnswers(self, self.smoother)
-
-    @property
-    def smoother(self) -> SmoothedAnswers | None:
-        """How answers are bettered after training; None where they are numbers."""
-        return None
 
     @property
     def draws(self) -> NeighbourDraws:

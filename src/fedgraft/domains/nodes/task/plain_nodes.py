@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from fedgraft.contracts.abilities.plain import USAGE, PlainEncoder, PlainModel, Tensors
+from fedgraft.contracts.abilities import PlainEncoder, PlainModel
+from fedgraft.contracts.abilities.plain import USAGE, Tensors
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.nodes.training.model import NodeModel
