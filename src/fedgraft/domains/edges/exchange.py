@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices
-from fedgraft.contracts.abilities.naming import NamingTask
-from fedgraft.contracts.abilities.sealing import SealedTask
-from fedgraft.contracts.abilities.tasks import HaloTask
+from fedgraft.contracts.abilities import HaloTask, NamingTask, SealedTask
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of

@@ -8,9 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.naming import NamingTask
-from fedgraft.contracts.abilities.sealing import SealedTask
-from fedgraft.contracts.abilities.tasks import HaloTask
+from fedgraft.contracts.abilities import HaloTask, NamingTask, SealedTask
 from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
