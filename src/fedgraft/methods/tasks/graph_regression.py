@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from types import UnionType
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, cast
 
 from annotated_types import Ge
 from torch import nn
 
-from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.plain import PlainModel, PlainTask
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.judging import JudgedByData
@@ -52,8 +50,6 @@ class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask, PlainTask[
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
     """
-
-    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     huber: Annotated[float, Ge(0), "0 = squared errors"] = 0.0
     judged: str = ""
