@@ -49,11 +49,10 @@ class EdgeReader(GraphReader):
         weight = None if edge_weight is None else edge_weight.repeat(2)  # messages go along edges and back
         ends, values = torch.cat([edge_index, edge_index.flip(0)], 1), carried[:, : self.columns].repeat(2, 1)
         block = block_of(ends, len(x), values, weight, torch.cat([along, ~along]))
-        states = self.model.states(inputs, hops_over(self.model, block), None)
+        states = self.model.states(inputs, hops_over(self.model.convolutions, block), None)  # type: ignore[arg-type]
         states = torch.cat([states, states.new_zeros(1, states.shape[1])])  # the last is -1: nothing is known of it
-        outputs: Tensor = self.model(
-            states, pairs, history if pair_attr is None else torch.cat([pair_attr, history], 1)
-        )
+        told = history if pair_attr is None else torch.cat([pair_attr, history], 1)
+        outputs: Tensor = self.model(states, pairs, told)
         return outputs
 
 

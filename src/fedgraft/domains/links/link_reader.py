@@ -39,7 +39,7 @@ class LinkReader(GraphReader):
         """Return the log odds of `pairs`, int64 [2, pairs]."""
         nodes = self.model.nodes
         block = block_of(edge_index, len(x), edge_attr, edge_weight, along, x.new_zeros(len(x)))
-        embeddings = nodes(self.read.prepared(x, edge_index, edge_weight), hops_over(nodes, block), None)
+        embeddings = nodes(self.read.prepared(x, edge_index, edge_weight), hops_over(nodes.convolutions, block), None)
         odds: Tensor = self.model(embeddings, pairs, torch.cosine_similarity(x[pairs[0]], x[pairs[1]]))
         return odds
 

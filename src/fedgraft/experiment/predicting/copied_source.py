@@ -188,9 +188,8 @@ class _Copier:
 
     def _begun(self, module: str, name: str) -> _Copied:
         node, unique = _definitions(module)[name], self._names[module, name]
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            made = self.cleaned(module, ast.Assign([ast.Name(unique, ast.Store())], node.value, lineno=0))
-            return _Copied(made, [])
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            return _Copied(self.cleaned(module, ast.Assign([ast.Name(unique, ast.Store())], node.value, lineno=0)), [])
         if isinstance(node, ast.FunctionDef):
             made = self.cleaned(module, node)
             made.name = unique

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.labels import Unit
@@ -75,14 +75,14 @@ class NodeReader(GraphReader):
     ) -> Tensor:
         """Return them before they are in a unit."""
         inputs = self.read.prepared(x, edge_index, edge_weight)
-        hops = hops_over(self.model, block_of(edge_index, len(x), edge_attr, edge_weight, along, x.new_zeros(len(x))))
-        logits: Tensor = self.model(inputs, hops, None)
+        block = block_of(edge_index, len(x), edge_attr, edge_weight, along, x.new_zeros(len(x)))
+        logits: Tensor = self.model(inputs, hops_over(self.model.convolutions, block), None)
         return logits
 
 
-def hops_over(model: NodeModel, block: Block) -> list[Hop]:
+def hops_over(convolutions: nn.ModuleList, block: Block) -> list[Hop]:
     """Return a hop over all nodes for each convolution."""
-    return [Hop((), (), (), block) for _ in model.convolutions]  # type: ignore[arg-type]
+    return [Hop((), (), (), block) for _ in convolutions]  # type: ignore[arg-type]
 
 
 def read_of(
