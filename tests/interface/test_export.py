@@ -147,7 +147,7 @@ def test_the_folder_needs_no_fedgraft(tmp_path):
         "from model import CLASSES, load\n"
         "graph = np.load('../graph.npz')\n"
         "model = load()\n"
-        "assert 'convs.0.lin_l.weight' in model.state_dict() and len(CLASSES) == 5\n"
+        "assert 'model.convolutions.0.mean.weight' in model.state_dict() and len(CLASSES) == 5\n"
         "with torch.no_grad():\n"
         "    logits = model(torch.from_numpy(graph['x']), torch.from_numpy(graph['edges']))\n"
         "np.save('../said.npy', logits.softmax(1).numpy())\n"

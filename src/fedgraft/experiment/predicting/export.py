@@ -15,12 +15,13 @@ from fedgraft.contracts.data import Data, FittedData
 from fedgraft.contracts.encoder import GivenEncoder, NetworkEncoder
 from fedgraft.contracts.plain import PlainModel, PlainTask, Tensors
 from fedgraft.errors import InputError
-from fedgraft.experiment.predicting.copied_source import source_of, unmasked
+from fedgraft.experiment.predicting.copied_source import source_of
 from fedgraft.experiment.predicting.thresholds import thresholds_of
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.data_now import listed
 from fedgraft.experiment.storage.finished_run import SHOWN, FinishedRun, load_model
+from fedgraft.nn.layers import unmask
 
 SOURCE, WEIGHTS, README, FEATURES = "model.py", "model.safetensors", "README.md", "features.py"
 TABLES, NAMES = "client.safetensors", "client.json"
@@ -57,7 +58,8 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
     Raises `InputError` for a task, an encoder or options that cannot be exported.
     """
     plain = _plain(run, client)
-    module = unmasked(copy.deepcopy(plain.module))
+    module = copy.deepcopy(plain.module)
+    unmask(module)
     sharing = run.experiment.sections["sharing"]["name"]
     whose = "of all clients" if client is None else f"of client {client}"
     text = _TEXT.format(
@@ -144,7 +146,7 @@ def _bytes(tensors: Tensors) -> bytes:
 def source_text(plain: PlainModel, module: torch.nn.Module) -> str:
     """Return the text of a plain model, in whose module no layer is masked."""
     constants = f"CLASSES = {list(plain.classes)}\n" if plain.classes else ""
-    return source_of(module, "A trained model; README.md says what it reads.", constants, plain.network, plain.readers)
+    return source_of(module, constants, plain.network, plain.readers)
 
 
 def _those(ability: type) -> str:
