@@ -264,9 +264,10 @@ def _definitions(module: str) -> Mapping[str, Any]:
             found |= {alias.asname or alias.name: (alias.name, "") for alias in each.names}
         elif isinstance(each, ast.Assign | ast.AnnAssign):
             target = each.targets[0] if isinstance(each, ast.Assign) else each.target
-            several = isinstance(target, ast.Tuple) and isinstance(each.value, ast.Tuple)
-            names, values = (target.elts, each.value.elts) if several else ([target], [each.value])  # type: ignore[union-attr]
-            found |= {ast.unparse(name): value for name, value in zip(names, values, strict=True)}
+            pairs = [(target, each.value)]
+            if isinstance(target, ast.Tuple) and isinstance(each.value, ast.Tuple):
+                pairs = [*zip(target.elts, each.value.elts, strict=True)]
+            found |= {ast.unparse(name): value for name, value in pairs}
     return found
 
 
