@@ -1,14 +1,12 @@
 """Trained models outside fedgraft: a module over tensors alone, and what people need to know of it."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
 from fedgraft.contracts.encoder import Encoder, NetworkEncoder
-from fedgraft.contracts.task import Prepared, Shard, Task
 from fedgraft.wire.layouts import Arrays
 
 Tensors = Mapping[str, torch.Tensor]
@@ -58,10 +56,10 @@ def network_text(encoder: Encoder, inputs: int) -> tuple[str, str]:
     return encoder.source(inputs) if isinstance(encoder, NetworkEncoder) else ("", "")
 
 
-class PlainTask(Task[Shard, Prepared]):
+@runtime_checkable
+class PlainTask(Protocol):
     """Ability: tell a trained model as one that needs no fedgraft."""
 
-    @abstractmethod
     def plain(self, model: torch.nn.Module, shard: Any, shared: Arrays) -> PlainModel:
         """Return a trained model as a module over tensors.
 

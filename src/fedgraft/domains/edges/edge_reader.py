@@ -12,7 +12,7 @@ from fedgraft.contracts.plain import OUTPUTS, USAGE, USAGE_OF_NUMBERS, PlainMode
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.model import EdgeModel
 from fedgraft.domains.edges.unrolled import COUNTS
-from fedgraft.domains.nodes.training.node_reader import ReadFeatures, hops_over
+from fedgraft.domains.nodes.task.node_reader import ReadFeatures, hops_over
 from fedgraft.nn.listed_graphs import GraphReader, block_of
 
 _NUMBERS: Final = "a number for each pair, in the unit of the labels."

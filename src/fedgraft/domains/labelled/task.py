@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.labels import Labels, Unit
-from fedgraft.contracts.plain import PlainModel, PlainTask
+from fedgraft.contracts.plain import PlainModel
 from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Draw, Indices, Questions, Sums
 from fedgraft.domains.labelled.labels_of_data import Labelled, LabelsOfData
@@ -65,7 +65,6 @@ outputs = load()(inputs, ends)
 @dataclass(frozen=True)
 class LabelTask(
     LabelsOfData[Labelled, LabelledData],
-    PlainTask[Labelled, LabelledData],
     PredictingTask[Labelled, LabelledData],
 ):
     """Tell labels of things, or of pairs of them, that a network has states of; numbers in all clients' common unit.

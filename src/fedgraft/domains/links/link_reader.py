@@ -7,7 +7,7 @@ from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.plain import PlainModel, network_text
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.links.model import LinkModel
-from fedgraft.domains.nodes.training.node_reader import ReadFeatures, hops_over
+from fedgraft.domains.nodes.task.node_reader import ReadFeatures, hops_over
 from fedgraft.nn.listed_graphs import GraphReader, block_of
 
 _USAGE = """from model import load

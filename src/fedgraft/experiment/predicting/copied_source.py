@@ -185,20 +185,20 @@ class _Copier:
             return f"nn.ModuleList([{_joined([self._made(each, inner) for each in value], indent)}])"
         if kind.__module__ == "builtins":
             return repr(value)
-        name, held = f"nn.{kind.__name__}", vars(value)
-        if not kind.__module__.startswith("torch."):
-            self._packages.add(kind.__module__.partition(".")[0])
-            name, held = (
-                self.named(kind.__module__, kind.__name__),
-                {key: held[key] for key in held if key in self.read},
-            )
-        held = {key: each for key, each in held.items() if key not in _HELD}
+        ours, held = not kind.__module__.startswith("torch."), vars(value)
         if isinstance(value, nn.Module):
-            held |= {**value._parameters, **value._buffers, **value._modules}
-        parts = {key: self._made(each, inner) for key, each in held.items() if key != "module"}
-        if isinstance(value, WholeNetwork):
-            line, parts["module"] = self._network
-            self.imports.add(line)
+            below = {**value._parameters, **value._buffers, **value._modules}
+            held = {
+                key: each for key, each in held.items() if key not in _HELD and (key in self.read or not ours)
+            } | below
+        name = f"nn.{kind.__name__}"
+        if ours:
+            self._packages.add(kind.__module__.partition(".")[0])
+            name = self.named(kind.__module__, kind.__name__)
+        given = {"module": self._network[1]} if isinstance(value, WholeNetwork) else {}
+        if given:
+            self.imports.add(self._network[0])
+        parts = given | {key: self._made(each, inner) for key, each in held.items() if key not in given}
         return f"assembled({_joined([name, *(f'{key}={text}' for key, text in parts.items())], indent)})"
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
-from fedgraft.contracts.plain import PlainModel, PlainTask
+from fedgraft.contracts.plain import PlainModel
 from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.edges.client_edges import EdgeData
@@ -28,8 +28,8 @@ from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.shared_unit import unit_in
 from fedgraft.domains.nodes.reading.queries import remembered_halo
+from fedgraft.domains.nodes.task.node_reader import ReadFeatures
 from fedgraft.domains.nodes.training.halo_setup import inside
-from fedgraft.domains.nodes.training.node_reader import ReadFeatures
 from fedgraft.wire.layouts import Array, Arrays
 
 
@@ -39,7 +39,6 @@ class Edge(
     EdgeHalos,
     PooledTask[EdgeShard, EdgeData],
     ClassifyingTask[EdgeShard, EdgeData],
-    PlainTask[EdgeShard, EdgeData],
 ):
     """Edge: tell the class or the number of an edge, by the edges before it.
 

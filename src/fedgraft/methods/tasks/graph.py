@@ -13,7 +13,7 @@ from torch import nn
 from fedgraft.contracts import Observations
 from fedgraft.contracts.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.plain import PlainModel, PlainTask
+from fedgraft.contracts.plain import PlainModel
 from fedgraft.contracts.task_abilities import EmbeddingTask, ObservedTask, ProfiledTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
@@ -43,7 +43,6 @@ class Graph(
     ClassifyingTask[GraphShard, GraphData],
     EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
-    PlainTask[GraphShard, GraphData],
     ProfiledTask[GraphShard, GraphData],
 ):
     """Graph: tell the class of a whole graph.

@@ -8,7 +8,7 @@ from annotated_types import Ge
 from torch import nn
 
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.plain import PlainModel, PlainTask
+from fedgraft.contracts.plain import PlainModel
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.judging import JudgedByData
@@ -17,7 +17,7 @@ from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
-class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask, PlainTask[GraphShard, GraphData]):
+class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask):
     """Graph regression: tell a number of a whole graph.
 
     The model is that of the task `graph`, with one output in place of classes. Clients learn in a unit of their own, in

@@ -16,11 +16,12 @@ from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import JudgedTask
-from fedgraft.contracts.plain import PlainModel, PlainTask
+from fedgraft.contracts.plain import PlainModel
 from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
+from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.links import metrics
 from fedgraft.domains.links.client_links import LinkData
 from fedgraft.domains.links.link_reader import plain_links
@@ -30,9 +31,9 @@ from fedgraft.domains.links.shards import LinkShard, hold_out, merge_links, whol
 from fedgraft.domains.nodes.base.memory_check import check_inputs
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.queries import with_new_nodes
+from fedgraft.domains.nodes.task.node_reader import ReadFeatures
 from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.nodes.training.node_reader import read_of
 from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
@@ -45,7 +46,6 @@ class Link(
     JudgedTask[LinkShard, LinkData],
     abilities.FittedTask[LinkShard, LinkData],
     abilities.NeighbourSamplingTask[LinkShard, LinkData],
-    PlainTask[LinkShard, LinkData],
     PooledTask[LinkShard, LinkData],
     abilities.PredictingTask[LinkShard, LinkData],
     abilities.SeededTask[LinkShard, LinkData],
@@ -249,9 +249,12 @@ class Link(
     def plain(self, model: nn.Module, shard: LinkShard | None, shared: Arrays) -> PlainModel:
         """The convolutions, the linear layer and what makes a score of two nodes."""
         assert isinstance(model, LinkModel), "links have no ensembles"
-        columns, weighted = self.edge_features, self.edge_weights
-        read, edges = read_of(self.features, self.scale, self.inputs, self.encoder, columns, weighted)
-        return plain_links(model, self.encoder, self.inputs.width(self.features), read, edges)
+        read, width = (
+            ReadFeatures(self.features, self.scale, self.propagate, self.joined),
+            self.inputs.width(self.features),
+        )
+        edges = ReadEdges.of(self.encoder, width, self.edge_features, self.edge_weights, self.propagate > 0)
+        return plain_links(model, self.encoder, width, read, edges)
 
     def _data(self, shard: LinkShard) -> LinkData:
         scale = self.scale if shard.graph.scale_rows else 0.0

@@ -15,7 +15,7 @@ from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.graph_abilities import LocalGraphTask
 from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.linear import Linear
-from fedgraft.contracts.plain import PlainModel, PlainTask
+from fedgraft.contracts.plain import PlainModel
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS
@@ -30,6 +30,7 @@ from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.task.clipped_nodes import ClippedNodes
+from fedgraft.domains.nodes.task.node_reader import plain_nodes
 from fedgraft.domains.nodes.task.observed_nodes import ObservedNodes
 from fedgraft.domains.nodes.task.refined_nodes import refined_answers, refining, refining_losses
 from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
@@ -50,7 +51,6 @@ from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.neighgen import Generator, generator_of
-from fedgraft.domains.nodes.training.node_reader import plain_nodes, read_of
 from fedgraft.domains.nodes.training.refinement import Refinement
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
 from fedgraft.domains.nodes.training.topology import View
@@ -72,7 +72,6 @@ class Node(
     SyntheticNodes,
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
-    PlainTask[NodeShard, NodeData],
     abilities.ProfiledTask[NodeShard, NodeData],
 ):
     """Node: tell the class of a node of one graph that is cut over clients.
@@ -356,9 +355,7 @@ class Node(
         names = self.class_names or [str(number) for number in range(self.classes)]
         for part in ("generator", "refinement"):
             require(not getattr(self, part), f"task.{part}", "false for a model that is exported", True)
-        columns, weighted = self.edge_features, self.edge_weights
-        read, edges = read_of(self.features, self.scale, self.inputs, self.encoder, columns, weighted)
-        return plain_nodes(model, self.encoder, names, read, edges)
+        return plain_nodes(self, model, names)
 
     def embeddings(self, model: nn.Module, data: NodeData) -> Array:
         """Return the last hidden layer of all own nodes, float32 [own, width]."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
 from fedgraft.contracts import task_abilities as abilities
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
-from fedgraft.contracts.plain import PlainModel, PlainTask
+from fedgraft.contracts.plain import PlainModel
 from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Proportion
 from fedgraft.contracts.scores import root_mean_square
@@ -40,7 +40,6 @@ class Rating(
     abilities.BlockedTask[RatingShard, RatingData],
     abilities.FittedTask[RatingShard, RatingData],
     abilities.PartsTask[RatingShard, RatingData],
-    PlainTask[RatingShard, RatingData],
     PooledTask[RatingShard, RatingData],
     abilities.PredictingTask[RatingShard, RatingData],
     abilities.ProfiledTask[RatingShard, RatingData],

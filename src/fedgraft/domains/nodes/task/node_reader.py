@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.labels import Unit
 from fedgraft.contracts.plain import USAGE, USAGE_OF_NUMBERS, PlainModel, network_text
 from fedgraft.domains.edge_data.read_edges import ReadEdges
+from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Hop
-from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs
+from fedgraft.domains.nodes.training.smoothed_inputs import Joined
 from fedgraft.nn.listed_graphs import GraphReader, block_of
 from fedgraft.nn.propagate import Block
 
@@ -85,31 +85,17 @@ def hops_over(convolutions: nn.ModuleList, block: Block) -> list[Hop]:
     return [Hop((), (), (), block) for _ in convolutions]  # type: ignore[arg-type]
 
 
-def read_of(
-    features: int, scale: float, inputs: SmoothedInputs, encoder: Encoder, columns: int, weighted: bool
-) -> tuple[ReadFeatures, ReadEdges]:
-    """Return what a model reads of nodes with so many features, and of edges with columns and perhaps weights."""
-    read = ReadFeatures(features, scale, inputs.hops, inputs.joined)
-    return read, ReadEdges.of(encoder, inputs.width(features), columns, weighted, inputs.hops > 0)
-
-
-def plain_nodes(
-    model: NodeModel,
-    encoder: Encoder,
-    classes: Sequence[str],
-    read: ReadFeatures,
-    edges: ReadEdges,
-    unit: Unit | None = None,
-) -> PlainModel:
-    """Return the plain model of a trained one; of numbers with their unit."""
+def plain_nodes(task: NodeTask, model: NodeModel, classes: Sequence[str], unit: Unit | None = None) -> PlainModel:
+    """Return the plain model of a trained one of a task; of numbers with their unit."""
+    read = ReadFeatures(task.features, task.scale, task.propagate, task.joined)
+    edges = ReadEdges.of(task.encoder, task.input_width, task.edge_features, task.edge_weights, task.propagate > 0)
     inputs = (
         f"- `x`: float32 [nodes, {read.features}], the nodes' features, columns in the order of the training data, as "
         f"they are there.{read.told}\n- `edge_index`: int64 [2, edges], source over target; an undirected edge both "
         f"ways, no loops, none twice.\n{edges.told}"
     )
-    module = NodeReader(model, read, edges, unit)
-    network = network_text(encoder, SmoothedInputs(read.hops, read.joined).width(read.features))
-    if unit is not None:
-        outputs = "a number for each node, in the unit of the labels"
-        return PlainModel(module, inputs, edges.usage(USAGE_OF_NUMBERS), outputs, network=network)
-    return PlainModel(module, inputs, edges.usage(USAGE), classes=classes, network=network)
+    module, network = NodeReader(model, read, edges, unit), network_text(task.encoder, task.input_width)
+    if unit is None:
+        return PlainModel(module, inputs, edges.usage(USAGE), classes=classes, network=network)
+    outputs = "a number for each node, in the unit of the labels"
+    return PlainModel(module, inputs, edges.usage(USAGE_OF_NUMBERS), outputs, network=network)
