@@ -103,7 +103,7 @@ class Run(Represented):
         return self._finished.client_model(self._finished.number(name))
 
     def export(self, client: str | None = None, folder: str | Path | None = None) -> torch.nn.Module:
-        """Return the trained model in PyTorch Geometric's layers: `forward(x, edge_index)`, and `batch` for graphs.
+        """Return the trained model as a module over tensors: `forward(x, edge_index)`, and `batch` for graphs.
 
         Args:
             client: whose model, where each has its own; None = the one of all.
@@ -112,7 +112,7 @@ class Run(Represented):
 
         Returns:
             The module, in evaluation mode; its outputs are those of `models` to 1e-5. Raises `InputError` for tasks,
-            encoders and options without a counterpart in PyG.
+            encoders and options that cannot be exported.
         """
         with python_words(), tempfile.TemporaryDirectory(prefix="fedgraft-") as made:
             where = Path(made if folder is None else folder)
