@@ -137,11 +137,6 @@ class RowLinear(Maskable):
         _bias_back(self.bias, gradient)
 
 
-def weight_of(layer: Linear | RowLinear) -> Tensor:
-    """Return a layer's weights as torch's own have them, float32 [outputs, inputs]."""
-    return layer.used.t() if isinstance(layer, RowLinear) else layer.used
-
-
 def mask(module: nn.Module) -> None:
     """Give the weights of every linear layer of a module a mask of ones; gradients by hand do not know of it."""
     for layer in module.modules():

@@ -1,6 +1,6 @@
 """Graphs as a trained model reads them outside a run: edges in a list, all in torch, so that gradients pass."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -43,36 +43,29 @@ class ListedMatrix:
         """Return None: no rows are left out."""
 
 
-def block_of(
-    edge_index: Tensor,
-    nodes: int,
-    edge_attr: Tensor | None = None,
-    edge_weight: Tensor | None = None,
-    along: Tensor | None = None,
-    graph: Tensor | None = None,
-) -> Block:
-    """Return the layer over all nodes of graphs whose edges are listed.
+Given = Mapping[str, Tensor]
+"""What a trained model reads beside features of nodes and edges, by name; of edges:
 
-    Args:
-        edge_index: int64 [2, edges], source over target.
-        nodes: how many there are.
-        edge_attr: float32 [edges, any], what edges carry.
-        edge_weight: float32 [edges], how much each counts.
-        along: bool [edges], whether it goes from its source to its target.
-        graph: int64 [nodes], ascending, for a network over whole graphs.
+edge_attr: float32 [edges, any], what they carry; edge_weight: float32 [edges], how much each counts; along: bool
+[edges], whether it goes from its source to its target.
+"""
+
+
+def block_of(edge_index: Tensor, nodes: int, given: Given, graph: Tensor | None = None) -> Block:
+    """Return the layer over so many nodes of graphs whose edges are listed, int64 [2, edges], source over target.
+
+    `graph`, int64 [nodes], ascending, is the graph of each node, which a network over whole graphs reads.
     """
     order = torch.argsort(edge_index[1], stable=True)
+    read = {name: given[name][order] for name in ("edge_attr", "edge_weight", "along") if name in given}
     sender, receiver = edge_index[:, order]
     count = torch.ones(len(order), device=order.device)
-    weight = count if edge_weight is None else edge_weight[order]
-    degree = torch.zeros(nodes, device=order.device).index_add(0, receiver, weight)
-    edges = None
-    if not (edge_attr is None and edge_weight is None and along is None):
-        values = count[:, None][:, :0] if edge_attr is None else edge_attr[order]
-        along = count > 0 if along is None else along[order]
-        edges = EdgeValues(values, along, None if edge_weight is None else weight)
-    matrix = ListedMatrix(receiver, sender, weight, (nodes, nodes))
-    parts: Any = matrix, torch.arange(nodes, device=order.device), degree, degree, edges
+    weight = read.get("edge_weight")
+    times = count if weight is None else weight
+    degree = torch.zeros(nodes, device=order.device).index_add(0, receiver, times)
+    edges = EdgeValues(read.get("edge_attr", count[:, None][:, :0]), read.get("along", count > 0), weight)
+    matrix, every = ListedMatrix(receiver, sender, times, (nodes, nodes)), torch.arange(nodes, device=order.device)
+    parts: Any = matrix, every, degree, degree, edges if read else None
     return Block(*parts) if graph is None else Subgraph(*parts, graph=graph, graphs=torch.unique(graph))
 
 
@@ -83,15 +76,16 @@ class GraphReader(nn.Module):
     numbers: with attributes `spread`, of which outputs are multiples, and `mean`, which is added.
     """
 
-    outputs: Callable[..., Tensor]
-    """From what `forward` is given, all further arguments by name, to outputs."""
+    outputs: Callable[[Tensor, Tensor, Given], Tensor]
+    """From features of nodes, float32 [nodes, any], edges and what else is given to outputs."""
 
     def __init__(self, reads: tuple[str, ...], unit: Any = None) -> None:
         super().__init__()
         self.reads = reads
         self.spread, self.mean = (1.0, 0.0) if unit is None else (float(unit.spread), float(unit.mean))
 
-    def forward(self, x: Tensor, edge_index: Tensor, *more: Tensor, **named: Tensor) -> Tensor:
+    def forward(self, x: Tensor, edge_index: Tensor, *more: Tensor | None, **named: Tensor | None) -> Tensor:
         """Return the outputs; further arguments are those that the model reads, in their order or by name."""
         given = dict(zip(self.reads[: len(more)], more, strict=True)) | named
-        return self.outputs(x, edge_index, **given) * self.spread + self.mean
+        there = {name: each for name, each in given.items() if each is not None}
+        return self.outputs(x, edge_index, there) * self.spread + self.mean

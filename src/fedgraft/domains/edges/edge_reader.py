@@ -13,7 +13,7 @@ from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.model import EdgeModel
 from fedgraft.domains.edges.unrolled import COUNTS
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures, hops_over
-from fedgraft.nn.listed_graphs import GraphReader, block_of
+from fedgraft.nn.listed_graphs import Given, GraphReader, block_of
 
 _NUMBERS: Final = "a number for each pair, in the unit of the labels."
 
@@ -31,27 +31,20 @@ class EdgeReader(GraphReader):
         super().__init__(tuple(name for name, is_read in names.items() if is_read), unit)
         self.model, self.read, self.columns = model, read, edges.columns
 
-    def outputs(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        pairs: Tensor,
-        edge_attr: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        pair_attr: Tensor | None = None,
-    ) -> Tensor:
+    def outputs(self, x: Tensor, edge_index: Tensor, given: Given) -> Tensor:
         """Return them of `pairs`, int64 [2, pairs], before they are in a unit."""
-        carried = x.new_zeros(edge_index.shape[1], 0) if edge_attr is None else edge_attr
-        history = before_pairs(edge_index, carried, pairs, len(x))
+        pairs, carried = given["pairs"], given.get("edge_attr", x.new_zeros(edge_index.shape[1], 0))
         along = torch.ones(edge_index.shape[1], dtype=torch.bool, device=x.device)
         counts = [x.new_zeros(len(x)).index_add(0, end, along.float()) for end in (edge_index[1], edge_index[0])]
         inputs = torch.cat([self.read.prepared(x, edge_index), torch.stack(counts, 1).log1p()], 1)
-        weight = None if edge_weight is None else edge_weight.repeat(2)  # messages go along edges and back
-        ends, values = torch.cat([edge_index, edge_index.flip(0)], 1), carried[:, : self.columns].repeat(2, 1)
-        block = block_of(ends, len(x), values, weight, torch.cat([along, ~along]))
+        both = {"edge_attr": carried[:, : self.columns].repeat(2, 1), "along": torch.cat([along, ~along])}
+        if "edge_weight" in given:
+            both["edge_weight"] = given["edge_weight"].repeat(2)
+        block = block_of(torch.cat([edge_index, edge_index.flip(0)], 1), len(x), both)  # messages go along and back
         states = self.model.states(inputs, hops_over(self.model.convolutions, block), None)  # type: ignore[arg-type]
         states = torch.cat([states, states.new_zeros(1, states.shape[1])])  # the last is -1: nothing is known of it
-        told = history if pair_attr is None else torch.cat([pair_attr, history], 1)
+        known = [given["pair_attr"]] if "pair_attr" in given else []
+        told = torch.cat([*known, before_pairs(edge_index, carried, pairs, len(x))], 1)
         outputs: Tensor = self.model(states, pairs, told)
         return outputs
 

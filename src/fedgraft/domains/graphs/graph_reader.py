@@ -9,7 +9,7 @@ from fedgraft.contracts.plain import USAGE, USAGE_OF_NUMBERS, PlainModel, networ
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.graphs.batches import Batch, Layer
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.nn.listed_graphs import GraphReader, ListedMatrix, block_of
+from fedgraft.nn.listed_graphs import Given, GraphReader, ListedMatrix, block_of
 
 
 class WholeGraphReader(GraphReader):
@@ -33,26 +33,18 @@ class WholeGraphReader(GraphReader):
         self.model, self.kinds, self.layers, self.places = model, kinds, layers, places
         self.with_places, self.with_structure = where
 
-    def outputs(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_attr: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        along: Tensor | None = None,
-        batch: Tensor | None = None,
-    ) -> Tensor:
-        """Return them before they are in a unit; `batch`, int64 [nodes], is the graph of each node, None for one."""
-        nodes, graph = len(x), edge_index.new_zeros(len(x)) if batch is None else batch
-        attributes, structure, every = x[:, self.kinds :], x[:, :0], torch.arange(nodes, device=x.device)
-        kind = torch.cat([x[:, : self.kinds], 1 - x[:, : self.kinds].sum(1, keepdim=True)], 1).argmax(1)
+    def outputs(self, x: Tensor, edge_index: Tensor, given: Given) -> Tensor:
+        """Return them before they are in a unit; `batch`, int64 [nodes], is the graph of each node, one by default."""
+        nodes, every = len(x), torch.arange(len(x), device=x.device)
+        graph = given.get("batch", 0 * every)
+        one_hot, attributes, structure = x[:, : self.kinds], x[:, self.kinds :], x[:, :0]
+        kind = torch.cat([one_hot, 1 - one_hot.sum(1, keepdim=True)], 1).argmax(1)
         if self.with_places or self.with_structure:
             place = places_of(edge_index, nodes, *self.places)
             attributes = torch.cat([attributes, place], 1) if self.with_places else attributes
             structure = place if self.with_structure else structure
         counts = ListedMatrix(graph, every, x.new_ones(nodes), (int(graph.max()) + 1 if nodes else 0, nodes))
-        block = block_of(edge_index, nodes, edge_attr, edge_weight, along, graph)
-        layers = (Layer(block, every, counts),) * self.layers  # type: ignore[arg-type]
+        layers = (Layer(block_of(edge_index, nodes, given, graph), every, counts),) * self.layers  # type: ignore[arg-type]
         outputs: Tensor = self.model(Batch(kind, attributes, structure, counts, layers, graph))  # type: ignore[arg-type]
         return outputs
 

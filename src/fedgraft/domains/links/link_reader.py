@@ -8,7 +8,7 @@ from fedgraft.contracts.plain import PlainModel, network_text
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.links.model import LinkModel
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures, hops_over
-from fedgraft.nn.listed_graphs import GraphReader, block_of
+from fedgraft.nn.listed_graphs import Given, GraphReader, block_of
 
 _USAGE = """from model import load
 
@@ -27,19 +27,11 @@ class LinkReader(GraphReader):
         super().__init__((*edges.names, "pairs"))
         self.model, self.read = model, read
 
-    def outputs(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        pairs: Tensor,
-        edge_attr: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        along: Tensor | None = None,
-    ) -> Tensor:
+    def outputs(self, x: Tensor, edge_index: Tensor, given: Given) -> Tensor:
         """Return the log odds of `pairs`, int64 [2, pairs]."""
-        nodes = self.model.nodes
-        block = block_of(edge_index, len(x), edge_attr, edge_weight, along, x.new_zeros(len(x)))
-        embeddings = nodes(self.read.prepared(x, edge_index, edge_weight), hops_over(nodes.convolutions, block), None)
+        nodes, pairs = self.model.nodes, given["pairs"]
+        hops = hops_over(nodes.convolutions, block_of(edge_index, len(x), given, x.new_zeros(len(x))))
+        embeddings = nodes(self.read.prepared(x, edge_index, given.get("edge_weight")), hops, None)
         odds: Tensor = self.model(embeddings, pairs, torch.cosine_similarity(x[pairs[0]], x[pairs[1]]))
         return odds
 

@@ -185,12 +185,10 @@ class _Copier:
             return f"nn.ModuleList([{_joined([self._made(each, inner) for each in value], indent)}])"
         if kind.__module__ == "builtins":
             return repr(value)
-        ours, held = not kind.__module__.startswith("torch."), vars(value)
+        ours = not kind.__module__.startswith("torch.")
+        held = {key: each for key, each in vars(value).items() if key not in _HELD and (key in self.read or not ours)}
         if isinstance(value, nn.Module):
-            below = {**value._parameters, **value._buffers, **value._modules}
-            held = {
-                key: each for key, each in held.items() if key not in _HELD and (key in self.read or not ours)
-            } | below
+            held |= {**value._parameters, **value._buffers, **value._modules}
         name = f"nn.{kind.__name__}"
         if ours:
             self._packages.add(kind.__module__.partition(".")[0])

@@ -13,7 +13,7 @@ from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Hop
 from fedgraft.domains.nodes.training.smoothed_inputs import Joined
-from fedgraft.nn.listed_graphs import GraphReader, block_of
+from fedgraft.nn.listed_graphs import Given, GraphReader, block_of
 from fedgraft.nn.propagate import Block
 
 
@@ -65,18 +65,10 @@ class NodeReader(GraphReader):
         super().__init__(edges.names, unit)
         self.model, self.read = model, read
 
-    def outputs(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        edge_attr: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        along: Tensor | None = None,
-    ) -> Tensor:
+    def outputs(self, x: Tensor, edge_index: Tensor, given: Given) -> Tensor:
         """Return them before they are in a unit."""
-        inputs = self.read.prepared(x, edge_index, edge_weight)
-        block = block_of(edge_index, len(x), edge_attr, edge_weight, along, x.new_zeros(len(x)))
-        logits: Tensor = self.model(inputs, hops_over(self.model.convolutions, block), None)
+        hops = hops_over(self.model.convolutions, block_of(edge_index, len(x), given, x.new_zeros(len(x))))
+        logits: Tensor = self.model(self.read.prepared(x, edge_index, given.get("edge_weight")), hops, None)
         return logits
 
 
