@@ -6,9 +6,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from fedgraft.contracts.abilities.plain import OUTPUTS, USAGE, USAGE_OF_NUMBERS, PlainModel
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.labels import Unit
-from fedgraft.contracts.plain import OUTPUTS, USAGE, USAGE_OF_NUMBERS, PlainModel
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.model import EdgeModel
 from fedgraft.domains.edges.unrolled import COUNTS

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.abilities.plain import USAGE, USAGE_OF_NUMBERS, PlainModel, network_text
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.labels import Unit
-from fedgraft.contracts.plain import USAGE, USAGE_OF_NUMBERS, PlainModel, network_text
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.graphs.batches import Batch, Layer
 from fedgraft.domains.graphs.shards import GraphShard

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from fedgraft.contracts.abilities.plain import PlainModel, network_text
 from fedgraft.contracts.encoder import Encoder
-from fedgraft.contracts.plain import PlainModel, network_text
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.links.model import LinkModel
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures, hops_over

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from fedgraft.contracts.abilities.plain import PlainModel, Tensors, network_text
 from fedgraft.contracts.encoder import Encoder
-from fedgraft.contracts.plain import PlainModel, Tensors, network_text
 from fedgraft.domains.ratings.features import FRIENDS, TASTE, Known
 from fedgraft.domains.ratings.pairs import Pairs, RatingModel
 from fedgraft.domains.ratings.queries import item_categories

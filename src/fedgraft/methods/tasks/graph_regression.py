@@ -7,8 +7,8 @@ from typing import Annotated, cast
 from annotated_types import Ge
 from torch import nn
 
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.plain import PlainModel
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.judging import JudgedByData

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, cast
 from annotated_types import Ge
 from torch import nn
 
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.plain import PlainModel
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.labels.shared_unit import UNIT, SharedUnit, unit_in

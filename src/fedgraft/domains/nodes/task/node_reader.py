@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.abilities.plain import USAGE, USAGE_OF_NUMBERS, PlainModel, network_text
 from fedgraft.contracts.labels import Unit
-from fedgraft.contracts.plain import USAGE, USAGE_OF_NUMBERS, PlainModel, network_text
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.model import NodeModel
