@@ -1,5 +1,6 @@
 """A finished run, as Python sees it."""
 
+import html
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -20,7 +21,6 @@ from fedgraft.experiment.recipes.units import human_bytes, human_failures, human
 from fedgraft.experiment.storage.finished_run import FinishedRun, load_model
 from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.interface.python_words import python_words
-from fedgraft.interface.representation import Represented
 from fedgraft.reports.figures import figures
 from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.figures.curve_figures import score
@@ -29,6 +29,26 @@ from fedgraft.reports.stored.choices import is_explained
 from fedgraft.reports.stored.comparison import shown_score
 from fedgraft.reports.stored.stored_runs import StoredRun, yardsticks_of
 from fedgraft.tables.table_files import Given
+
+
+class Represented:
+    """An object that shows its properties in a terminal and in a notebook."""
+
+    def _properties(self) -> Sequence[tuple[str, str]]:
+        """Return (name, value) of each property."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        properties = ", ".join(f"{name} {value}" for name, value in self._properties())
+        return f"<fedgraft.{type(self).__name__} {properties}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
+            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
+            for name, value in self._properties()
+        )
+        return f"<table>{rows}</table>"
 
 
 class Run(Represented):
