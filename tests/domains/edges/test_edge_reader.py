@@ -9,10 +9,13 @@ import torch
 
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.experiment.predicting.export import source_text
 from fedgraft.methods.data.edges import Edges
+from fedgraft.methods.models.gat import GAT
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gin import GIN
 from fedgraft.methods.models.gine import GINE
+from fedgraft.methods.models.mlp import MLP
 from fedgraft.methods.models.multigraph import Multigraph
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.edge import Edge
@@ -22,7 +25,10 @@ from helpers.edge_shards import exported
 
 ASKED = pd.DataFrame({"source": ["1", "2", "1", "new", "3"], "target": ["2", "1", "8", "3", "other"]})
 """Edges among known nodes, some of which were there before, and new ones."""
-ENCODERS = [Multigraph(hidden=(4, 3), maxima=True), GINE(hidden=4), SAGE(hidden=4), GIN(hidden=4), GCN(hidden=(4,))]
+ENCODERS = [
+    *(Multigraph(hidden=(4, 3), maxima=True), GINE(hidden=4), SAGE(hidden=4), GIN(hidden=4), GCN(hidden=(4,))),
+    *(GAT(hidden=4, embedding=4), MLP(hidden=4)),
+]
 
 
 def toy() -> EdgeShard:
@@ -66,7 +72,7 @@ def said(task: Edge, shard: EdgeShard, asked: pd.DataFrame) -> tuple[np.ndarray,
     plain = task.plain(model, None, dict(task.common(shared)))
     with torch.no_grad():
         found = exported(plain)(**inputs(shard, new), pairs=pairs, pair_attr=columns)
-    return answers, found, vars(plain)
+    return answers, found, {**vars(plain), "source": source_text(plain, plain.module)}
 
 
 @pytest.mark.parametrize("encoder", ENCODERS, ids=lambda each: type(each).__name__)

@@ -1,45 +1,24 @@
-"""A trained model of the task `rating` over PyTorch Geometric, and the tables that its inputs are made of."""
+"""A trained model of the task `rating` as a module over tensors, and the tables that its inputs are made of."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.plain import PlainEdgeEncoder, PlainModel, Tensors
-from fedgraft.domains.plain_source import module_text
+from fedgraft.contracts.abilities.plain import PlainModel, Tensors, network_text
+from fedgraft.contracts.encoder import Encoder
 from fedgraft.domains.ratings.features import FRIENDS, TASTE, Known
 from fedgraft.domains.ratings.pairs import Pairs, RatingModel
 from fedgraft.domains.ratings.queries import item_categories
 from fedgraft.domains.ratings.shards import Ids, RatingShard
-from fedgraft.nn.propagate import GraphView
+from fedgraft.nn.propagate import Graph, GraphView
 
-_CLIENT: Final = '''
-
-class Client:
-    """What the model reads of a client's own ratings and links, from client.safetensors and client.json."""
-
-    def __init__(self, folder=Path(__file__).parent):
-        names = json.loads((Path(folder) / "client.json").read_text(encoding="utf-8"))
-        self.users, self.items = ({{name: k for k, name in enumerate(names[side])}} for side in ("users", "items"))
-        self.tables = load_file(Path(folder) / "client.safetensors")
-        self.scale = tuple(self.tables["scale"].tolist())
-
-    def inputs(self, asked):
-        """Return the arguments of the model's `forward` for pairs [(user, item), ...] of names in client.json."""
-        table = self.tables
-        user = torch.tensor([self.users[user] for user, _ in asked])
-        item = torch.tensor([self.items[item] for _, item in asked])
-        base = table["mean"] + table["user_bias"][user] + table["item_bias"][item]
-        attr = table["user_attr"][user] + table["item_attr"][item]
-        attr[:, {taste}] = table["taste"][user, table["category"][item]]
-        key = user * len(self.items) + item
-        place = torch.searchsorted(table["friend_pairs"], key)
-        found = table["friend_pairs"][place] == key
-        attr[:, {friends}] = table["friend_attr"][place] * found.unsqueeze(1)
-        pairs = torch.stack([user, item + len(self.users)])
-        return table["x"], table["edge_index"], table["edge_attr"], pairs, attr, base
-'''
 _USAGE: Final = """from model import Client, load
 
 client = Client()
@@ -52,9 +31,55 @@ ratings = load()(x, edge_index, edge_attr, pairs, pair_attr, base)
 _OUTPUTS: Final = "ratings, float32 [pairs], not clipped to the scale."
 
 
+class RatingReader(nn.Module):
+    """From a client's graph and pairs of its nodes to ratings, float32 [pairs]."""
+
+    def __init__(self, model: RatingModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor, pairs: Tensor, pair_attr: Tensor, base: Tensor
+    ) -> Tensor:
+        """Return the ratings of `pairs`, int64 [2, pairs], of which `base` is what is known before."""
+        source, target = edge_index
+        order = torch.argsort(target * len(x) + source)
+        source, target = source[order], target[order]
+        degree = torch.bincount(target, minlength=len(x)).float()
+        norm = (degree[source] * degree[target]).rsqrt()
+        view = GraphView(Graph.listed(target, source, len(x)), x, edge_attr[order], norm)
+        ratings: Tensor = self.model(Pairs(view, pairs[0], pairs[1], pair_attr, base, base))
+        return ratings
+
+
+class Client:
+    """What the model reads of a client's own ratings and links, from client.safetensors and client.json."""
+
+    def __init__(self, folder: Path = Path(__file__).parent) -> None:
+        names = json.loads((Path(folder) / "client.json").read_text(encoding="utf-8"))
+        self.users, self.items = ({name: k for k, name in enumerate(names[side])} for side in ("users", "items"))
+        self.tables = load_file(Path(folder) / "client.safetensors")
+        self.scale = tuple(self.tables["scale"].tolist())
+
+    def inputs(self, asked: Sequence[tuple[str, str]]) -> tuple[Tensor, ...]:
+        """Return the arguments of the model's `forward` for pairs [(user, item), ...] of names in client.json."""
+        table = self.tables
+        user = torch.tensor([self.users[user] for user, _ in asked])
+        item = torch.tensor([self.items[item] for _, item in asked])
+        base = table["mean"] + table["user_bias"][user] + table["item_bias"][item]
+        attr = table["user_attr"][user] + table["item_attr"][item]
+        attr[:, TASTE] = table["taste"][user, table["category"][item]]
+        key = user * len(self.items) + item
+        place = torch.searchsorted(table["friend_pairs"], key)
+        found = table["friend_pairs"][place] == key
+        attr[:, FRIENDS] = table["friend_attr"][place] * found.unsqueeze(1)
+        pairs = torch.stack([user, item + len(self.users)])
+        return table["x"], table["edge_index"], table["edge_attr"], pairs, attr, base
+
+
 def plain_ratings(
     model: RatingModel,
-    encoder: PlainEdgeEncoder,
+    encoder: Encoder,
     widths: tuple[int, int],
     shard: RatingShard | None = None,
     client: Tensors | None = None,
@@ -63,35 +88,17 @@ def plain_ratings(
 
     `widths` are columns of the features of nodes, and of edges; `client` are `client_tables` of that client.
     """
-    pair_width, hidden = model.pair.in_features, model.pair.out_features
-    arrays = {name: array for name, array in model.state_dict().items() if not name.startswith("encoder.")}
-    made, forward = [f"self.pair = nn.Linear({pair_width}, {hidden})"], ["state = self.pair(pair_attr)"]
-    if model.ends is not None:
-        made += ["self.encoder = Encoder()", f"self.ends = nn.Linear({model.ends.in_features}, {hidden}, bias=False)"]
-        forward += [
-            "nodes = self.encoder(x, edge_index, edge_attr)",
-            "state = state + self.ends(torch.cat([nodes[pairs[0]], nodes[pairs[1]]], 1))",
-        ]
-        arrays |= {f"encoder.{name}": array for name, array in encoder.plain_arrays(model.encoder).items()}
-    made += [f"self.inner = nn.Linear({hidden}, {hidden})", f"self.out = nn.Linear({hidden}, 1)"]
-    forward += ["state = torch.relu(self.inner(torch.relu(state)))", "return base + self.out(state)[:, 0]"]
-    source = module_text(
-        encoder.plain_imports if model.ends is not None else (),
-        f"\n{encoder.plain_class(*widths)}" if model.ends is not None else "",
-        "From a client's graph and pairs of it to ratings [pairs].",
-        made,
-        "self, x, edge_index, edge_attr, pairs, pair_attr, base",
-        forward,
-        _CLIENT.format(taste=_columns(TASTE), friends=_columns(FRIENDS)) if shard else "",
-        ("import json",) if shard else (),
+    alone = PlainModel(
+        RatingReader(model), _inputs(model, *widths), _USAGE_ALONE, _OUTPUTS, network=network_text(encoder, widths[0])
     )
-    texts = {"usage": _USAGE if shard else _USAGE_ALONE, "outputs": _OUTPUTS}
-    names = {"users": [*map(str, shard.user_ids)], "items": [*map(str, shard.item_ids)]} if shard else {}
-    return PlainModel(source, arrays, _inputs(model, *widths), client=client or {}, names=names, **texts)
+    if shard is None:
+        return alone
+    names = {"users": [*map(str, shard.user_ids)], "items": [*map(str, shard.item_ids)]}
+    return replace(alone, usage=_USAGE, client=client or {}, names=names, readers=[Client])
 
 
 def client_tables(known: Known, view: GraphView, described: Callable[[Ids, Ids, Ids], Pairs]) -> Tensors:
-    """Return all that a client's inputs are made of; see `_CLIENT`, which puts them together.
+    """Return all that a client's inputs are made of; `Client` puts them together.
 
     `known` are its training ratings, `view` is its graph, and `described` gives pairs of local users, local items and
     the items' categories.
@@ -127,10 +134,6 @@ def client_tables(known: Known, view: GraphView, described: Callable[[Ids, Ids, 
         "friend_pairs": torch.cat([torch.from_numpy(user * len(items) + item), behind]),
         "friend_attr": torch.cat([friends, friends.new_zeros(1, friends.shape[1])]),
     }
-
-
-def _columns(some: slice) -> str:
-    return f"{some.start}:{some.stop}"
 
 
 def _inputs(model: RatingModel, node_width: int, edge_width: int) -> str:
