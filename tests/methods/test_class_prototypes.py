@@ -8,8 +8,8 @@ from fedgraft.contracts import Observations, Update
 from fedgraft.errors import InputError
 from fedgraft.methods.class_prototypes import COUNTS, PROTOTYPES, distance, means, prototypes_of
 from fedgraft.methods.sharing.fedproto import FedProto
-from fedgraft.testing.runs import toy
 from helpers.toy_runs import run
+from laws.parted import parted
 
 
 def told(client, prototypes, counts):
@@ -72,7 +72,7 @@ def test_a_round_of_a_client_by_hand():
 
 
 def test_what_is_sent_is_prototypes_and_counts_and_no_model():
-    state, method = run(toy(True, sharing={"name": "fedproto"}, rounds=2))[0], FedProto().fitted(3, 2)
+    state, method = run(parted(sharing={"name": "fedproto"}, rounds=2))[0], FedProto().fitted(3, 2)
     sent = method.model(state.sharing)
     assert {name: array.shape for name, array in sent.items()} == {PROTOTYPES: (2, 3), COUNTS: (2,)}
     assert not method.shares("structure.weight")
@@ -91,7 +91,7 @@ def test_nothing_that_is_for_steps_of_a_model_goes_with_it():
     for option, said in (("aggregation.name", "aggregation.name must be 'mean'"), ("safeguards.clip", "must be 0")):
         value = "median" if option.startswith("aggregation") else 1.0
         with pytest.raises(InputError, match=f"{said} with sharing FedProto, whose clients send no steps of a model"):
-            toy(True, sharing={"name": "fedproto"}).with_changes({option: value})
+            parted(sharing={"name": "fedproto"}).with_changes({option: value})
 
 
 def test_classes_must_be_in_common():

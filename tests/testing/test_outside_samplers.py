@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts import Draw, GuidedSampler, ObservingSampler, RefreshingSampler, Sampler
-from fedgraft.testing import check_sampler
 from helpers.broken_laws import breaks, broken
+from laws.samplers import check_sampler
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from fedgraft.contracts import LocalGraph, Update
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.methods.sharing.fedgta import FedGTA, confidence
-from fedgraft.testing.runs import toy
 from fedgraft.wire.layouts import Layout
 from helpers.toy_runs import run, same
+from laws.parted import parted
 
 PAIR = LocalGraph(
     probabilities=np.array([[0.3, 0.7], [0.2, 0.8]], np.float32),
@@ -91,9 +91,9 @@ def test_what_is_sent_is_what_was_announced(moments):
 
 
 def test_where_all_are_alike_all_have_one_model_and_where_none_are_each_is_alone():
-    common = run(toy(True, sharing={"name": "fedgta", "threshold": -1.0}, rounds=3))[0].sharing["models"]
+    common = run(parted(sharing={"name": "fedgta", "threshold": -1.0}, rounds=3))[0].sharing["models"]
     assert all(same(model, common[0]) for model in common)
-    alone = run(toy(True, sharing={"name": "fedgta", "threshold": 1.0}, rounds=3))[0].sharing["models"]
+    alone = run(parted(sharing={"name": "fedgta", "threshold": 1.0}, rounds=3))[0].sharing["models"]
     assert not same(alone[0], alone[1])
 
 

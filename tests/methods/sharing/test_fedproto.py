@@ -5,8 +5,8 @@ import pytest
 
 from fedgraft.contracts import Update
 from fedgraft.methods.sharing.fedproto import FedProto
-from fedgraft.testing.runs import toy
 from helpers.toy_runs import run, same
+from laws.parted import parted
 
 
 def update(client, prototypes, counts):
@@ -32,8 +32,8 @@ def test_a_class_that_nobody_told_of_keeps_its_prototype():
 
 
 def test_without_a_weight_every_client_trains_alone():
-    ours = run(toy(True, sharing={"name": "fedproto", "weight": 0.0}, rounds=3))[0]
-    alone = run(toy(True, sharing={"name": "local"}, rounds=3))[0]
+    ours = run(parted(sharing={"name": "fedproto", "weight": 0.0}, rounds=3))[0]
+    alone = run(parted(sharing={"name": "local"}, rounds=3))[0]
     assert [point["validation"] for point in ours.curve] == pytest.approx([p["validation"] for p in alone.curve])
-    pulled = run(toy(True, sharing={"name": "fedproto", "weight": 5.0}, rounds=3))[0]
+    pulled = run(parted(sharing={"name": "fedproto", "weight": 5.0}, rounds=3))[0]
     assert not same(ours.sharing, pulled.sharing)

@@ -12,10 +12,10 @@ from fedgraft.contracts import Update
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.suiting import fitted_sharing
 from fedgraft.methods.sharing.fedpub import FedPUB, cosines, softmax
-from fedgraft.testing.runs import toy
 from fedgraft.testing.toy import Line
 from helpers.sharing_clients import Quadratic
 from helpers.toy_runs import remembered, run, same, scripted
+from laws.parted import parted
 
 
 def one(*values):
@@ -101,7 +101,7 @@ def test_a_client_answers_with_what_it_trained_last():
 
 
 def test_masks_stay_at_their_clients_and_differ():
-    state, _, runtime = run(toy(True, sharing={"name": "fedpub"}, selector=scripted([0, 1, 3]), rounds=1))
+    state, _, runtime = run(parted(sharing={"name": "fedpub"}, selector=scripted([0, 1, 3]), rounds=1))
     memories = {client: wire.unpack(memory) for client, memory in remembered(runtime).items()}
     masks = {client: each["private"]["base.mask"] for client, each in memories.items() if "private" in each}
     assert sorted(masks) == [0, 1, 3]

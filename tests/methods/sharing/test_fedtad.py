@@ -10,9 +10,9 @@ from fedgraft.contracts import LocalGraph, Update
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.methods.sharing.fedtad import FedTAD, alikeness, joined, reliability
-from fedgraft.testing.runs import toy
 from fedgraft.wire.layouts import Layout
 from helpers.toy_runs import run, same
+from laws.parted import parted
 
 STAR = LocalGraph(
     probabilities=np.full((4, 3), 1 / 3, np.float32),
@@ -99,8 +99,8 @@ def test_the_global_model_goes_where_the_reliable_are():
 
 def test_without_epochs_nothing_is_drawn_and_it_is_federated_averaging():
     assert taught([[1, 1], [1, 1]], epochs=0)["generator"] == {}
-    mine = run(toy(True, sharing={"name": "fedtad", "epochs": 0}, rounds=3))[0].sharing
-    plain = run(toy(True, sharing={"name": "fedavg"}, rounds=3))[0].sharing
+    mine = run(parted(sharing={"name": "fedtad", "epochs": 0}, rounds=3))[0].sharing
+    plain = run(parted(sharing={"name": "fedavg"}, rounds=3))[0].sharing
     assert same(mine["model"], plain["model"])
 
 

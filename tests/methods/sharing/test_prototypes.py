@@ -6,8 +6,8 @@ import pytest
 from fedgraft.contracts import Update
 from fedgraft.errors import InputError
 from fedgraft.methods.sharing.prototypes import NOBODY, Prototypes, nearest, prototype
-from fedgraft.testing.runs import toy
 from helpers.toy_runs import run
+from laws.parted import parted
 
 MODEL = {"w": np.zeros(2, np.float32)}
 
@@ -58,7 +58,7 @@ def test_the_penalty_fades_from_merge_to_merge():
 
 def hidden_spread(weight):
     """How far clients' prototypes lie apart after some rounds."""
-    state = run(toy(True, sharing={"name": "prototypes", "weight": weight}, rounds=6))[0].sharing
+    state = run(parted(sharing={"name": "prototypes", "weight": weight}, rounds=6))[0].sharing
     return float(np.square(state["prototypes"] - state["prototypes"].mean(0)).sum())
 
 
@@ -67,8 +67,8 @@ def test_the_penalty_pulls_clients_together():
 
 
 def test_without_a_weight_it_is_federated_averaging():
-    ours = run(toy(True, sharing={"name": "prototypes", "weight": 0.0}, rounds=3))[0]
-    plain = run(toy(True, sharing={"name": "fedavg"}, rounds=3))[0]
+    ours = run(parted(sharing={"name": "prototypes", "weight": 0.0}, rounds=3))[0]
+    plain = run(parted(sharing={"name": "fedavg"}, rounds=3))[0]
     assert [point["validation"] for point in ours.curve] == [point["validation"] for point in plain.curve]
 
 

@@ -6,7 +6,7 @@ from fedgraft.contracts.capabilities import COUNTED
 from fedgraft.contracts.counting import CountedTask
 from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.testing.laws import Laws, expect
-from fedgraft.testing.task_cases import TaskCase
+from fedgraft.testing.tasks import TaskCase
 from fedgraft.wire.layouts import Layout
 
 LAWS: Laws[TaskCase] = Laws()
