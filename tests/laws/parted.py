@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, LocalGraph, Observations
-from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
-from fedgraft.contracts.graph_network import GraphNetworkTask
+from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
+from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
+from fedgraft.contracts.abilities.tasks import PartsTask, SyntheticTask, VariantTask
 from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.contracts.task import example_losses
-from fedgraft.contracts.task_abilities import PartsTask, SyntheticTask, VariantTask
 from fedgraft.contracts.values import Losses
 from fedgraft.nn import flops
 from fedgraft.testing import runs

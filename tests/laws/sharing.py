@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 
 from fedgraft import contracts
-from fedgraft.engine.server.refining import Network
+from fedgraft.engine.server.rounds.refining import Network
 from fedgraft.errors import InputError
 from fedgraft.testing import sharing
 from fedgraft.testing.comparison import same, travelled

@@ -11,11 +11,7 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Draw, Indices, Task
-from fedgraft.contracts.data import Data
-from fedgraft.contracts.detailed_scores import DetailedScores
-from fedgraft.contracts.scores import improves
-from fedgraft.contracts.task import Loss, example_losses
-from fedgraft.contracts.task_abilities import (
+from fedgraft.contracts.abilities.tasks import (
     BlockedTask,
     FittedTask,
     HaloTask,
@@ -23,6 +19,10 @@ from fedgraft.contracts.task_abilities import (
     VariantTask,
     derived_shards,
 )
+from fedgraft.contracts.data import Data
+from fedgraft.contracts.detailed_scores import DetailedScores
+from fedgraft.contracts.scores import improves
+from fedgraft.contracts.task import Loss, example_losses
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing.form import check_form
