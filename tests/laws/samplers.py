@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft import contracts
-from fedgraft.contracts import GuidedSampler, LayeredSampler, Sampler, View
+from fedgraft.contracts import GuidedSampler, Sampler, TaskFacts, View
 from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import samplers
 from fedgraft.testing.comparison import equal, travelled
@@ -44,7 +44,7 @@ def laws(cls, /, **options):
 
 def fitted(sampler: Sampler[Any]) -> Sampler[Any]:
     """Return a sampler as a run has it: fitted to a task where it depends on it."""
-    return sampler.fitted(LAYERS) if isinstance(sampler, LayeredSampler) else sampler
+    return sampler.fitted(TaskFacts(layers=LAYERS))
 
 
 def some_guidance(sampler: Sampler[Any], seed: int, epochs: int) -> Mapping[str, float]:
@@ -57,21 +57,20 @@ def some_guidance(sampler: Sampler[Any], seed: int, epochs: int) -> Mapping[str,
     return sampler.guide(None, view, [0], g)[0]
 
 
-@LAWS.having(contracts.LayeredSampler)
+@LAWS.every
 def one_that_is_fitted_stays_as_it_is_when_it_is_stored_and_fitted_again(sampler: contracts.Sampler[Any]) -> None:
     """Keep in its options what it was fitted to."""
-    assert isinstance(sampler, contracts.LayeredSampler)
     for layers in (0, 1, 3):
-        fitted = sampler.fitted(layers)
+        facts = TaskFacts(layers=layers)
+        fitted = sampler.fitted(facts)
         stored = discovery.construct(type(fitted), "sampler", discovery.options_of(fitted))
         expect(stored == fitted, "the options must tell what a sampler was fitted to", stored, fitted)
-        expect(stored.fitted(layers) == stored, "fitting twice must be fitting once", stored.fitted(layers), stored)
+        expect(stored.fitted(facts) == stored, "fitting twice must be fitting once", stored.fitted(facts), stored)
 
 
-@LAWS.having(contracts.RefreshingSampler)
+@LAWS.having(GuidedSampler)
 def refreshes_are_never_more_than_promised(sampler: contracts.Sampler[Any]) -> None:
     """Ask for rows in a round at most as often as `refreshes` says, whatever the server's half tells."""
-    assert isinstance(sampler, contracts.RefreshingSampler)
 
     def holds(seed: int, examples: int, epochs: int) -> None:
         most = sampler.refreshes(epochs)
@@ -87,10 +86,9 @@ def refreshes_are_never_more_than_promised(sampler: contracts.Sampler[Any]) -> N
     for_all(holds, {"seed": st.integers(0, 2**32), "examples": st.integers(1, 60), "epochs": st.integers(1, 5)})
 
 
-@LAWS.having(contracts.ReportingSampler)
+@LAWS.having(contracts.ActiveSampler)
 def what_is_reported_is_finite_and_as_announced(sampler: contracts.Sampler[Any]) -> None:
     """Tell every scalar that it announces, also of a client without examples."""
-    assert isinstance(sampler, contracts.ReportingSampler)
     for examples in (0, 1, 30):
         _, state = _passes(sampler, sampler.init(examples), contracts.Stage(), examples, 2, seed=1)
         report = sampler.report(state)
@@ -98,10 +96,9 @@ def what_is_reported_is_finite_and_as_announced(sampler: contracts.Sampler[Any])
         expect(all(np.isfinite(list(report.values()))), "what is reported must be finite", report)
 
 
-@LAWS.having(contracts.SharedSampler)
+@LAWS.having(contracts.ActiveSampler)
 def what_is_shared_is_taken_and_given_back(sampler: contracts.Sampler[Any]) -> None:
     """Give back what the server sent as long as nothing was learnt; the same names and shapes ever after."""
-    assert isinstance(sampler, contracts.SharedSampler)
     first = sampler.first(np.random.default_rng(1))
     again = sampler.first(np.random.default_rng(1))
     expect(equal(first, again), "equal generators must draw equal arrays", again, first)

@@ -6,6 +6,8 @@ import dataclasses
 import numpy as np
 
 from fedgraft import contracts
+from fedgraft.contracts import LinearTask
+from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.engine.server.rounds.refining import Network
 from fedgraft.errors import InputError
 from fedgraft.testing import sharing
@@ -16,8 +18,6 @@ from fedgraft.wire.layouts import Layout
 from laws.parted import PARTED
 
 LAWS: Laws[Case] = Laws()
-OF_TASKS = (contracts.GraphSharing, contracts.HiddenSharing, contracts.RespondingSharing)
-"""Methods that look at more than a model and its losses."""
 
 
 def check_sharing(cls, /, **options):
@@ -55,25 +55,20 @@ def what_is_refined_can_be_stored_and_repeats_itself(case: Case) -> None:
 def a_task_without_the_parts_is_refused(case):
     """Name the parts that it needs before a run, or need none."""
     lines, method = dataclasses.replace(case, data=sharing.LINES), case.cls(**case.options)
-    if issubclass(case.cls, contracts.LinearSharing):
+    if LinearTask in method.needs:
         with expect_error(InputError, "a model that is not linear must be refused", "solves for a linear model, which"):
             dataclasses.replace(case, data=PARTED).toy()
     elif demands(method):
         text = r"needs a task that offers .*, which 'fedgraft\.testing\.toy:Line' with these options does not; it"
-        of_nodes = isinstance(method, contracts.GraphSharing)
+        of_nodes = LocalGraphTask in method.needs
         seen = "parts of a graph whose nodes are classified" if of_nodes else "what a model makes of .*"
-        text = text if parts(method) else rf"{seen}, which task Line does not"
+        text = text if method.parts else rf"{seen}, which task Line does not"
         with expect_error(InputError, "a task without the parts must be refused", text):
             lines.toy()
     else:
         lines.toy()
 
 
-def parts(method):
-    """Parts of the task's model that a sharing method needs."""
-    return method.parts if isinstance(method, contracts.PartsSharing) else frozenset()
-
-
 def demands(method):
     """True where not every task will do."""
-    return bool(parts(method)) or isinstance(method, OF_TASKS)
+    return bool(method.parts or {*method.needs} - {LinearTask})

@@ -67,7 +67,7 @@ from fedgraft.experiment.recipes.sections import (
     as_section,
     plain,
 )
-from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_sampler, fitted_sharing
+from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_to
 from fedgraft.experiment.recipes.task_sections import build_task
 from fedgraft.experiment.recipes.units import parse_bytes, with_sizes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
@@ -233,8 +233,8 @@ class Experiment:
     def with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Experiment":
         """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
-        sharing = sharing or fitted_sharing(self.plan.sharing, task)
-        sampler, rows = fitted_sampler(self.plan.sampler, task), build_rows(self.sections, task)
+        sharing = sharing or fitted_to(self.plan.sharing, "sharing", task)
+        sampler, rows = fitted_to(self.plan.sampler, "sampler", task), build_rows(self.sections, task)
         plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows)
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
         sections = self._with_sections(sharing=sharing, sampler=sampler)
@@ -292,7 +292,7 @@ def build(recipe: str, content: Section) -> Experiment:
         "runtimes", "runtime", section_of(content, "runtime", default="processes")
     )
     task = build_task(content, task_name, sharing)
-    sharing = fitted_sharing(sharing, task)
+    sharing = fitted_to(sharing, "sharing", task)
     selector: Selector[Any] = discovery.build("selectors", "selector", section_of(content, "selector"))
     sampler: Sampler[Any] = discovery.build("samplers", "sampler", section_of(content, "sampler", default="all"))
     check_needs(selector, sampler, task)
@@ -308,7 +308,7 @@ def build(recipe: str, content: Section) -> Experiment:
     uplink = build_codec("codec", content.get("codec", {"name": "identity"}))
     plan = Plan(
         task=task,
-        sampler=fitted_sampler(sampler, task),
+        sampler=fitted_to(sampler, "sampler", task),
         sharing=sharing,
         downlink=build_codec("downlink", content["downlink"]) if "downlink" in content else uplink,
         uplink=uplink,

@@ -71,10 +71,9 @@ def an_empty_block_is_survived(sampler: contracts.Sampler[Any]) -> None:
     expect(drawn == [], "an empty block must give no draws", drawn)
 
 
-@LAWS.having(contracts.ObservingSampler)
+@LAWS.every
 def a_look_at_all_losses_changes_nothing_given_and_its_state_survives_the_wire(sampler: contracts.Sampler[Any]) -> None:
     """Return a state that can be stored, and leave the old one and the losses as they are."""
-    assert isinstance(sampler, contracts.ObservingSampler)
     expect(type(sampler.observes) is bool, "observes must be a bool", sampler.observes)
     for seed in range(5):
         runs = [_train(sampler, seed, 30, 1, passes=4, resume=resume, looks=True) for resume in (False, True)]
@@ -82,12 +81,18 @@ def a_look_at_all_losses_changes_nothing_given_and_its_state_survives_the_wire(s
         expect(whole == resumed, "a state that is resumed after a look must give equal draws", resumed, whole)
 
 
-@LAWS.where(lambda cls: not issubclass(cls, contracts.RefreshingSampler))
-def one_without_the_ability_never_refreshes(sampler: contracts.Sampler[Any]) -> None:
-    """Leave `refresh` alone, unless it is a `RefreshingSampler`, which says how often."""
-    drawn = _train(sampler, 0, 30, 1, passes=4)
-    refreshes = sum(draw.refresh for draw in drawn)
-    expect(refreshes == 0, "only a RefreshingSampler may draw with refresh", f"{refreshes} draws with refresh")
+@LAWS.where(lambda cls: not issubclass(cls, contracts.GuidedSampler))
+def refreshes_are_never_more_than_promised(sampler: contracts.Sampler[Any]) -> None:
+    """Ask for rows in a round at most as often as `refreshes` says; never, where it says nothing."""
+
+    def holds(seed: int, examples: int, epochs: int) -> None:
+        most = sampler.refreshes(epochs)
+        expect(type(most) is int and most >= 0, "refreshes must be an int >= 0", most)
+        refreshes = sum(draw.refresh for draw in _train(sampler, seed, examples, 1, passes=epochs, looks=True))
+        expect(refreshes <= most, f"a round of {epochs} epochs must refresh at most {most} times", refreshes)
+
+    st = strategies()
+    for_all(holds, {"seed": st.integers(0, 2**32), "examples": st.integers(1, 60), "epochs": st.integers(1, 5)})
 
 
 def _train(
@@ -134,7 +139,7 @@ def updated(sampler: contracts.Sampler[Any], state: Any, draw: contracts.Draw, l
 
 def observed(sampler: contracts.Sampler[Any], state: Any, losses: Any) -> Any:
     """Return the state after a look, of a sampler that looks; nothing given may change."""
-    if not isinstance(sampler, contracts.ObservingSampler):
+    if not sampler.observes:
         return state
     before, original = copy.deepcopy(state), losses.copy()
     after = sampler.observe(state, losses)

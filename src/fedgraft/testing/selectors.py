@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fedgraft.contracts import (
-    ExplainedSelector,
     Outcome,
     Probe,
     ProbingSelector,
@@ -268,7 +267,7 @@ def budget_is_a_promise(case: Case) -> None:
     for_all(promised, drawn)
 
 
-@LAWS.having(ExplainedSelector)
+@LAWS.every
 def terms_are_of_every_client(case: Case) -> None:
     """Tell after each choice a float64 for every client, finite or nan; the same of the same, and change nothing."""
     runs = [case.run(7, 8, **BUDGETED)]
@@ -298,7 +297,7 @@ def _play(selector: Selector[Any], world: World, rounds: int = ROUNDS, resume_ev
             again = selector.select(copy.deepcopy(state), copy.deepcopy(view), np.random.default_rng([round, 1]))
             expect(selection == again, "equal states, views and generators must give equal cohorts", selection, again)
             _check_cohort(view, selection)
-            if selection.clients and isinstance(selector, ExplainedSelector) and run.bad_terms is None:
+            if selection.clients and run.bad_terms is None:
                 run.bad_terms = _bad_terms(selector, state, view)
         run.cohorts.append(selection)
         if not selection.clients and not world.in_flight:
@@ -315,7 +314,7 @@ def _play(selector: Selector[Any], world: World, rounds: int = ROUNDS, resume_ev
     return run
 
 
-def _bad_terms(selector: ExplainedSelector[Any], state: Any, view: View) -> Exception | None:
+def _bad_terms(selector: Selector[Any], state: Any, view: View) -> Exception | None:
     """Return what breaks the law of terms in those of one choice; None where they keep it."""
     copied, seen = copy.deepcopy(state), copy.deepcopy(view)
     try:

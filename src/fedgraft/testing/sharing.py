@@ -120,7 +120,7 @@ def equal_updates_merge_to_that_update(case: Case) -> None:
     method = case.method
     one = method.merge(case.begun(), _updates(case, [0.5])[:1])
     all_of_them = method.merge(case.begun(), _updates(case, [0.5] * CLIENTS))
-    alone = method.model(one, _group(method, one, 0))
+    alone = method.model(one, method.group(one, 0))
     for group in _groups(method, all_of_them):
         for key, value in _parameters(case, method.model(all_of_them, group)).items():
             np.testing.assert_allclose(value, alone[key], rtol=1e-6, err_msg=f"{key} of group {group}")
@@ -189,7 +189,7 @@ def some_clients_are_enough(case: Case) -> None:
     method = case.method
     state = case.begun()
     state = method.merge(state, _updates(case, [1.0] * CLIENTS)[2:3])
-    model = method.model(state, _group(method, state, 2))
+    model = method.model(state, method.group(state, 2))
     expect(all(np.isfinite(value).all() for value in model.values()), "the model must be finite", model)
 
 
@@ -256,8 +256,7 @@ def keep_off_the_wire(plan: Plan, played: Played) -> dict[int, Arrays]:
     What a method says it needs may be sent by the way, such as a head that clients tell and nobody overwrites.
     """
     private: dict[int, Arrays] = {}
-    parts = plan.sharing.parts if isinstance(plan.sharing, contracts.PartsSharing) else frozenset()
-    prefixes = tuple(f"{part}." for part in parts)
+    prefixes = tuple(f"{part}." for part in plan.sharing.parts)
     messages = [
         each for each in [*played.sent, *played.received] if not isinstance(each.message, contracts.ClientFailed)
     ]
@@ -285,7 +284,7 @@ def _check_sent(case: Case, state: Any, group: int) -> None:
     expect(Layout.of(model) == layout, "model must return arrays of downloads", Layout.of(model), layout)
     scored = Layout.of({spec.name: model[spec.name] for spec in parameters})
     expect(scored == parameters, "what is scored must have the layout of the shared parameters", scored)
-    if isinstance(method, contracts.TrackingSharing):
+    if method.tracks:
         before = copy.deepcopy(state)
         after = method.broadcast(state, group, model)
         expect(same(state, before), "broadcast changed the state it was given", state, before)
@@ -302,12 +301,8 @@ def _parameters(case: Case, arrays: Arrays) -> Arrays:
     return {name: arrays[name] for name in case.plan.first}
 
 
-def _group(method: Any, state: Any, client: int) -> int:
-    return method.group(state, client) if isinstance(method, contracts.GroupedSharing) else 0
-
-
 def _groups(method: Any, state: Any) -> list[int]:
-    return sorted({_group(method, state, client) for client in range(CLIENTS)})
+    return sorted({method.group(state, client) for client in range(CLIENTS)})
 
 
 def _updates(case: Case, values: list[float]) -> list[contracts.Update]:

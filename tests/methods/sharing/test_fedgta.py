@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts import LocalGraph, Update
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.methods.sharing.fedgta import FedGTA, confidence
@@ -40,7 +41,11 @@ class Step:
 
 
 def sent(**options):
-    return FedGTA(**options).fitted(2).local_update(Step(), {"w": np.zeros(1, np.float32)}, None)[0]
+    return (
+        FedGTA(**options)
+        .fitted(TaskFacts(node_classes=2))
+        .local_update(Step(), {"w": np.zeros(1, np.float32)}, None)[0]
+    )
 
 
 def update(client, moments, sure=1.0, step=1.0):
@@ -84,7 +89,7 @@ def test_clients_are_averaged_with_those_like_them_by_their_confidence():
 
 @pytest.mark.parametrize("moments", ["raw", "central", "hybrid"])
 def test_what_is_sent_is_what_was_announced(moments):
-    method = FedGTA(moments=moments, orders=4).fitted(2)
+    method = FedGTA(moments=moments, orders=4).fitted(TaskFacts(node_classes=2))
     (spec,) = [spec for spec in method.uploads(Layout(())) if spec.name == "topology.moments"]
     upload = method.local_update(Step(), {"w": np.zeros(1, np.float32)}, None)[0]
     assert upload["topology.moments"].shape == spec.shape == ({"raw": 8, "central": 6, "hybrid": 14}[moments],)

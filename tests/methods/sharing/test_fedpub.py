@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from fedgraft import wire
 from fedgraft.contracts import Update
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipes.suiting import fitted_sharing
+from fedgraft.experiment.recipes.suiting import fitted_to
 from fedgraft.methods.sharing.fedpub import FedPUB, cosines, softmax
 from fedgraft.testing.toy import Line
 from helpers.sharing_clients import Quadratic
@@ -116,6 +117,6 @@ def test_impossible_options_and_tasks_are_refused():
         with pytest.raises(InputError, match=rf"^FedPUB\.{name} must be >= 0; got -1"):
             FedPUB(**{name: -1})
     with pytest.raises(InputError, match=r"^FedPUB\.width must be 3 as the model has, or 0; got 2"):
-        FedPUB(width=2).fitted(3)
+        FedPUB(width=2).fitted(TaskFacts(response_width=3))
     with pytest.raises(InputError, match=r"data that are nobody's, which task Line does not draw; node does\."):
-        fitted_sharing(FedPUB(), Line())
+        fitted_to(FedPUB(), "sharing", Line())

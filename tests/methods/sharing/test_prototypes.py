@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts import Update
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
 from fedgraft.methods.sharing.prototypes import NOBODY, Prototypes, nearest, prototype
 from helpers.toy_runs import run
@@ -27,7 +28,7 @@ def test_the_nearest_is_equation_5():
 
 
 def test_the_server_sends_the_last_prototype_of_each_client():
-    method = Prototypes(most=4).fitted(2, 3)
+    method = Prototypes(most=4).fitted(TaskFacts(hidden_width=2, common_classes=3))
     state = method.init(MODEL, clients=3)
     assert set(method.model(state)["prototypes_of"].tolist()) == {NOBODY}
     state = method.merge(state, [update(2, [1, 1], 0.5), update(0, [2, 2], 0.5)])
@@ -39,7 +40,7 @@ def test_the_server_sends_the_last_prototype_of_each_client():
 
 
 def test_of_more_clients_those_heard_of_last_are_sent():
-    method = Prototypes(most=2).fitted(2, 3)
+    method = Prototypes(most=2).fitted(TaskFacts(hidden_width=2, common_classes=3))
     state = method.init(MODEL, clients=5)
     for client in (4, 1, 3, 1):
         state = method.merge(state, [update(client, [client, 0])])
@@ -47,7 +48,7 @@ def test_of_more_clients_those_heard_of_last_are_sent():
 
 
 def test_the_penalty_fades_from_merge_to_merge():
-    method = Prototypes(fade=0.5).fitted(2, 3)
+    method = Prototypes(fade=0.5).fitted(TaskFacts(hidden_width=2, common_classes=3))
     state = method.init(MODEL, clients=2)
     shares = []
     for _ in range(3):
@@ -78,4 +79,4 @@ def test_impossible_options_are_refused():
     with pytest.raises(InputError, match=r"Prototypes\.fade must be in \(0, 1\]; got 0"):
         Prototypes(fade=0)
     with pytest.raises(InputError, match=r"Prototypes\.width must be 8 as the model has, or 0; got 4"):
-        Prototypes(width=4).fitted(8, 3)
+        Prototypes(width=4).fitted(TaskFacts(hidden_width=8, common_classes=3))

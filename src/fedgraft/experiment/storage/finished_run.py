@@ -274,7 +274,7 @@ def client_model(
 
 def shared_model(plan: Plan, state: RunState, models: Arrays, client: int) -> Arrays:
     """Return the shared parameters that a client answers with, of the best by validation of all groups."""
-    group = plan.group(state.sharing, client)
+    group = plan.sharing.group(state.sharing, client)
     shared = of_group(models, str(group))
     if not shared or (plan.personal and not plan.keep_best):  # a group may be younger than the best models
         shared = scored_model(plan, state.sharing, state.averages, group)
