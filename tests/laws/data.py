@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from fedgraft.contracts.data import Data, OwnShardData
+from fedgraft.contracts.data import ClientTables, Data
 from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import data as public
 from fedgraft.testing.laws import Laws, expect
@@ -18,10 +18,9 @@ def laws(cls, /, **options):
     return [*public.laws(cls, **options), *LAWS.held(cls, lambda: cls(**options))]
 
 
-@LAWS.having(OwnShardData)
+@LAWS.where(lambda cls: issubclass(cls, ClientTables) and cls.own_tables)
 def every_table_of_an_own_shard_has_a_name_of_its_own(data: Data[Any]) -> None:
     """Name tables as no question, and no option of `fedgraft predict`, is named."""
-    assert isinstance(data, OwnShardData)
     own = data.own_tables
     tables = [*discovery.find("tasks", data.task).asks, *own]
     expect(own, "there must be a table", own)
@@ -31,10 +30,9 @@ def every_table_of_an_own_shard_has_a_name_of_its_own(data: Data[Any]) -> None:
     expect(fit, "names of tables must be of small letters and single dashes", tables)
 
 
-@LAWS.having(OwnShardData)
+@LAWS.where(lambda cls: issubclass(cls, ClientTables) and cls.own_tables)
 def every_table_of_an_own_shard_has_a_keyword_of_its_own(data: Data[Any]) -> None:
     """Name further tables apart, also without the name of the first one before theirs."""
-    assert isinstance(data, OwnShardData)
     first, *others = data.own_tables
     keywords = [other.removeprefix(f"{first}-") for other in others]
     expect(len({*keywords}) == len(keywords), "tables must have different keywords", keywords)

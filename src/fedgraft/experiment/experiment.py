@@ -25,7 +25,7 @@ from fedgraft.contracts import (
     Task,
 )
 from fedgraft.contracts.abilities.tasks import FittedTask, derived_shards
-from fedgraft.contracts.data import Data, FittedData, StayingData
+from fedgraft.contracts.data import Data, FittedData
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.policy import Policy
@@ -126,7 +126,7 @@ class Experiment:
     @property
     def split_seed(self) -> int | None:
         """The seed of the key by which rows are split; None where splits are drawn."""
-        return self.data.split_seed_of(self.seed) if isinstance(self.data, StayingData) else None
+        return self.data.split_seed_of(self.seed)
 
     @property
     def agreement_known(self) -> bool:
