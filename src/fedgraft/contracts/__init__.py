@@ -10,8 +10,9 @@ A method is a frozen dataclass of hyper-parameters. What it remembers is an expl
 What it draws comes from the generator `g` that it is handed. So checkpoints, resume and equal runs on every runtime
 cost a method nothing. Contracts know nothing of each other: recipes join papers.
 
-A contract holds what every method of its family must answer. What only some need is an ability: an abstract class
-beside the contract, which a method inherits where it needs it. The engine's plan checks once who has which.
+A contract holds what every method of its family must answer, and what has a default that suits the others. What changes
+the course of a run is an ability: an abstract class beside the contract, which a method inherits where it needs it. The
+engine's plan checks once who has which. What a method must know of the task comes as `TaskFacts`.
 """
 
 from fedgraft.contracts.abilities.graph_network import GraphNetwork, GraphNetworkTask

@@ -1,13 +1,16 @@
 """What methods may know of the task that they serve, and what they need of it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.abilities.tasks import NeighbourSamplingTask, ObservedTask, SyntheticTask
 from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.task import Task
+
+Ability = TypeVar("Ability")
 
 
 @dataclass(frozen=True)
@@ -31,16 +34,22 @@ class TaskFacts:
     linear: Linear | None = None
 
     @classmethod
-    def of(cls, task: Task[Any, Any]) -> "TaskFacts":
-        """Return the facts of a task."""
-        observed = task if isinstance(task, ObservedTask) else None
+    def of(cls, task: Task[Any, Any], needs: Collection[type[Any]]) -> "TaskFacts":
+        """Return the facts of a task that are asked for: its layers, and those of the abilities that are needed."""
+
+        def needed(ability: type[Ability]) -> Ability | None:
+            """The task, if it has an ability that is needed; to ask for a width may mean to build a network."""
+            return task if isinstance(task, ability) and any(issubclass(each, ability) for each in needs) else None
+
+        observed, graph = needed(ObservedTask), needed(LocalGraphTask)
+        synthetic, linear = needed(SyntheticTask), needed(LinearTask)
         return cls(
             layers=task.layers if isinstance(task, NeighbourSamplingTask) else 0,
             hidden_width=observed.hidden_width if observed else 0,
             common_classes=observed.common_classes if observed else 0,
-            node_classes=task.classes if isinstance(task, LocalGraphTask) else 0,
-            response_width=task.response_width if isinstance(task, SyntheticTask) else 0,
-            linear=task.linear if isinstance(task, LinearTask) else None,
+            node_classes=graph.classes if graph else 0,
+            response_width=synthetic.response_width if synthetic else 0,
+            linear=linear.linear if linear else None,
         )
 
 

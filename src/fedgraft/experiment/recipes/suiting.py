@@ -65,14 +65,15 @@ def fitted_to(method: Method, kind: str, task: Task[Any, Any]) -> Method:
     Raises `InputError` where the task has not what the method needs.
     """
     check_task(method, kind, task)
-    return method.fitted(TaskFacts.of(task))
+    return method.fitted(TaskFacts.of(task, method.needs))
 
 
 def check_task(method: FittedMethod, kind: str, task: Task[Any, Any]) -> None:
     """Raise `InputError` where the task has not what a method of this kind, such as "sharing", needs."""
     for ability in method.needs:
-        if not isinstance(task, ability) or (ability is LinearTask and TaskFacts.of(task).linear is None):
-            need, kinds = _NEEDS[ability], {name: discovery.find("tasks", name) for name in discovery.names("tasks")}
+        if not isinstance(task, ability) or (ability is LinearTask and TaskFacts.of(task, (ability,)).linear is None):
+            need = _NEEDS.get(ability) or _Need(f"needs a {ability.__name__}", "is not")
+            kinds = {name: discovery.find("tasks", name) for name in discovery.names("tasks")}
             able = [name for name, cls in kinds.items() if issubclass(cls, method.needs)]
             raise InputError(
                 f"{kind} {type(method).__name__} {need.sees}, which task {type(task).__name__} {need.lacks}; "
