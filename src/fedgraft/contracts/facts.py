@@ -2,15 +2,13 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.abilities.tasks import NeighbourSamplingTask, ObservedTask, SyntheticTask
 from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.task import Task
-
-Ability = TypeVar("Ability")
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class TaskFacts:
     def of(cls, task: Task[Any, Any], needs: Collection[type[Any]]) -> "TaskFacts":
         """Return the facts of a task that are asked for: its layers, and those of the abilities that are needed."""
 
-        def needed(ability: type[Ability]) -> Ability | None:
+        def needed(ability: type[Any]) -> Any:
             """The task, if it has an ability that is needed; to ask for a width may mean to build a network."""
             return task if isinstance(task, ability) and any(issubclass(each, ability) for each in needs) else None
 
