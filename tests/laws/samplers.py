@@ -14,7 +14,7 @@ from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import samplers
 from fedgraft.testing.comparison import equal, travelled
 from fedgraft.testing.laws import Laws, check, expect, for_all, strategies
-from fedgraft.testing.samplers import check_draw, observed, updated, watched
+from fedgraft.testing.samplers import one_round
 from fedgraft.testing.selectors import World
 from fedgraft.wire.layouts import Layout
 
@@ -78,7 +78,7 @@ def refreshes_are_never_more_than_promised(sampler: contracts.Sampler[Any]) -> N
         guidance = some_guidance(sampler, seed, epochs)
         state: Any = sampler.init(examples)
         for round in range(3):
-            drawn, state = _passes(sampler, state, contracts.Stage(guidance=guidance), examples, epochs, seed + round)
+            drawn, state = one_round(sampler, state, contracts.Stage(guidance=guidance), examples, epochs, seed + round)
             refreshes = sum(draw.refresh for draw in drawn)
             expect(refreshes <= most, f"a round of {epochs} epochs must refresh at most {most} times", refreshes)
 
@@ -90,7 +90,7 @@ def refreshes_are_never_more_than_promised(sampler: contracts.Sampler[Any]) -> N
 def what_is_reported_is_finite_and_as_announced(sampler: contracts.Sampler[Any]) -> None:
     """Tell every scalar that it announces, also of a client without examples."""
     for examples in (0, 1, 30):
-        _, state = _passes(sampler, sampler.init(examples), contracts.Stage(), examples, 2, seed=1)
+        _, state = one_round(sampler, sampler.init(examples), contracts.Stage(), examples, 2, seed=1)
         report = sampler.report(state)
         expect(set(report) == sampler.reported, "report must tell what is announced", sorted(report))
         expect(all(np.isfinite(list(report.values()))), "what is reported must be finite", report)
@@ -110,7 +110,7 @@ def what_is_shared_is_taken_and_given_back(sampler: contracts.Sampler[Any]) -> N
     expect(equal(state, before), "take changed the state it was given", state, before)
     expect(equal(taken, travelled(taken)), "the wire must carry the state after it took", taken)
     expect(equal(sampler.give(taken), first), "what was taken must be given back", sampler.give(taken), first)
-    _, later = _passes(sampler, taken, contracts.Stage(), 30, 3, seed=1)
+    _, later = one_round(sampler, taken, contracts.Stage(), 30, 3, seed=1)
     expect(Layout.of(sampler.give(later)) == Layout.of(first), "names and shapes must stay", sampler.give(later))
 
 
@@ -141,22 +141,6 @@ def learning_changes_no_state_and_what_is_learnt_survives_the_wire(sampler: Samp
     """Go on from a state that was stored and read again as if it had not been."""
     whole, resumed = _run(sampler, seed=2), _run(sampler, seed=2, resume=True)
     expect(whole == resumed, "a state that is resumed must give equal guidance", resumed, whole)
-
-
-def _passes(
-    sampler: contracts.Sampler[Any], state: Any, stage: contracts.Stage, examples: int, epochs: int, seed: int
-) -> tuple[list[contracts.Draw], Any]:
-    """Return the draws of a round over one block, and the state after it."""
-    g, world = np.random.default_rng(seed), np.random.default_rng([seed, 1])
-    state = observed(sampler, state, world.random(examples).astype(np.float32))
-    drawn: list[contracts.Draw] = []
-    for epoch in range(epochs):
-        state = watched(sampler, state, epoch, examples, world)
-        for draw in sampler.draw(state, np.arange(examples), contracts.Stage(epoch, stage.guidance), g):
-            check_draw(draw, np.arange(examples))
-            state = updated(sampler, state, draw, world.random(len(draw.examples)).astype(np.float32))
-            drawn.append(draw)
-    return drawn, state
 
 
 def _run(sampler: Sampler[Any], seed: int, resume: bool = False) -> list[tuple[Guidance, list[int]]]:
