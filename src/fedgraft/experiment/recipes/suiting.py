@@ -73,8 +73,9 @@ def check_task(method: FittedMethod, kind: str, task: Task[Any, Any]) -> None:
     for ability in method.needs:
         if not isinstance(task, ability) or (ability is LinearTask and TaskFacts.of(task, (ability,)).linear is None):
             need = _NEEDS.get(ability) or _Need(f"needs a {ability.__name__}", "is not")
-            kinds = {name: discovery.find("tasks", name) for name in discovery.names("tasks")}
-            able = [cls.__name__ if need.how else name for name, cls in kinds.items() if issubclass(cls, method.needs)]
+            kinds = [(name, discovery.find("tasks", name)) for name in discovery.names("tasks")]
+            fit = [(name, cls) for name, cls in kinds if all(issubclass(cls, each) for each in method.needs)]
+            able = [cls.__name__ if need.how else name for name, cls in fit]
             raise InputError(
                 f"{kind} {type(method).__name__} {need.sees}, which task {type(task).__name__} {need.lacks}; "
                 f"{', '.join(able)} {'does' if len(able) == 1 else 'do'}{need.how}."
