@@ -23,6 +23,18 @@ class Sharing(FittedMethod, ABC, Generic[State]):
     tracks: ClassVar[bool] = False
     """Whether it must know what clients decode of a model, behind a lossy codec: whether it has a `broadcast`."""
 
+    def shares(self, name: str) -> bool:
+        """Return whether the model's parameter `name` travels; one that does not stays in the client's memory."""
+        return True
+
+    def settles(self, name: str) -> bool:
+        """Return whether the parameter `name`, which travels, may stay as it is from some round on.
+
+        Clients then keep it, and are not sent it again as long as it is what they keep; an update of it that is zero is
+        not sent either.
+        """
+        return False
+
     @property
     def parts(self) -> frozenset[str]:
         """Names of the parts of the task's model, out of what the task `offers`, which it only has when asked for."""
@@ -43,18 +55,6 @@ class Sharing(FittedMethod, ABC, Generic[State]):
     def runs(self, epochs: int) -> Sequence[int]:
         """Return the epochs of each run of the common loop in a round that collects, given the configured epochs."""
         return (epochs,)
-
-    def shares(self, name: str) -> bool:
-        """Return whether the model's parameter `name` travels; one that does not stays in the client's memory."""
-        return True
-
-    def settles(self, name: str) -> bool:
-        """Return whether the parameter `name`, which travels, may stay as it is from some round on.
-
-        Clients then keep it, and are not sent it again as long as it is what they keep; an update of it that is zero is
-        not sent either.
-        """
-        return False
 
     @abstractmethod
     def init(self, model: Arrays, clients: int) -> State:
