@@ -18,8 +18,8 @@ from helpers.toy_methods import Published
 from helpers.toy_runs import toy
 
 ABILITIES = (
-    *("halo", "publishing", "manual", "variants", "blocked", "guided", "observing"),
-    *("silent", "tracking", "owned"),
+    *("halo", "publishing", "manual", "variants", "blocked", "guided", "active"),
+    *("silent", "owned"),
 )
 
 
@@ -34,6 +34,7 @@ def test_plain_methods_have_no_abilities_and_the_defaults_hold():
         0,
     )
     assert plan.sharing.group(None, 3) == 0
+    assert not (plan.sharing.tracks or plan.sampler.observes)
     assert plan.personalise(plan.first, None) is plan.first
     assert plan.ensemble(plan.first, None) == ()
     data = Points(np.zeros((4, 3), np.float32), np.zeros(4, np.float32), np.array([0, 0, 1, 0]))
