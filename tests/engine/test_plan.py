@@ -34,7 +34,8 @@ def test_plain_methods_have_no_abilities_and_the_defaults_hold():
         0,
     )
     assert plan.sharing.group(None, 3) == 0
-    assert not (plan.sharing.tracks or plan.sampler.observes)
+    assert not plan.sharing.tracks
+    assert not plan.sampler.observes
     assert plan.personalise(plan.first, None) is plan.first
     assert plan.ensemble(plan.first, None) == ()
     data = Points(np.zeros((4, 3), np.float32), np.zeros(4, np.float32), np.array([0, 0, 1, 0]))
