@@ -108,7 +108,7 @@ def test_new_ratings_are_told_between_known_and_new_members(root: Path, tmp_path
 
 
 def test_columns_of_an_edge_are_asked_for_by_name(tmp_path: Path) -> None:
-    toy = {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2}
+    toy = {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}
     changes = {"data": toy, "rounds": 2, "runtime.workers": 0, "yardsticks": []}
     run = fedgraft.run("graft_edge", out=tmp_path / "run", overrides=changes, progress=False)
     asked = pd.DataFrame({"source": ["1"], "target": ["2"]})
@@ -121,7 +121,7 @@ def test_columns_of_an_edge_are_asked_for_by_name(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_exported_says_so_in_one_line(tmp_path: Path) -> None:
-    toy = {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2}
+    toy = {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}
     changes = {"data": toy, "model": {"name": "pyg", "hidden": 4}, "rounds": 1, "runtime.workers": 0, "yardsticks": []}
     run = fedgraft.run("graft_edge", out=tmp_path / "run", overrides=changes, progress=False)
     with pytest.raises(InputError, match=r"^Encoder 'pyg' has layers of another library, and cannot be exported"):

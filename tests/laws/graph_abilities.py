@@ -9,7 +9,7 @@ from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.contracts.structure import Augmentation
 from fedgraft.testing.laws import Laws, expect
-from fedgraft.testing.task_cases import TaskCase, opened
+from fedgraft.testing.tasks import TaskCase, opened
 
 LAWS: Laws[TaskCase] = Laws()
 

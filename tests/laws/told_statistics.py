@@ -6,7 +6,7 @@ from fedgraft.contracts.abilities.counting import CountedTask
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
 from fedgraft.contracts.capabilities import COUNTED
 from fedgraft.testing.laws import Laws, expect
-from fedgraft.testing.task_cases import TaskCase
+from fedgraft.testing.tasks import TaskCase
 from fedgraft.wire.layouts import Layout
 
 LAWS: Laws[TaskCase] = Laws()

@@ -19,7 +19,7 @@ from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing.laws import Laws, expect, expect_error
-from fedgraft.testing.task_cases import TaskCase, blocks, losses, objective, variant
+from fedgraft.testing.tasks import TaskCase, blocks, losses, objective, variant
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, finite
 
 LAWS: Laws[TaskCase] = Laws()

@@ -7,7 +7,7 @@ from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.contracts.values import Indices
 from fedgraft.testing.comparison import same
 from fedgraft.testing.laws import Laws, expect
-from fedgraft.testing.task_cases import TaskCase
+from fedgraft.testing.tasks import TaskCase
 from fedgraft.wire.buffers import bytes_of_rows
 from fedgraft.wire.layouts import Array, Arrays
 

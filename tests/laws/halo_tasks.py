@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from fedgraft import wire
 from fedgraft.contracts import Draw, HaloRows
@@ -13,16 +12,10 @@ from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.testing.comparison import same, travelled
 from fedgraft.testing.laws import Laws, expect
-from fedgraft.testing.task_cases import TaskCase, blocks
+from fedgraft.testing.tasks import TaskCase, blocks
 
 LAWS: Laws[TaskCase] = Laws()
 SEED = 3
-
-
-def looked(case: TaskCase, model: torch.nn.Module, data: Any) -> NDArray[np.float32] | None:
-    """Return the losses of all training examples under a model as a round begins; None of a task without halos."""
-    task = case.task
-    return task.look(model, data, 0, losses=True) if isinstance(task, HaloTask) else None
 
 
 @LAWS.having(HaloTask)

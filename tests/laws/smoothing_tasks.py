@@ -9,7 +9,7 @@ from fedgraft.contracts.abilities.smoothing import Means, SmoothingTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine import border_codec
 from fedgraft.testing.laws import Laws, expect
-from fedgraft.testing.task_cases import TaskCase
+from fedgraft.testing.tasks import TaskCase
 
 LAWS: Laws[TaskCase] = Laws()
 

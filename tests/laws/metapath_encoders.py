@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder, Paths
+from fedgraft.contracts.encoder import MetapathEncoder, Paths
 from fedgraft.nn.propagate import Sparse, States
 from fedgraft.testing.laws import Laws, expect
 
@@ -27,6 +27,11 @@ STEP = 1e-3
 """Length of the steps that gradients are held against."""
 
 LAWS: Laws[Any] = Laws()
+
+
+def _carries(cls: type[Any]) -> bool:
+    """Return whether a class makes something of what edges carry."""
+    return issubclass(cls, MetapathEncoder) and cls.carried_graph is not MetapathEncoder.carried_graph
 
 
 @LAWS.having(MetapathEncoder)
@@ -144,7 +149,7 @@ def equal_generators_draw_equal_modules_and_touch_no_global_one(encoder: Metapat
     """Draw a module from the given generator and from nothing else, in training as well."""
     before = torch.get_rng_state()
     first, again, other = (
-        encoder.build(INPUTS, len(JOINED), torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
+        encoder.build(INPUTS, [0] * len(JOINED), torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
     )
     first.train()(_features(), _graphs(encoder)).sum().backward()
     untouched = torch.equal(before, torch.get_rng_state())
@@ -155,10 +160,10 @@ def equal_generators_draw_equal_modules_and_touch_no_global_one(encoder: Metapat
     expect(any(not torch.equal(one[name], third[name]) for name in one), "other seeds must draw others", third)
 
 
-@LAWS.having(CarriedMetapathEncoder)
-def what_edges_carry_matters_to_those_whose_paths_have_it(encoder: CarriedMetapathEncoder) -> None:
+@LAWS.where(_carries)
+def what_edges_carry_matters_to_those_whose_paths_have_it(encoder: MetapathEncoder) -> None:
     """Read the values of a node's own paths, and of nobody else's."""
-    module = encoder.carried_build(INPUTS, [CARRIED], torch.Generator().manual_seed(0))
+    module = encoder.build(INPUTS, [CARRIED], torch.Generator().manual_seed(0))
     embeddings = module(_features(), [encoder.carried_graph(_paths())])
     expect(torch.isfinite(embeddings).all(), "embeddings must be finite", embeddings)
     for node in (0, 1):
@@ -167,11 +172,11 @@ def what_edges_carry_matters_to_those_whose_paths_have_it(encoder: CarriedMetapa
         _expect_moved(module(_features(), [encoder.carried_graph(changed)]) - embeddings, node)
 
 
-@LAWS.having(CarriedMetapathEncoder)
-def weights_of_paths_count_against_each_other(encoder: CarriedMetapathEncoder) -> None:
+@LAWS.where(_carries)
+def weights_of_paths_count_against_each_other(encoder: MetapathEncoder) -> None:
     """Weigh what is joined to a node: nothing moves where all weights are twice as large, with values or without."""
     for width in (CARRIED, 0):
-        module = encoder.carried_build(INPUTS, [width], torch.Generator().manual_seed(0))
+        module = encoder.build(INPUTS, [width], torch.Generator().manual_seed(0))
         embeddings = module(_features(), [encoder.carried_graph(_paths(width))])
         twice, changed = _paths(width), _paths(width)
         twice.matrix.data *= 2
@@ -180,10 +185,10 @@ def weights_of_paths_count_against_each_other(encoder: CarriedMetapathEncoder) -
         _expect_moved(module(_features(), [encoder.carried_graph(changed)]) - embeddings, 1)
 
 
-@LAWS.having(CarriedMetapathEncoder)
-def gradients_of_what_edges_carry_are_those_of_finite_differences(encoder: CarriedMetapathEncoder) -> None:
+@LAWS.where(_carries)
+def gradients_of_what_edges_carry_are_those_of_finite_differences(encoder: MetapathEncoder) -> None:
     """Let every parameter learn, also with one metapath that carries nothing beside one that does; on any device."""
-    module = encoder.carried_build(INPUTS, [CARRIED, 0], torch.Generator().manual_seed(0))
+    module = encoder.build(INPUTS, [CARRIED, 0], torch.Generator().manual_seed(0))
     graphs = [encoder.carried_graph(_paths()), encoder.carried_graph(_paths(0))]
     there = [graph.to("cpu") for graph in graphs]
     torch.testing.assert_close(module(_features(), there), module(_features(), graphs), rtol=0, atol=0)
@@ -226,7 +231,7 @@ def _features() -> Tensor:
 
 
 def _drawn(encoder: MetapathEncoder, metapaths: int = len(JOINED)) -> torch.nn.Module:
-    return encoder.build(INPUTS, metapaths, torch.Generator().manual_seed(0))
+    return encoder.build(INPUTS, [0] * metapaths, torch.Generator().manual_seed(0))
 
 
 def _moved(module: torch.nn.Module, graphs: Sequence[Any], node: int) -> Tensor:
