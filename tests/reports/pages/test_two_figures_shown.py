@@ -11,7 +11,7 @@ from fedgraft.errors import InputError
 from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored.comparison import compare, render
 from fedgraft.reports.stored.stored_runs import StoredRun, joined_raw_data, joined_yardsticks
-from fedgraft.reports.studies.panel_runs import raw_data_line
+from fedgraft.reports.studies.cells import raw_data_line
 from helpers.fake_runs import write_run
 
 

@@ -15,7 +15,7 @@ from fedgraft.reports.pages.page_tables import page_tables
 from fedgraft.reports.stored.comparison import compare, render
 from fedgraft.reports.stored.seed_groups import group_rows, grouped
 from fedgraft.reports.stored.stored_runs import AFTER_STEPS, StoredRun
-from fedgraft.reports.studies.study import _compact
+from fedgraft.reports.studies.running import _compact
 from helpers.fake_runs import write_run
 
 
