@@ -15,7 +15,7 @@ from typing import Any, Final
 from fedgraft import wire
 from fedgraft.contracts import Task
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.engine.server.stopping import HOME
+from fedgraft.engine.server.loop.stopping import HOME
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
