@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.reports.figures import png
+from fedgraft.reports.figures import figure_style
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies.cells import PanelRuns
 from fedgraft.reports.studies.page import write_page
@@ -42,7 +42,7 @@ def test_a_line_shows_what_a_run_that_ended_there_would_have():
 
 
 def test_settings_with_two_methods_are_drawn_and_shown_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(png.shutil, "which", lambda name: None)
+    monkeypatch.setattr(figure_style.shutil, "which", lambda name: None)
     (said,) = cost_figures.draw_all(STUDY, RESULTS, 2, tmp_path / "pictures")
     assert said.startswith("No browser")
     assert "plotly" in (tmp_path / "pictures" / "toy-iid-4.html").read_text()
@@ -73,7 +73,7 @@ def test_labels_of_a_study_are_text_not_markup():
 
 
 def test_a_browser_that_fails_costs_the_picture_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(png.shutil, "which", lambda name: "/bin/false")
+    monkeypatch.setattr(figure_style.shutil, "which", lambda name: "/bin/false")
     (said,) = cost_figures.draw_all(STUDY, RESULTS, 2, tmp_path)
     assert said.startswith("/bin/false did not draw toy-iid-4.png (CalledProcessError): see ")
     assert (tmp_path / "toy-iid-4.html").is_file()

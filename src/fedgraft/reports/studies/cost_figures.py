@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 from fedgraft.contracts.scores import improves
 from fedgraft.errors import InputError
 from fedgraft.reports.figures import figure_style as style
-from fedgraft.reports.figures.png import draw
+from fedgraft.reports.figures.figure_style import draw
 from fedgraft.reports.studies.cells import PanelRuns, Results, Run
 from fedgraft.reports.studies.study import Study, settings
 

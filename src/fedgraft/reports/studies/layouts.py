@@ -7,7 +7,7 @@ from statistics import mean
 from typing import Any, Final
 
 from fedgraft.contracts.scores import first_reaching
-from fedgraft.reports.stored.holm import LEVEL
+from fedgraft.reports.stored.intervals import LEVEL
 from fedgraft.reports.studies import tables
 from fedgraft.reports.studies.cells import SCORED, Column, Key, PanelRuns, Run, mean_of, points_of, spent_to, total
 from fedgraft.reports.studies.markdown import spread, table

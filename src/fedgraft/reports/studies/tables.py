@@ -8,8 +8,7 @@ from statistics import mean
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fedgraft.contracts.scores import first_reaching
-from fedgraft.reports.stored.holm import LEVEL, holm, p_value
-from fedgraft.reports.stored.intervals import Interval, interval
+from fedgraft.reports.stored.intervals import LEVEL, Interval, holm, interval, p_value
 from fedgraft.reports.studies.cells import Column, Key, PanelRuns, Run, points_of
 from fedgraft.reports.studies.markdown import figures, figures_spread, filled, spread, table
 
