@@ -215,6 +215,11 @@ class PanelRuns:
         return (left, True) if tested else (columns, False)
 
 
+def score_of(run: Run) -> float:
+    """Return the test score of the round best on validation; nan without one."""
+    return math.nan if run[SCORE] is None else float(run[SCORE])
+
+
 def points_of(run: Run) -> list[dict[str, Any]]:
     """Return the points of a cell's curve that have a score on validation, by the names of `POINT`."""
     return [dict(zip(POINT, point, strict=False)) for point in run["curve"] if point[2] is not None]
