@@ -12,14 +12,12 @@ from typing import Any
 
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine.server.clock.simulated_clock import Clock
-from fedgraft.engine.server.loop.loop import Loop
-from fedgraft.engine.server.loop.stopping import Evaluation, Stopping
+from fedgraft.engine.server.loop.stopping import Row
+from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.running import baselines
-from fedgraft.experiment.running.baselines import local_runtime, sending_nothing
+from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage import disk
 from fedgraft.reports.advising.candidates import LOCAL
@@ -193,20 +191,18 @@ def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, li
 
 def _rounds(experiment: Experiment, shard: Any) -> tuple[Scored, int]:
     """A client's scores in every round that is scored, those of smoothed answers alone if there are; its operations."""
-    plan = sending_nothing(experiment.plan)
-    rounds = experiment.stopping.rounds
-    every = rounds if plan.smoothing is not None else experiment.evaluation.every
-    scoring = Evaluation(averaging=experiment.evaluation.averaging, every=every)
-    runtime, by_round = local_runtime(experiment.runtime).start(plan, [shard]), []
-    try:
-        loop = Loop(plan, find("selectors", "all")(), runtime, Clock(), Stopping(rounds=rounds), scoring)
-        state = loop.run(
-            loop.start(), lambda state, row: by_round.append(state.scores["0"]) if row.validation is not None else None
-        )
+    by_round: Scored = []
+    smoothed = experiment.plan.smoothing is not None
+    own = baselines.alone(experiment, experiment.stopping.rounds if smoothed else experiment.evaluation.every)
+
+    def note(state: RunState, row: Row) -> None:
+        if row.validation is not None:
+            by_round.append(state.scores["0"])
+
+    with running(own, [shard]) as (loop, _):
+        state = loop.run(loop.start(), note)
         loop.smooth(state)
-    finally:
-        runtime.close()
-    return ([state.scores["0"]] if plan.smoothing is not None else by_round), state.flops
+    return ([state.scores["0"]] if smoothed else by_round), state.flops
 
 
 def _over_clients(
