@@ -202,6 +202,7 @@ def time(panel: PanelRuns) -> list[str]:
         method,
         *((name, spreads(value, 4)) for name, value in measures.items()),
         ("paper", partial(printed, name="scores")),
+        # told beside the measures, which nobody asked a test of: no asterisk
         (f"{first} above {label(reference)}, points", lambda key: above.beside(setting, key, 2).rstrip("*")),
     ]
     return [
