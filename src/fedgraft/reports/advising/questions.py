@@ -17,17 +17,7 @@ from fedgraft.experiment.recipes.sections import Section
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.reports.advising.candidates import LOCAL, Candidate, Choice, choice_of
-from fedgraft.tables.table_files import (
-    ALLOWED,
-    SUFFIXES,
-    TextForm,
-    absolute,
-    files_of,
-    header,
-    is_address,
-    is_table,
-    shown,
-)
+from fedgraft.tables import table_files
 
 TOGETHER, ALONE, ONE_PLACE = "together", "alone", "one place"
 """Kinds of rows: federated, by each client alone, with all data in one place."""
@@ -217,17 +207,17 @@ def section_of(data: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises `InputError` for what is neither, and for a file whose columns no data set reads.
     """
     path, known = Path(data), discovery.names("data")
-    if is_address(data):
+    if table_files.is_address(data):
         return _of_file(data, options)
     if data in known or (":" in data and not path.exists()):
         return {**options, "name": data}
     if not path.exists():
-        if is_table(path):
+        if table_files.is_table(path):
             beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
             raise InputError(f"No file {data}.{nearest(path.name, beside)}")
         raise InputError(
             f"{data!r} is no file and no data set ('fedgraft list data').{nearest(data, known)} "
-            f"A file ends in {ALLOWED}."
+            f"A file ends in {table_files.ALLOWED}."
         )
     return _of_file(path, options)
 
@@ -235,7 +225,7 @@ def section_of(data: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def _of_file(path: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     one = _one_file(path)
     known = {column for shape in SHAPES for column in shape.columns(options).values()}
-    present = header(one, "data", _form(options), known)
+    present = table_files.header(one, "data", _form(options), known)
     shapes = [shape for shape in SHAPES if options.get("name", shape.data) == shape.data]
     for shape in shapes:
         columns = shape.columns(options)
@@ -247,16 +237,17 @@ def _of_file(path: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
         for columns in [shape.columns(options)]
     )
     raise InputError(
-        f"{shown(one)} has the columns {', '.join(present)}. Needed are: {allowed or 'those of another data set'}. "
+        f"{table_files.shown(one)} has the columns {', '.join(present)}. "
+        f"Needed are: {allowed or 'those of another data set'}. "
         f"Columns of other names are told as data.{shapes[0].roles[0] if shapes else 'user'}=NAME."
     )
 
 
-def _form(options: Mapping[str, Any]) -> TextForm:
+def _form(options: Mapping[str, Any]) -> table_files.TextForm:
     """Return what options say of how the main table is written."""
-    said = {each.name: options[each.name] for each in fields(TextForm) if each.name in options}
+    said = {each.name: options[each.name] for each in fields(table_files.TextForm) if each.name in options}
     columns = said.get("columns", ())
-    return TextForm(**{**said, "columns": () if isinstance(columns, Mapping) else tuple(columns)})
+    return table_files.TextForm(**{**said, "columns": () if isinstance(columns, Mapping) else tuple(columns)})
 
 
 def _one_file(path: str | Path) -> str | Path:
@@ -264,12 +255,12 @@ def _one_file(path: str | Path) -> str | Path:
     if isinstance(path, str):
         return path
     if not path.is_dir():
-        if not is_table(path):
-            raise InputError(f"{path} must end in {ALLOWED}.")
+        if not table_files.is_table(path):
+            raise InputError(f"{path} must end in {table_files.ALLOWED}.")
         return path
-    files = files_of(path)
+    files = table_files.files_of(path)
     if not files:
-        raise InputError(f"{path} is a folder without a file that ends in {ALLOWED}.")
+        raise InputError(f"{path} is a folder without a file that ends in {table_files.ALLOWED}.")
     return files[0]
 
 
@@ -277,7 +268,7 @@ def _named(shape: Shape, path: str | Path, has_client: bool, options: Mapping[st
     """Return the data set with the main table; who names no partition has clients as the data name them."""
     dealt = {"partition", "clients"} & options.keys()
     named = shape.named if shape.named and not dealt and (has_client or Path(path).is_dir()) else {}
-    given = absolute(path) if isinstance(path, str) else str(path.resolve())
+    given = table_files.absolute(path) if isinstance(path, str) else str(path.resolve())
     return {**options, "name": shape.data, shape.table: given, **named}
 
 
@@ -285,7 +276,7 @@ def _beside(shape: Shape, given: str | Path, options: Mapping[str, Any]) -> dict
     """Return the further tables: as said, or as files of their names next to the main one."""
     tables, path = {}, Path(given)
     for table in shape.beside:
-        places = [path.parent / f"{table}{suffix}" for suffix in (path.suffix.lower(), *SUFFIXES)]
+        places = [path.parent / f"{table}{suffix}" for suffix in (path.suffix.lower(), *table_files.SUFFIXES)]
         near = next((place for place in places if place.is_file()), None)
         if table in options:
             tables[table] = str(Path(str(options[table])).resolve())
@@ -294,6 +285,6 @@ def _beside(shape: Shape, given: str | Path, options: Mapping[str, Any]) -> dict
         else:
             raise InputError(
                 f"{path} has the columns of the data set {shape.data!r}, which needs a table of {table} too: give "
-                f"data.{table}=FILE, or put {table}{path.suffix or SUFFIXES[0]} next to it."
+                f"data.{table}=FILE, or put {table}{path.suffix or table_files.SUFFIXES[0]} next to it."
             )
     return tables
