@@ -1,7 +1,7 @@
 """Say what came out of runs, in sentences that are made of their numbers alone."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.stored.seed_groups import SCORE, Group, run_of, shown_over
@@ -15,6 +15,7 @@ _LEARNT = ("model", "halo", "statistics", "smoothing", "matching", "masking")
 """Purposes of bytes by which clients learn of each other."""
 
 Summary = Mapping[str, Any]
+T = TypeVar("T")
 
 
 def outcome(summaries: Sequence[Summary], labels: Sequence[str]) -> str:
@@ -22,14 +23,20 @@ def outcome(summaries: Sequence[Summary], labels: Sequence[str]) -> str:
 
     There is at least one run; all have one metric.
     """
-    if len({summary["dataset"] for summary in summaries}) > 1:
+    ranked = _ranked([*zip(summaries, labels, strict=True)])
+    return ranked if isinstance(ranked, str) else f"{_first(*ranked[0], ranked[1:])} {beside(ranked[0][0])}".rstrip()
+
+
+def _ranked(runs: Sequence[tuple[Summary, T]]) -> Sequence[tuple[Summary, T]] | str:
+    """Return the runs that have a score, the best first; or why there is no best one."""
+    if len({summary["dataset"] for summary, _ in runs}) > 1:
         return DIFFERENT
-    scored = [(summary, label) for summary, label in zip(summaries, labels, strict=True) if summary[SCORE] is not None]
-    if not scored:
-        return NOTHING
-    sign = 1 if summaries[0]["better"] == "lower" else -1
-    (best, label), *others = sorted(scored, key=lambda pair: sign * pair[0][SCORE])
-    return f"{_first(best, label, others)} {beside(best)}".rstrip()
+    scored = [(summary, named) for summary, named in runs if summary[SCORE] is not None]
+    return sorted(scored, key=lambda pair: _sign(pair[0]) * pair[0][SCORE]) or NOTHING
+
+
+def _sign(summary: Summary) -> int:
+    return 1 if summary["better"] == "lower" else -1
 
 
 def beside(best: Summary) -> str:
@@ -61,7 +68,7 @@ def _first(best: Summary, label: str, others: Sequence[tuple[Summary, str]]) -> 
 
 def _against_yardsticks(best: Summary) -> str:
     """Say by how much the run is better or worse than the best yardstick, and whether one for no bytes is better."""
-    sign = 1 if best["better"] == "lower" else -1
+    sign = _sign(best)
     known = {name: score for name, score in yardsticks_of(best).items() if score is not None}
     ranked = sorted(known, key=lambda name: sign * known[name])
     if not ranked:
@@ -122,14 +129,10 @@ def group_outcome(groups: Sequence[Group]) -> str:
     Args:
         groups: of runs with one metric, at least one.
     """
-    if len({run.summary["dataset"] for group in groups for run in group.runs}) > 1:
-        return DIFFERENT
-    means = [(run_of(group).summary, group) for group in groups]
-    scored = [(mean, group) for mean, group in means if mean[SCORE] is not None]
-    if not scored:
-        return NOTHING
-    sign = 1 if groups[0].runs[0].better == "lower" else -1
-    (mean, best), *behind = sorted(scored, key=lambda pair: sign * pair[0][SCORE])
+    ranked = _ranked([(run_of(group).summary, group) for group in groups])
+    if isinstance(ranked, str):
+        return ranked
+    (mean, best), *behind = ranked
     others = [group for _, group in behind]
     seeds = f"Over {len(best.seeds)} seeds {best.name}" if len(best.seeds) > 1 else f"{best.name}, with one seed,"
     score = shown_over(best.score, "{:.4f}".format)
@@ -139,7 +142,7 @@ def group_outcome(groups: Sequence[Group]) -> str:
     else:
         doubtful = [other for other in others if not _is_ahead(best, other)]
         place = "has the best mean, but is not shown to be first" if doubtful else "is first"
-        first = f"{seeds} {place}: {reached}. {_lead(best, doubtful or others, sign)}"
+        first = f"{seeds} {place}: {reached}. {_lead(best, doubtful or others, _sign(mean))}"
     return f"{first} {beside(mean)}".rstrip()
 
 
