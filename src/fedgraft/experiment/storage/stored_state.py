@@ -153,7 +153,7 @@ def _check_history(state: RunState, plan: Plan) -> None:
     _demand(state.bytes.keys() >= {*DIRECTIONS, *PURPOSES}, f"state.bytes has only {', '.join(state.bytes)}")
     _demand(state.failures.keys() >= {*FAILURES}, f"state.failures has only {', '.join(state.failures)}")
     _demand(len(state.curve) > 0, "state.curve is empty")
-    kinds = _POINT | dict.fromkeys(AFTER_STEPS if plan.local_steps else (), float)
+    kinds = {**_POINT, **dict.fromkeys(AFTER_STEPS if plan.local_steps else (), float)}
     for number, point in enumerate(state.curve):
         _check_record(point, kinds, f"state.curve[{number}]")
         _demand(point["round"] <= state.round, f"state.curve[{number}] is of round {point['round']} of {state.round}")

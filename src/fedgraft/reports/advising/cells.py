@@ -193,7 +193,7 @@ def _rounds(experiment: Experiment, shard: Any) -> tuple[Scored, int]:
     """A client's scores in every round that is scored, those of smoothed answers alone if there are; its operations."""
     by_round: Scored = []
     smoothed = experiment.plan.smoothing is not None
-    own = baselines.alone(experiment, experiment.stopping.rounds if smoothed else experiment.evaluation.every)
+    own = baselines.alone(experiment, experiment.stopping.rounds if smoothed else experiment.settings.evaluation.every)
 
     def note(state: RunState, row: Row) -> None:
         if row.validation is not None:

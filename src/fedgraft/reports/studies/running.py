@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from fedgraft import wire
 from fedgraft.contracts import Task
+from fedgraft.engine.plan import CLIENTS, HOME
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.engine.server.loop.stopping import HOME
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
@@ -214,7 +214,7 @@ def scoring_bytes(experiment: Experiment, summary: Mapping[str, Any]) -> int:
     which model, the next order would have brought it, so that scoring adds a request without one. Answers that are
     smoothed after training are scored once more. 0 where clients were charged, and where no score leaves them.
     """
-    if experiment.evaluation.at in ("clients", HOME):
+    if experiment.settings.evaluation.at in (CLIENTS, HOME):
         return 0
     plan, protocol, kind = experiment.plan, Protocol.of(experiment.plan), "evaluate"
     names, sizes = protocol.request_names.get(kind, ()), (protocol.request_layouts, protocol.request_bounds)
