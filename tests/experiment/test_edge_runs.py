@@ -11,9 +11,9 @@ import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.reports.figures.tsne import embed
-from fedgraft.reports.pages.confusion import confusion_of
+from fedgraft.reports.figures.client_figures import embed
 from fedgraft.reports.pages.html_report import render
+from fedgraft.reports.pages.page_classes import confusion_of
 from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.toy_ratings import write_ratings
 

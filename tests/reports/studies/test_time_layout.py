@@ -4,10 +4,9 @@ import dataclasses
 import math
 
 from fedgraft.reports.studies import cost_figures
+from fedgraft.reports.studies.cells import PanelRuns, spent_to
 from fedgraft.reports.studies.page import tables
-from fedgraft.reports.studies.panel_runs import PanelRuns
 from fedgraft.reports.studies.study import Cell, Split, Study
-from fedgraft.reports.studies.time_tables import seconds_to
 
 STUDY = Study(
     name="toy",
@@ -60,10 +59,14 @@ def test_a_cell_without_a_model_is_named_without_one():
     assert cell("ours", 1).model_changes == {}
 
 
+def seconds(run, score):
+    return spent_to(run, score, "simulated_seconds")
+
+
 def test_seconds_to_a_score():
-    assert seconds_to(RESULTS[cell("plain", 1)], 0.8) == 8.0
-    assert seconds_to(RESULTS[cell("ours", 1)], 0.8) == 1.0
-    assert math.isnan(seconds_to(RESULTS[cell("ours", 2)], 0.9))
+    assert seconds(RESULTS[cell("plain", 1)], 0.8) == 8.0
+    assert seconds(RESULTS[cell("ours", 1)], 0.8) == 1.0
+    assert math.isnan(seconds(RESULTS[cell("ours", 2)], 0.9))
 
 
 def test_a_table_is_paired_by_seed():
@@ -106,7 +109,7 @@ def test_seeds_that_options_were_chosen_on_have_no_part_in_differences():
 
 def test_a_picture_has_seconds_and_bytes(tmp_path):
     (_, split, panel), *_ = cost_figures.settings(STUDY)
-    made = cost_figures.figure(STUDY, split, PanelRuns(STUDY, panel, RESULTS, 2).of_models, {"ease": [91.0, 91.0]})
+    made = cost_figures.figure(PanelRuns(STUDY, panel, RESULTS, 2), split, {"ease": [91.0, 91.0]})
     assert [axis.title.text for axis in (made.layout.xaxis, made.layout.xaxis2)] == [
         "simulated seconds",
         "MB on the wire, both directions",

@@ -3,7 +3,7 @@
 from fedgraft.contracts import ProbingSelector
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute_on
-from fedgraft.reports.studies.selection_time import timed
+from fedgraft.reports.studies.running import timed
 
 TINY = {"data.name": "blocks", "data.nodes": 60, "data.clients": 4, "rounds": 3, "runtime.workers": 0, "yardsticks": []}
 

@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy.stats import t
 
-from fedgraft.reports.studies.comparisons import Corrected, corrected, standings
+from fedgraft.reports.studies.tables import differences, standings
 
 OURS, PLAIN, MLP = ("sage", "ours"), ("sage", "plain"), ("mlp", "plain")
 
@@ -20,18 +20,19 @@ def test_all_methods_in_all_columns_but_the_reference_are_corrected_together():
         "one": {PLAIN: by_seed(0, 0, 0, 0, 0), OURS: by_seed(1, 2, 3, 4, 5)},
         "two": {PLAIN: by_seed(1, 1, 1), OURS: by_seed(0, 1, 2), MLP: by_seed(5, 5, 5)},
     }
-    found = corrected(columns, "plain")
-    assert found.count == 2, "a reference with another model is none that anything is held against"
+    found = differences(columns, "plain")
+    assert len(found.p_values) == 2, "a reference with another model is none that anything is held against"
     assert found.p_values["one", OURS] == pytest.approx(2 * 0.013236, abs=1e-5)
     assert found.p_values["two", OURS] == 1.0
-    assert found.mark("one", OURS) == "*"
-    assert found.mark("two", OURS) == found.mark("one", PLAIN) == ""
+    assert found.text(("one", OURS), 2) == "+3.00 ± 1.96*"
+    assert found.text(("two", OURS), 2) == "+0.00 ± 2.48"
+    assert found.text(("one", PLAIN), 2) == "+0.00 ± 0.00"
     assert "over all 2 comparisons with Plain" in found.note("Plain")
 
 
 def test_one_seed_and_no_reference_are_no_comparison():
-    assert corrected({"one": {PLAIN: by_seed(1), OURS: by_seed(2)}}, "plain") == Corrected({})
-    assert corrected({"one": {OURS: by_seed(1, 2)}}, "plain").count == 0
+    assert differences({"one": {PLAIN: by_seed(1), OURS: by_seed(2)}}, "plain").p_values == {}
+    assert differences({"one": {OURS: by_seed(1, 2)}}, "plain").p_values == {}
 
 
 def test_the_best_is_first_where_its_corrected_interval_excludes_0():

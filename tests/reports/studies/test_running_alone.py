@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.reports.studies import study, study_files
+from fedgraft.reports.studies import running, study_files
 from fedgraft.reports.studies.page import tables
 from fedgraft.reports.studies.study import Study
 
@@ -33,9 +33,9 @@ def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        patch.setattr(study, "in_processes", in_this_process)
-        study.run(MADE, folder, folder / "out", 1, 1, quiet)
-    return folder / "out", {cell.method: result for cell, result in study.results(MADE, folder / "out", 1).items()}
+        patch.setattr(running, "in_processes", in_this_process)
+        running.run(MADE, folder, folder / "out", 1, 1, quiet)
+    return folder / "out", {cell.method: result for cell, result in running.results(MADE, folder / "out", 1).items()}
 
 
 def in_this_process(calls, jobs, write):
@@ -59,22 +59,22 @@ def test_it_is_the_method_with_one_client_at_a_time(found):
 def test_a_cell_that_was_federated_is_another_one(found):
     folder, _ = found
     changed = dataclasses.replace(MADE, methods={**MADE.methods, "one": {"label": ""}})
-    assert [cell.method for cell in study.results(changed, folder, 1)] == ["cefgl"]
+    assert [cell.method for cell in running.results(changed, folder, 1)] == ["cefgl"]
 
 
 @pytest.mark.parametrize("layout", ["paired", "accuracy"])
 def test_its_row_stands_in_the_tables(found, layout):
     folder, _ = found
-    text = tables(dataclasses.replace(MADE, layout=layout), study.results(MADE, folder, 1), 1)
+    text = tables(dataclasses.replace(MADE, layout=layout), running.results(MADE, folder, 1), 1)
     assert "| CEFGL with K = 1" in text
 
 
 def test_a_sample_of_clients_cannot_be_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(study, "in_processes", in_this_process)
+    monkeypatch.setattr(running, "in_processes", in_this_process)
     common = {"rounds": 1, "data.nodes": 60, "evaluation.sample": 1, "selector.clients": 2}
     sampled = dataclasses.replace(MADE, recipe="fedais", common=common, panels=(BLOCKS,))
     with pytest.raises(InputError, match=r"Each client alone cannot be scored where evaluation\.sample leaves"):
-        study.run(sampled, tmp_path, tmp_path / "out", 1, 1, quiet)
+        running.run(sampled, tmp_path, tmp_path / "out", 1, 1, quiet)
 
 
 def test_alone_is_true_or_false(tmp_path):

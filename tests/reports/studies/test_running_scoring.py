@@ -4,7 +4,7 @@ import pytest
 
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.running.runner import execute_on
-from fedgraft.reports.studies.scoring_cost import scoring_bytes
+from fedgraft.reports.studies.running import scoring_bytes
 
 SMALL = {"rounds": 4, "yardsticks": [], "runtime.workers": 0}
 BLOCKS = {"data.name": "blocks", "data.clients": 3, "data.nodes": 90, "data.classes": 3, "data.features": 12}

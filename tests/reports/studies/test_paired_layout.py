@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from fedgraft.reports.studies.comparisons import paired
+from fedgraft.reports.studies.claims import ends_at, rounds_to
 from fedgraft.reports.studies.page import tables
 from fedgraft.reports.studies.study import Cell, Split
-from fedgraft.reports.studies.target_rounds import ends_at, rounds_to
+from fedgraft.reports.studies.tables import paired
 from helpers.small_studies import STUDY, run
 
 PAIRED = replace(STUDY, layout="paired", target={})
