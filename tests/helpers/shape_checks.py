@@ -1,6 +1,6 @@
 """Shapes in signatures, checked once for each combination of shapes: a check takes longer than a small layer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import partial, wraps
 from inspect import isclass
@@ -47,10 +47,11 @@ def _once_each(what: Any = None, *, typechecker: Callable[..., Any]) -> Any:
 
 def _kind(value: Any) -> object:
     """Describe a value by what a signature can say of it: types, shapes, what containers hold."""
-    if isinstance(value, _ARRAYS):
-        return type(value), value.dtype, tuple(value.shape)
-    if isinstance(value, (tuple, list)):
-        return type(value), tuple([_kind(each) for each in value])
-    if isinstance(value, Mapping):
-        return type(value), tuple([(key, _kind(each)) for key, each in value.items()])
-    return type(value)
+    kind = type(value)
+    if issubclass(kind, _ARRAYS):
+        return kind, value.dtype, tuple(value.shape)
+    if issubclass(kind, (tuple, list)):
+        return kind, tuple([_kind(each) for each in value])
+    if issubclass(kind, dict):
+        return kind, tuple([(key, _kind(each)) for key, each in value.items()])
+    return kind
