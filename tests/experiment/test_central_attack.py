@@ -64,6 +64,7 @@ def test_a_server_that_does_not_clip_refutes_the_claim(everybody, monkeypatch):
     assert found["epsilon"] > found["claim"]
 
 
+@pytest.mark.slow
 def test_who_was_drawn_is_not_told_to_who_guesses(tmp_path, monkeypatch):
     """So without noise coins hide something, and more is guessed than with it."""
     run = ran(DRAWN, tmp_path)

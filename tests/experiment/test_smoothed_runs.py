@@ -139,10 +139,10 @@ def test_the_digest_covers_how_answers_are_smoothed(whole_run):
 
 
 def test_what_it_takes_is_kept_back_of_a_budget(tmp_path):
-    free = execute(load("graft_node", {**SMOOTHED, "rounds": 50}))
+    free = execute(load("graft_node", {**SMOOTHED, "rounds": 30}))
     for share in (0.5, 0.9):
         budget = int(free["bytes"]["total"] * share)
-        found = execute(load("graft_node", {**SMOOTHED, "rounds": 50, "budget.bytes": budget}))
+        found = execute(load("graft_node", {**SMOOTHED, "rounds": 30, "budget.bytes": budget}))
         assert found["stopped_by"] == "budget"
         assert found["bytes"]["total"] <= budget
         assert found["bytes"]["smoothing"] == free["bytes"]["smoothing"]
