@@ -5,6 +5,7 @@ A message of the protocol is what the ledger counts. Its envelope is the transpo
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from typing import Any, Final, TypeVar, get_type_hints
 
 from fedgraft import wire
@@ -98,9 +99,15 @@ def opened(kind: type[Kind], data: bytes) -> Kind:
     tree: Any = wire.unpack(data)
     if not isinstance(tree, Mapping) or tree.get("version") != VERSION:
         raise WireError(f"no envelope of version {VERSION}")
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     values: dict[str, Any] = {field.name: tree.get(field.name) for field in fields(kind)}
     for name, value in values.items():
         if type(value) is not hints[name]:
             raise WireError(f"{name} of an envelope is no {hints[name].__name__}")
     return kind(**values)
+
+
+@cache
+def _hints(kind: type[Any]) -> Mapping[str, Any]:
+    """Return the types of an envelope's fields."""
+    return get_type_hints(kind)
