@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from fedgraft import errors
 from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
+from fedgraft.engine.server.loop.stopping import HOME
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.stopping import HOME
 from fedgraft.errors import FedgraftError, InputError, Interrupted, MachineError
 from fedgraft.experiment.experiment import Experiment, chosen, load
 from fedgraft.experiment.recipes.findings import Finding

@@ -18,8 +18,8 @@ from typing import Any, Final
 from fedgraft.contracts import Runtime
 from fedgraft.engine.protocol.codes import LOG as LOG_REFUSED
 from fedgraft.engine.protocol.codes import POLICY, RECIPE
+from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import FedgraftError, InputError, RefusedError, memory_shortage
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.predicting.site_run import pack_site_run
