@@ -40,6 +40,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000)  # of garbage there is little, and each search is reported to hypothesis
         gc.enable()
 
 

@@ -124,7 +124,7 @@ def test_it_is_the_same_with_workers_and_after_a_resume(finished: Path, tmp_path
         pytest.param(
             {"model.name": "multigraph", "data.edge_features": "all", "data.directed": True}, marks=pytest.mark.slow
         ),
-        {"model.name": "gin", "data.weight": "length"},
+        pytest.param({"model.name": "gin", "data.weight": "length"}, marks=pytest.mark.slow),
     ],
 )
 def test_sites_end_as_one_machine(tmp_path: Path, changes: dict[str, Any]) -> None:
