@@ -23,6 +23,7 @@ QUICK: dict[str, Any] = {
     "runtime.workers": 0,
     "yardsticks": [],
     "rounds": 15,
+    "evaluation.every": 5,
     "selector.name": "all",
     "sampler.name": "all",
     "sharing.name": "fedavg",
