@@ -5,7 +5,6 @@ A message of the protocol is what the ledger counts. Its envelope is the transpo
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cache
 from typing import Any, Final, TypeVar, get_type_hints
 
 from fedgraft import wire
@@ -99,7 +98,7 @@ def opened(kind: type[Kind], data: bytes) -> Kind:
     tree: Any = wire.unpack(data)
     if not isinstance(tree, Mapping) or tree.get("version") != VERSION:
         raise WireError(f"no envelope of version {VERSION}")
-    hints = _hints(kind)
+    hints = _HINTS[kind.__name__]
     values: dict[str, Any] = {field.name: tree.get(field.name) for field in fields(kind)}
     for name, value in values.items():
         if type(value) is not hints[name]:
@@ -107,7 +106,5 @@ def opened(kind: type[Kind], data: bytes) -> Kind:
     return kind(**values)
 
 
-@cache
-def _hints(kind: type[Any]) -> Mapping[str, Any]:
-    """Return the types of an envelope's fields."""
-    return get_type_hints(kind)
+_HINTS: Final = {kind.__name__: get_type_hints(kind) for kind in (Order, Answer)}
+"""Types of each envelope's fields."""
