@@ -239,6 +239,7 @@ def die(*call):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_lost_is_one_clear_error(data, tmp_path, monkeypatch):
     monkeypatch.setattr(running, "_run_split", die)
     with pytest.raises(MachineError, match=r"^The process of ciao-average-3, seed [12], was lost; .* fewer --jobs\.$"):
