@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.contracts.abilities.predicting import PredictingTask
-from fedgraft.contracts.data import OwnShardData
+from fedgraft.contracts.data import ClientTables
 from fedgraft.contracts.parts import answering
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
@@ -114,4 +114,4 @@ def find_data(name: str) -> type:
 
 
 def own_of(data: type, task: str) -> bool:
-    return issubclass(data, OwnShardData) and data.task == task
+    return issubclass(data, ClientTables) and data.own_tables and data.task == task

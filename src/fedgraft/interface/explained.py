@@ -8,7 +8,7 @@ from typing import Any
 
 from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.abilities.tasks import DerivingTask
-from fedgraft.contracts.data import Data, OwnShardData
+from fedgraft.contracts.data import ClientTables, Data
 from fedgraft.contracts.parts import answering
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.described import described
@@ -91,10 +91,9 @@ def tables() -> dict[str, str]:
         task = discovery.find("tasks", name)
         if answers := answering(task, PredictingTask):
             reads = task.reads if issubclass(task, DerivingTask) else name
-            own = [each for cls in _data_sets(reads) if issubclass(cls, OwnShardData) for each in cls.own_tables]
-            asked, of_client = (
-                ", ".join(f"--{each}" for each in names) for names in (answers.asks, dict.fromkeys(own))
-            )
+            own = [each for cls in _data_sets(reads) if issubclass(cls, ClientTables) for each in cls.own_tables]
+            told = answers.asks, dict.fromkeys(own)
+            asked, of_client = (", ".join(f"--{each}" for each in names) for names in told)
             found[name] = f"{asked}; {of_client}" if own else asked
     return found
 

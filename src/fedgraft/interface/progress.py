@@ -53,7 +53,7 @@ class Progress:
     @classmethod
     def of(cls, experiment: Experiment, quiet: bool = False, rounds: int | None = None) -> "Progress":
         """Make the watcher for a run of this experiment; with other `rounds` than it says, if given."""
-        stopping, clients = experiment.stopping, int(experiment.sections["data"].get("clients") or 0)
+        stopping, clients = experiment.stopping, int(experiment.recipe.sections["data"].get("clients") or 0)
         task = experiment.plan.task
         by_data = not getattr(task, "judged", "said") and experiment.data.judged_by_data
         metric = "score" if by_data else task.metric  # which it is hangs on data that are not read yet

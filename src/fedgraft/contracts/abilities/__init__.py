@@ -4,7 +4,7 @@ Those of tasks that most tasks have, and what they answer with, are names of thi
 """
 
 from fedgraft.contracts.abilities.naming import NamingTask
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities.plain import PlainModel, PlainTask
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.predicting import Classified, PredictingTask
 from fedgraft.contracts.abilities.sealing import SealedTask
@@ -16,7 +16,6 @@ __all__ = [
     "HaloTask",
     "NamingTask",
     "ObservedTask",
-    "PlainEncoder",
     "PlainModel",
     "PlainTask",
     "PooledTask",

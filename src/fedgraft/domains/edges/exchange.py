@@ -23,7 +23,7 @@ from fedgraft.domains.examples import scaled
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
-from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.reading.queries import remembered_halo
 from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, halo_of, inside
 from fedgraft.domains.publications import Published
@@ -68,7 +68,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
         history = Published(self._history)
         return (*([copies] * self._connected), *([history] * self.share_history))
 
-    def _copies(self, shard: EdgeShard) -> tuple[NodeShard, Any]:
+    def _copies(self, shard: EdgeShard) -> tuple[Any, Any]:
         seen = self._seen(shard)
         return seen.graph, seen.outward
 
@@ -151,6 +151,12 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
         found[:, -told.shape[1] :] += told
         return found
 
+    def remember(self, data: EdgeData, own: int, states: Tree) -> None:
+        """Put states of the halo, which a client of so many nodes remembers, into data to which edges were added."""
+        if self.share_states:
+            kept = remembered_halo(states, own * self.copies, data.nodes.halo, self.halo_widths)
+            data.nodes.states.receive(kept)
+
     def opened(self, data: EdgeData, states: Tree) -> EdgeData:
         """Return the data with these states of own copies and of the halo."""
         return data.opened(states)
@@ -207,8 +213,11 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
         graph = shard.graph
         if self.scale and graph.scale_rows:
             graph = replace(graph, features=scaled(graph.features, self.scale))
-        if not self._connected:
-            ends = np.where(shard.ends < graph.own, shard.ends, -1)
-            shard = replace(shard, ends=ends)
-            graph = inside(graph)
-        return unrolled(replace(shard, graph=graph), self.windows)
+        shard = replace(shard, graph=graph)
+        return unrolled(shard if self._connected else alone(shard), self.windows)
+
+
+def alone(shard: EdgeShard) -> EdgeShard:
+    """Return a shard without nodes elsewhere; its edges to these stay, and nothing is known of their targets."""
+    graph = inside(shard.graph)
+    return replace(shard, graph=graph, ends=np.where(shard.ends < graph.own, shard.ends, -1))

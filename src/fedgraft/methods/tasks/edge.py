@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import UnionType
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -12,25 +11,23 @@ from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums, part
-from fedgraft.contracts.abilities import Classified, PlainEncoder, PlainModel, PlainTask, PooledTask, PredictingTask
+from fedgraft.contracts.abilities import Classified, PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.edges.client_edges import EdgeData
-from fedgraft.domains.edges.exchange import EdgeExchange
+from fedgraft.domains.edges.edge_reader import plain_edges
+from fedgraft.domains.edges.exchange import EdgeExchange, alone
 from fedgraft.domains.edges.history import history_width
 from fedgraft.domains.edges.model import EdgeModel
-from fedgraft.domains.edges.plain_edges import ReadPairs, plain_edges
 from fedgraft.domains.edges.queries import AskedEdges, split_edges_asked, with_asked
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
-from fedgraft.domains.edges.stages import stages
 from fedgraft.domains.edges.unrolled import COUNTS
 from fedgraft.domains.labelled.labels_of_data import LabelsOfData
 from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.shared_unit import training_labels, unit_in
-from fedgraft.domains.nodes.reading.queries import remembered_halo
-from fedgraft.domains.nodes.training.halo_setup import inside
+from fedgraft.domains.nodes.task.node_reader import ReadFeatures
 from fedgraft.domains.publications import Published
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Array, Arrays
@@ -41,7 +38,6 @@ class Edge(
     LabelsOfData[EdgeShard, EdgeData],
     PooledTask[EdgeShard, EdgeData],
     PredictingTask[EdgeShard, EdgeData],
-    PlainTask[EdgeShard, EdgeData],
 ):
     """Edge: tell the class or the number of an edge, by the edges before it.
 
@@ -95,7 +91,6 @@ class Edge(
 
     reads: ClassVar[str] = "edge"
     asks: ClassVar[tuple[str, ...]] = ("edges",)
-    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder
 
     encoder: LayeredEncoder
     windows: Annotated[int, Ge(2), "so that what trains hears from edges"] = 4
@@ -224,8 +219,7 @@ class Edge(
 
     def alone(self, shard: EdgeShard) -> EdgeShard:
         """Return the shard without nodes elsewhere; its edges to these stay, and nothing is known of their targets."""
-        graph = inside(shard.graph)
-        return replace(shard, graph=graph, ends=np.where(shard.ends < graph.own, shard.ends, -1))
+        return alone(shard)
 
     def questions(self, shards: Sequence[EdgeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Edges by the ids of their ends, each with the client that answers."""
@@ -238,10 +232,7 @@ class Edge(
         assert isinstance(model, EdgeModel), "edges have no ensembles"
         shared = remembered.get("shared", {})
         data = self.prepare(with_asked(shard, asked), shared)
-        if self.share_states:
-            own = shard.graph.own * stages(self.windows)
-            widths = self.exchanged.halo_widths
-            data.nodes.states.receive(remembered_halo(remembered.get("states"), own, data.nodes.halo, widths))
+        self.exchanged.remember(data, shard.graph.own, remembered.get("states"))
         rows = shard.ends.shape[1] + np.arange(asked.ends.shape[1])
         with torch.no_grad():
             outputs = data.outputs(model, data.states(model), rows).cpu()
@@ -264,8 +255,6 @@ class Edge(
     def plain(self, model: nn.Module, shard: EdgeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions, what came before an edge, and the perceptron; numbers in the user's unit."""
         assert isinstance(model, EdgeModel), "edges have no ensembles"
-        assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
-        options = self.features, self.scale, self.edge_features, self.edge_weights, self.columns
-        read = ReadPairs.of(self.encoder, *options)
+        read, widths = ReadFeatures(self.features, self.scale), (self.edge_features, self.columns)
         unit = None if self.class_names else unit_in(shared)
-        return plain_edges(model, self.encoder, self.encoder.widths, self.class_names, read, unit)
+        return plain_edges(model, self.encoder, self.class_names, read, widths, self.edge_weights, unit)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import UnionType
 from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -12,8 +11,7 @@ from annotated_types import Ge
 from torch import nn
 
 from fedgraft.contracts import Observations, part
-from fedgraft.contracts.abilities import Classified, ObservedTask, PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.encoder import NetworkEncoder
+from fedgraft.contracts.abilities import Classified, ObservedTask, PlainModel
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
@@ -38,7 +36,6 @@ class Graph(
     JudgedByData[GraphShard, GraphData],
     GraphTask,
     ObservedTask[GraphShard, GraphData],
-    PlainTask[GraphShard, GraphData],
 ):
     """Graph: tell the class of a whole graph.
 
@@ -88,8 +85,6 @@ class Graph(
     """
 
     profile: ClassVar[frozenset[str]] = PROFILE
-
-    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     judged: str = ""
     rare: str = ""

@@ -3,7 +3,6 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import torch
@@ -11,13 +10,12 @@ from annotated_types import Ge, Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Sums, part
-from fedgraft.contracts.abilities import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities import PlainModel
 from fedgraft.contracts.abilities.linear import Linear
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.task import Loss, LossesAndBackward
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import BALANCED, WEIGHTS, PublishedCounts, weights_of
@@ -33,8 +31,8 @@ from fedgraft.domains.nodes.extensions.masked import Masked
 from fedgraft.domains.nodes.extensions.refined import Refined
 from fedgraft.domains.nodes.task.answers import NodeAnswers
 from fedgraft.domains.nodes.task.clipped_nodes import ClippedNodes
+from fedgraft.domains.nodes.task.node_reader import plain_nodes
 from fedgraft.domains.nodes.task.node_task import NodeTask
-from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
 from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
 from fedgraft.domains.nodes.task.views import NodeViews
 from fedgraft.domains.nodes.training.client_graph import NodeData
@@ -42,14 +40,13 @@ from fedgraft.domains.nodes.training.losses import Objective, by_hand, losses_of
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel, network_of_nodes
 from fedgraft.domains.nodes.training.neighbours import Neighbours
-from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.publications import Published
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays
 
 
 @dataclass(frozen=True)
-class Node(NodeTask, PlainTask[NodeShard, NodeData]):
+class Node(NodeTask):
     """Node: tell the class of a node of one graph that is cut over clients.
 
     The encoder's convolutions are followed by a linear layer. Edges between clients stay: of a node elsewhere a client
@@ -130,8 +127,6 @@ class Node(NodeTask, PlainTask[NodeShard, NodeData]):
     """
 
     profile: ClassVar[frozenset[str]] = PROFILE
-
-    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     generator: bool = False
     mask: bool = False
@@ -339,26 +334,13 @@ class Node(NodeTask, PlainTask[NodeShard, NodeData]):
         """The convolutions and the head."""
         assert isinstance(model, NodeModel), "nodes have no ensembles"
         names = self.class_names or [str(number) for number in range(self.classes)]
-        if isinstance(self.encoder, NetworkEncoder):
-            return plain_network(model, self.encoder, names, self._read, self._edges)
-        assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
         for option in ("generator", "refinement"):
-            require(not getattr(self, option), f"task.{option}", "false for a model in PyG's own layers", True)
-        widths = [self.input_width, *self.encoder.widths, *([] if model.head else [self.classes])]
-        return plain_nodes(model, self.encoder, widths, names, self._read, self._edges)
+            require(not getattr(self, option), f"task.{option}", "false for a model that is exported", True)
+        return plain_nodes(self, model, names)
 
     def embeddings(self, model: nn.Module, data: NodeData) -> Array:
         """Return the last hidden layer of all own nodes, float32 [own, width]."""
         return self._viewed(model, data).hidden(model)[: data.own]
-
-    @property
-    def _edges(self) -> ReadEdges:
-        width, averages = self.input_width, self.propagate > 0
-        return ReadEdges.of(self.encoder, width, self.edge_features, self.edge_weights, averages)
-
-    @property
-    def _read(self) -> ReadFeatures:
-        return ReadFeatures(self.features, self.scale, self.inputs)
 
     @cached_property
     def _hidden_width(self) -> int:
