@@ -8,8 +8,8 @@ import pytest
 
 import fedgraft.methods.selectors
 from fedgraft.contracts import Selector
-from fedgraft.testing import selectors
 from helpers.laws import held
+from laws import selectors
 
 SLOW = [f"{name}-runs_sixty_rounds" for name in ("acfl", "favor", "fedcor", "fedmarl", "harmony", "rafhgl")]
 SLOW += [

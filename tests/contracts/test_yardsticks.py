@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from fedgraft.experiment.recipes import discovery
-from fedgraft.testing import yardsticks
 from fedgraft.testing.laws import Law
 from helpers.laws import held
+from laws.yardsticks import laws
 
 NAMES = discovery.names("yardsticks")
 SLOW = [
@@ -21,8 +21,6 @@ SLOW += [
 ]
 
 
-@pytest.mark.parametrize(
-    "law", held({name: yardsticks.laws(discovery.find("yardsticks", name)) for name in NAMES}, SLOW)
-)
+@pytest.mark.parametrize("law", held({name: laws(discovery.find("yardsticks", name)) for name in NAMES}, SLOW))
 def test_keeps_the_law(law: Law[Any]) -> None:
     law()

@@ -11,9 +11,9 @@ import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.reports.figures.tsne import embed
-from fedgraft.reports.pages.confusion import confusion_of
+from fedgraft.reports.figures.client_figures import embed
 from fedgraft.reports.pages.html_report import render
+from fedgraft.reports.pages.page_classes import confusion_of
 from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.toy_ratings import write_ratings
 
@@ -108,7 +108,7 @@ def test_new_ratings_are_told_between_known_and_new_members(root: Path, tmp_path
 
 
 def test_columns_of_an_edge_are_asked_for_by_name(tmp_path: Path) -> None:
-    toy = {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2}
+    toy = {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}
     changes = {"data": toy, "rounds": 2, "runtime.workers": 0, "yardsticks": []}
     run = fedgraft.run("graft_edge", out=tmp_path / "run", overrides=changes, progress=False)
     asked = pd.DataFrame({"source": ["1"], "target": ["2"]})
@@ -121,10 +121,10 @@ def test_columns_of_an_edge_are_asked_for_by_name(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_exported_says_so_in_one_line(tmp_path: Path) -> None:
-    toy = {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2}
-    changes = {"data": toy, "model": {"name": "gat", "hidden": 4}, "rounds": 1, "runtime.workers": 0, "yardsticks": []}
+    toy = {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}
+    changes = {"data": toy, "model": {"name": "pyg", "hidden": 4}, "rounds": 1, "runtime.workers": 0, "yardsticks": []}
     run = fedgraft.run("graft_edge", out=tmp_path / "run", overrides=changes, progress=False)
-    with pytest.raises(InputError, match=r"^Encoder 'gat' has no counterpart among PyG's layers; .*multigraph.* have"):
+    with pytest.raises(InputError, match=r"^Encoder 'pyg' has layers of another library, and cannot be exported"):
         run.export(folder=tmp_path / "model")
 
 

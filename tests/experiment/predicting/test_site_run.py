@@ -14,8 +14,8 @@ from fedgraft.experiment.predicting.site_run import open_run, write_site_run
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.disk import read_model
 from fedgraft.reports.pages.html_report import write_report
-from fedgraft.reports.stored.comparison import compare
 from fedgraft.wire.layouts import digest
+from helpers.compared_runs import compare
 from helpers.local_sites import federated_files
 from helpers.node_runs import SMALL
 from helpers.served_runs import MOLECULES, QUESTIONS, RUNS

@@ -8,9 +8,9 @@ from scipy.stats import binom
 
 from fedgraft.errors import InputError
 from fedgraft.methods.selectors.poisson import Poisson
-from fedgraft.testing import selectors
 from helpers.laws import held
 from helpers.toy_runs import gone, looped, run, same, toy
+from laws import selectors
 
 
 @pytest.mark.parametrize("law", held({"a few": selectors.laws(Poisson, clients=1), "half": selectors.laws(Poisson)}))
