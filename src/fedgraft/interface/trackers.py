@@ -60,7 +60,7 @@ def mlflow(experiment: Experiment, folder: Path) -> Tracker:
     """MLflow: a run in the experiment and at the place that MLFLOW_EXPERIMENT_NAME and MLFLOW_TRACKING_URI say."""
     library = import_module("mlflow")
     library.start_run(run_name=folder.name)
-    options = list(flat(experiment.sections).items())
+    options = list(flat(experiment.recipe.sections).items())
     for first in range(0, len(options), MOST_PARAMS):
         library.log_params(dict(options[first : first + MOST_PARAMS]))
     return Tracker(lambda figures, round: library.log_metrics(dict(figures), step=round), library.end_run)
@@ -69,7 +69,7 @@ def mlflow(experiment: Experiment, folder: Path) -> Tracker:
 def wandb(experiment: Experiment, folder: Path) -> Tracker:
     """Weights & Biases: a run of the project WANDB_PROJECT, "fedgraft" by default; WANDB_MODE=offline keeps it here."""
     library, project = import_module("wandb"), os.environ.get("WANDB_PROJECT", "fedgraft")
-    options = {"config": dict(experiment.sections), "settings": library.Settings(silent=True)}
+    options = {"config": dict(experiment.recipe.sections), "settings": library.Settings(silent=True)}
     run = library.init(project=project, name=folder.name, dir=str(folder), **options)
     return Tracker(lambda figures, round: run.log(dict(figures), step=round), run.finish)
 

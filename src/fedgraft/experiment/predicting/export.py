@@ -59,10 +59,10 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
     plain = _plain(run, client)
     module = copy.deepcopy(plain.module)
     unmask(module)
-    sharing = run.experiment.sections["sharing"]["name"]
+    sharing = run.experiment.recipe.sections["sharing"]["name"]
     whose = "of all clients" if client is None else f"of client {client}"
     text = _TEXT.format(
-        title=f"Model {whose}, recipe {run.experiment.recipe}, sharing {sharing}",
+        title=f"Model {whose}, recipe {run.experiment.recipe.name}, sharing {sharing}",
         source=SOURCE,
         weights=WEIGHTS,
         needs=", and the network's own module" * bool(plain.network[0]),
@@ -106,7 +106,7 @@ def _plain(run: FinishedRun, client: str | None) -> PlainModel:
         raise InputError(f"Models of task {name!r} cannot be exported; those of {_those(PlainTask)} can.")
     encoder = getattr(task, "encoder", None)
     if isinstance(encoder, GivenEncoder) and not isinstance(encoder, NetworkEncoder):
-        used = run.experiment.sections["model"]["name"]
+        used = run.experiment.recipe.sections["model"]["name"]
         raise InputError(f"Encoder {used!r} has layers of another library, and cannot be exported.")
     if client is not None:
         number = run.number(client)
