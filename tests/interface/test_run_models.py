@@ -31,7 +31,7 @@ CATALOGUE = {
     "clock": {"devices": "lognormal"},
 }
 EDGES = {
-    "data": {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2},
+    "data": {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2},
     "task.share_states": False,
     "evaluation.metric": "accuracy",  # by which the likeliest class is answered
 }

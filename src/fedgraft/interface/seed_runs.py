@@ -13,8 +13,16 @@ from fedgraft.interface.finished import HasFolder, Represented, Run, folders_of
 from fedgraft.interface.python_words import python_words
 from fedgraft.reports.figures.curve_figures import score
 from fedgraft.reports.pages.html_report import write_report
-from fedgraft.reports.stored.seed_groups import SCORE, Group, group_rows, grouped, open_named, runs_in, shown_over
-from fedgraft.reports.stored.seed_means import run_of
+from fedgraft.reports.stored.seed_groups import (
+    SCORE,
+    Group,
+    group_rows,
+    grouped,
+    open_named,
+    run_of,
+    runs_in,
+    shown_over,
+)
 
 
 class Runs(Represented, Sequence[Run]):

@@ -19,9 +19,9 @@ from fedgraft.methods.models.mlp import MLP
 from fedgraft.methods.models.multigraph import Multigraph
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.edge import Edge
-from fedgraft.testing.toy_edges import ToyEdges
 from helpers import banks
 from helpers.edge_shards import exported
+from helpers.toy_edges import ToyEdges
 
 ASKED = pd.DataFrame({"source": ["1", "2", "1", "new", "3"], "target": ["2", "1", "8", "3", "other"]})
 """Edges among known nodes, some of which were there before, and new ones."""

@@ -19,7 +19,7 @@ from fedgraft.contracts.abilities.tasks import (
     SurveyedTask,
     VariantTask,
 )
-from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt, ProperFraction
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
@@ -292,7 +292,7 @@ class GraphTask(
         if rows is None:
             return None
         read = self.encoder.reads(self._inputs, rows.width)
-        directed = isinstance(self.encoder, EdgeLayeredEncoder) and self.encoder.reads_direction
+        directed = isinstance(self.encoder, LayeredEncoder) and self.encoder.reads_direction
         read_rows = replace(
             rows,
             values=rows.values if "columns" in read else rows.values[:, :0],

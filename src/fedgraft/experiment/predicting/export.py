@@ -12,7 +12,7 @@ import torch
 
 from fedgraft.contracts.abilities.plain import PlainModel, PlainTask, Tensors
 from fedgraft.contracts.data import Data, FittedData
-from fedgraft.contracts.encoder import GivenEncoder, NetworkEncoder
+from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.copied_source import source_of
 from fedgraft.experiment.predicting.thresholds import thresholds_of
@@ -105,7 +105,7 @@ def _plain(run: FinishedRun, client: str | None) -> PlainModel:
     if not isinstance(task, PlainTask):
         raise InputError(f"Models of task {name!r} cannot be exported; those of {_those(PlainTask)} can.")
     encoder = getattr(task, "encoder", None)
-    if isinstance(encoder, GivenEncoder) and not isinstance(encoder, NetworkEncoder):
+    if hasattr(encoder, "module") and not isinstance(encoder, NetworkEncoder):
         used = run.experiment.recipe.sections["model"]["name"]
         raise InputError(f"Encoder {used!r} has layers of another library, and cannot be exported.")
     if client is not None:
