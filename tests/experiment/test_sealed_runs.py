@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts.values import HaloRows
-from fedgraft.domains.edges.task import EdgeHalos
-from fedgraft.domains.nodes.task.node_task import NodeTask
+from fedgraft.domains.edges.exchange import EdgeExchange
+from fedgraft.domains.nodes.training.exchange import NodeExchange
+from fedgraft.domains.publications import Publications
 from fedgraft.errors import AllClientsFailedError, InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.running.runner import execute
@@ -98,10 +99,11 @@ def rows_told(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Array]]:
             told[name] += list(statistics.get(name, ()))
         return statistics
 
-    for task in (NodeTask, EdgeHalos):
-        for name, note in (("statistics", published), ("changed", states), ("relay", states)):
-            method = getattr(task, name)
-            monkeypatch.setattr(task, name, lambda *args, _do=method, _note=note: _note(_do(*args)))
+    for part in (NodeExchange, EdgeExchange, Publications):
+        notes = {"statistics": published} if part is Publications else {"changed": states, "relay": states}
+        for name, note in notes.items():
+            method = getattr(part, name)
+            monkeypatch.setattr(part, name, lambda *args, _do=method, _note=note: _note(_do(*args)))
     return told
 
 

@@ -8,29 +8,25 @@ from typing import Annotated, Any, Self, TypeVar
 from annotated_types import Ge
 from torch import Tensor
 
-from fedgraft.contracts.abilities.tasks import FittedTask
 from fedgraft.contracts.data import telling
-from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.labels import Labels, Unit
+from fedgraft.contracts.parts import part
 from fedgraft.contracts.task import Prepared
 from fedgraft.domains.labelled.shard import LabelledShard, labels_of
 from fedgraft.domains.labels import numbers
-from fedgraft.domains.labels.class_weights import BalancedClasses, ClassWeights, check_weights
+from fedgraft.domains.labels.class_weights import BALANCED, ClassWeights, PublishedCounts, check_weights, weights_of
 from fedgraft.domains.labels.judged import METRICS
 from fedgraft.domains.labels.judging import JudgedByData
-from fedgraft.domains.labels.shared_unit import SharedUnit
+from fedgraft.domains.labels.shared_unit import PublishedMoments, unit_of
+from fedgraft.domains.publications import Publications, Published
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.wire.layouts import Arrays
 
 Labelled = TypeVar("Labelled", bound=LabelledShard)
 
 
-@dataclass(frozen=True)
-class LabelsOfData(
-    BalancedClasses[Labelled, Prepared],
-    JudgedByData[Labelled, Prepared],
-    SharedUnit[Labelled, Prepared],
-    FittedTask[Labelled, Prepared],
-):
+@dataclass(frozen=True, kw_only=True)
+class LabelsOfData(JudgedByData[Labelled, Prepared]):
     """Tell labels that are classes or numbers, as the data have them; options as of `LabelTask`."""
 
     class_names: tuple[str, ...] = ()
@@ -44,10 +40,18 @@ class LabelsOfData(
         """As the data have them."""
         return labels_of(self.class_names, (), self.judged, self.rare, self.focal)
 
+    @part
+    def publications(self) -> Publications:
+        """What clients publish before training."""
+        return Publications(self.published)
+
     @property
-    def classes(self) -> int:  # type: ignore[override]
-        """How many there are."""
-        return len(self.class_names)
+    def published(self) -> tuple[Published, ...]:
+        """Moments of numbers; how many examples each class has, where these are to count alike."""
+        shape, labels = self.labels.numbers, len(getattr(self, "label_names", ()))
+        moments = () if shape is None else (Published(PublishedMoments(shape)),)
+        counts = (Published(PublishedCounts(len(self.class_names), labels)),) if self.class_weights == BALANCED else ()
+        return (*moments, *counts)
 
     @property
     def tells_classes(self) -> bool:
@@ -95,5 +99,11 @@ class LabelsOfData(
                 raise InputError(f"{shards[0].name} and {shard.name} must be labelled alike; got {known} and {other}.")
         return replace(self, **known)
 
-    def _weights(self, shard: Labelled, shared: Arrays) -> Tensor | None:
-        return self.weights_of(shard, shared) if self.class_names else None
+    def unit_of(self, shard: Labelled, shared: Arrays) -> Unit:
+        """Return the unit of numbers that all clients have in common; the client's own where nothing is known of it."""
+        return unit_of(self.labels, shard, shared)
+
+    def weights_of(self, shard: Labelled, shared: Arrays) -> Tensor | None:
+        """Return weights of classes, float32 [classes] or [labels, classes]; None for none."""
+        names = self.class_names
+        return weights_of(self.class_weights, shard, shared, names, len(names)) if names else None

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.labels import Batches, Labels, Unit
 from fedgraft.contracts.scores import root_mean_square
+from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import Sums
 from fedgraft.wire.layouts import Array
 

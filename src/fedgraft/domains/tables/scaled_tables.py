@@ -12,9 +12,8 @@ import pandas as pd
 from scipy import sparse
 
 from fedgraft.contracts.data import FittedData, Purpose
-from fedgraft.contracts.labels import ClassCounts
 from fedgraft.contracts.ranges import PositiveInt
-from fedgraft.contracts.task import Shard
+from fedgraft.contracts.task import ClassCounts, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.examples import Features

@@ -1,6 +1,7 @@
 """The gradient of each training node by itself, where its loss depends on no other node."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import nn
@@ -11,11 +12,13 @@ from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.domains.labels.entropies import entropies_of
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
+from fedgraft.domains.nodes.training.losses import Objective
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.nn.clipped_gradients import LossesOf, RowLayer, clipped_gradients, each_gradient
 from fedgraft.wire.layouts import Array, Arrays
 
 
+@dataclass(frozen=True, eq=False)
 class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
     """Of a task with the options of `Node`: those that mix nodes in a loss are told."""
 
@@ -23,14 +26,10 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
 
     encoder: LayeredEncoder | NetworkEncoder
     propagate: int
-    share_features: bool
-    share_states: bool
-    aggregates: bool
+    connected: bool
     dropout: float
-    label_smoothing: float
-    logit_adjustment: float
+    objective: Objective
     class_weights: str | dict[str, float]
-    focal: float
 
     @property
     def unclipped(self) -> tuple[str, str]:
@@ -39,10 +38,10 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
             return "the model reads a node's neighbours", "model.name = 'mlp'"
         if self.propagate:
             return "features are averaged over neighbours", "task.propagate = 0"
-        if self.share_features or self.share_states or self.aggregates:
+        if self.connected:
             told = "clients tell each other of nodes"
             return told, "task.share_features, task.share_states and task.aggregates = false"
-        if self.label_smoothing or self.logit_adjustment:
+        if self.objective.smoothing or self.objective.adjustment:
             shares = "losses depend on the client's shares of classes"
             return shares, "task.label_smoothing and task.logit_adjustment = 0"
         if self.class_weights and not isinstance(self.class_weights, dict):
@@ -63,5 +62,5 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
         """The layers, what the first one reads, and losses of what the last one gives."""
         assert isinstance(model, NodeModel), "nodes have no other"
         nodes = data.rows["train"][examples]
-        losses_of = entropies_of(data.label[nodes], data.weights, self.focal)
+        losses_of = entropies_of(data.label[nodes], data.weights, self.objective.focal)
         return model.by_row, data.features.filled(nodes), losses_of

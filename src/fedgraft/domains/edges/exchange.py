@@ -1,22 +1,17 @@
-"""What the task `edge` does with nodes: copies per stage, the set-up between clients, and hidden states."""
+"""The part of the task `edge` that deals with nodes: copies per stage, the exchange between clients, hidden states."""
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Self
+from typing import Any
 
 import numpy as np
 import torch
-from annotated_types import Ge
 from numpy.typing import NDArray
 from torch import nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices
-from fedgraft.contracts.abilities import tasks as abilities
-from fedgraft.contracts.abilities.naming import NamingTask
-from fedgraft.contracts.abilities.sealing import SealedTask
+from fedgraft.contracts.abilities import HaloTask, NamingTask, SealedTask
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of
 from fedgraft.domains.edges.model import EdgeModel
@@ -28,37 +23,33 @@ from fedgraft.domains.examples import scaled
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
+from fedgraft.domains.nodes.reading.queries import remembered_halo
 from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, halo_of, inside
-from fedgraft.errors import require
-from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
-from fedgraft.wire.lazy import Made
+from fedgraft.domains.publications import Published
+from fedgraft.wire.layouts import Array, Arrays, Tree
 
 
-@dataclass(frozen=True)
-class EdgeHalos(
-    abilities.HaloTask[EdgeShard, EdgeData], NamingTask[EdgeShard, EdgeData], SealedTask[EdgeShard, EdgeData]
-):
-    """Compute states of nodes of a graph that is cut over clients, a copy per stage; options as of `Edge`."""
+@dataclass(frozen=True, eq=False)
+class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeShard]):
+    """Compute states of nodes of a graph that is cut over clients, a copy per stage; options as of `Edge`.
+
+    Args:
+        losses_of: returns the labels' losses of some edges, float32 [n], of (model, data, states, rows).
+    """
 
     encoder: LayeredEncoder
-    windows: Annotated[int, Ge(2), "so that what trains hears from edges"] = 4
-    readout: PositiveInt = 128
-    share_features: bool = True
-    share_states: bool = True
-    share_history: bool = True
-    sealed: bool = False
-    dropout: ProperFraction = 0.0
-    scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
-    features: NonNegativeInt = 0
-    edge_features: NonNegativeInt = 0
-    edge_weights: bool = False
-    sparse: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.hands_on or not self.sealed, "Edge.sealed", "false where nothing is shared", self.sealed)
-        require(self.encoder.depth >= 1, "Edge.encoder", "of at least one convolution", self.encoder.depth)
+    windows: int
+    share_features: bool
+    share_states: bool
+    share_history: bool
+    sealed: bool
+    scale: float
+    features: int
+    edge_features: int
+    edge_weights: bool
+    sparse: bool
+    losses_of: Callable[[EdgeModel, EdgeData, torch.Tensor, Indices], torch.Tensor]
 
     @property
     def halo_widths(self) -> tuple[int, ...]:
@@ -71,39 +62,15 @@ class EdgeHalos(
         return "changed"
 
     @property
-    def statistics_layout(self) -> Layout:
-        """Addresses of the halo; what others may know of own copies, and of what came before edges."""
-        told = [each.statistics_layout.specs for each in self._exchanges]
-        return Layout((*(spec for specs in told for spec in specs), *super().statistics_layout.specs))
+    def published(self) -> tuple[Published, ...]:
+        """Addresses of the halo and what others may know of own copies; what came before edges."""
+        copies = Published(self._set_up, self._copies)
+        history = Published(self._history)
+        return (*([copies] * self._connected), *([history] * self.share_history))
 
-    def statistics(self, shard: EdgeShard) -> Arrays:
-        """Return what a client publishes."""
-        published = super().statistics(shard)
-        if self.share_history:
-            published = {**self._history.statistics(shard), **published}
-        if self._connected:
-            seen = self._seen(shard)
-            published = {**self._set_up.statistics(seen.graph, seen.outward), **published}
-        return published
-
-    def check(self, statistics: Arrays) -> None:
-        """Sizes, order and finite numbers."""
-        super().check(statistics)
-        for each in self._exchanges:
-            each.check(statistics)
-
-    @property
-    def combined_layout(self) -> Layout:
-        """`Layout` of what is known of the halo, of which own copies others need, and of what came before edges."""
-        told = [each.combined_layout.specs for each in self._exchanges]
-        return Layout((*(spec for specs in told for spec in specs), *super().combined_layout.specs))
-
-    def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
-        """Everybody's halo, from what its owners published, and what came before edges to it."""
-        told = [
-            each for each in (super().combine(statistics), *(x.combine(statistics) for x in self._exchanges)) if each
-        ]
-        return Made(statistics, lambda client: {k: array for each in told for k, array in each[client].items()})
+    def _copies(self, shard: EdgeShard) -> tuple[Any, Any]:
+        seen = self._seen(shard)
+        return seen.graph, seen.outward
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
@@ -118,10 +85,6 @@ class EdgeHalos(
     def hands_on(self) -> bool:
         """Whether features, states or histories are shared."""
         return self.share_features or self.share_states or self.share_history
-
-    def sealing(self) -> Self:
-        """Return this task with sealed rows."""
-        return replace(self, sealed=True)
 
     @property
     def handed_on(self) -> tuple[str, ...]:
@@ -188,6 +151,12 @@ class EdgeHalos(
         found[:, -told.shape[1] :] += told
         return found
 
+    def remember(self, data: EdgeData, own: int, states: Tree) -> None:
+        """Put states of the halo, which a client of so many nodes remembers, into data to which edges were added."""
+        if self.share_states:
+            kept = remembered_halo(states, own * self.copies, data.nodes.halo, self.halo_widths)
+            data.nodes.states.receive(kept)
+
     def opened(self, data: EdgeData, states: Tree) -> EdgeData:
         """Return the data with these states of own copies and of the halo."""
         return data.opened(states)
@@ -217,10 +186,6 @@ class EdgeHalos(
             states = data.states(model, notes=True)
             return self.losses_of(model, data, states, data.rows["train"]).numpy(force=True)
 
-    @abstractmethod
-    def losses_of(self, model: EdgeModel, data: EdgeData, states: torch.Tensor, rows: Indices) -> torch.Tensor:
-        """Return the labels' losses of some edges, float32 [n]."""
-
     def relay(self, model: nn.Module, data: EdgeData, layer: int) -> list[HaloRows]:
         """States of one layer of all own copies, from all their neighbours."""
         return data.nodes.relay(model, layer)
@@ -248,8 +213,11 @@ class EdgeHalos(
         graph = shard.graph
         if self.scale and graph.scale_rows:
             graph = replace(graph, features=scaled(graph.features, self.scale))
-        if not self._connected:
-            ends = np.where(shard.ends < graph.own, shard.ends, -1)
-            shard = replace(shard, ends=ends)
-            graph = inside(graph)
-        return unrolled(replace(shard, graph=graph), self.windows)
+        shard = replace(shard, graph=graph)
+        return unrolled(shard if self._connected else alone(shard), self.windows)
+
+
+def alone(shard: EdgeShard) -> EdgeShard:
+    """Return a shard without nodes elsewhere; its edges to these stay, and nothing is known of their targets."""
+    graph = inside(shard.graph)
+    return replace(shard, graph=graph, ends=np.where(shard.ends < graph.own, shard.ends, -1))

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft.contracts.abilities.informed import Everybody
 from fedgraft.contracts.abilities.matching import CLIENTS, ELSEWHERE
+from fedgraft.contracts.abilities.predicting import Everybody
 from fedgraft.contracts.abilities.smoothing import coded, means_in
 from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, addresses, cut
-from fedgraft.domains.nodes.task.informed_nodes import SUMS_ALONE, UNREAD
+from fedgraft.domains.nodes.task.answers import SUMS_ALONE, UNREAD
 from fedgraft.domains.nodes.training.halo_setup import thinned
 from fedgraft.methods.models.mlp import MLP
 from fedgraft.methods.models.sage import SAGE
@@ -59,12 +59,12 @@ def asking(how: Node, rest: Sequence[NodeShard], added: Sequence[tuple[str, str]
     begin = sum(shard.own for shard in rest)
     nodes = pd.DataFrame([(str(v), v, 1, "a") for v in range(begin, begin + new)], columns=["node", "0", "1", "client"])
     edges = pd.DataFrame(added, columns=["source", "target"])
-    return how.questions(rest, {"nodes": nodes, "edges": edges})[0].asked
+    return how.asked.questions(rest, {"nodes": nodes, "edges": edges})[0].asked
 
 
 def told_of(how: Node, shards: Sequence[NodeShard]) -> Mapping[int, Mapping[str, np.ndarray]]:
     """What each client is told before training."""
-    return how.combine({client: how.statistics(each) for client, each in enumerate(shards)})
+    return how.publications.combine({client: how.publications.statistics(each) for client, each in enumerate(shards)})
 
 
 def everybody(rest: Sequence[NodeShard], memories: Mapping[int, Mapping[str, Any]]) -> Everybody[NodeShard]:
@@ -78,8 +78,8 @@ def test_new_nodes_know_what_they_would_had_they_always_been_there(seed: int, wa
     how = Node(encoder=SAGE(hidden=(4,)), **WAYS[way]).fitted(full)
     told, wanted = told_of(how, rest), how.prepare(full[0], told_of(how, full)[0])
     memories = {client: {"shared": each} for client, each in told.items()}
-    asked = how.informed(asking(how, rest, added, new), everybody(rest, memories))
-    found = how.with_asked(rest[0], memories[0], asked)
+    asked = how.asked.informed(asking(how, rest, added, new), everybody(rest, memories))
+    found = how.asked.with_asked(rest[0], memories[0], asked)
     begin, behind = rest[0].own, np.arange(rest[0].own, full[0].own)
     np.testing.assert_array_equal(found.around.edges, wanted.around.edges)
     if how.aggregates:
@@ -99,7 +99,7 @@ def test_states_of_nodes_elsewhere_are_those_told_and_else_their_owners() -> Non
     memories: dict[int, dict[str, Any]] = {}
     for client, shard in enumerate(shards):
         halo = thinned(shard, 1).halo
-        states = States(shard.own, halo, how.halo_widths)
+        states = States(shard.own, halo, how.exchanged.halo_widths)
         states.write(
             0, np.arange(shard.own - (client == 2)), np.full((shard.own - (client == 2), 4), client, np.float32)
         )
@@ -107,17 +107,17 @@ def test_states_of_nodes_elsewhere_are_those_told_and_else_their_owners() -> Non
         memories[client] = {"shared": told[client], "states": states.to_tree()}
     nodes = pd.DataFrame([("x", 6, 1, "a"), ("y", 7, 1, "a")], columns=["node", "0", "1", "client"])
     edges = pd.DataFrame([("x", "2"), ("y", "4"), ("x", "y")], columns=["source", "target"])
-    asked = how.questions(shards, {"nodes": nodes, "edges": edges})[0].asked
+    asked = how.asked.questions(shards, {"nodes": nodes, "edges": edges})[0].asked
     assert asked.others.tolist() == [1 << 32, 2 << 32]
-    here = how.with_asked(shards[0], memories[0], how.informed(asked, everybody(shards, memories)))
+    here = how.asked.with_asked(shards[0], memories[0], how.asked.informed(asked, everybody(shards, memories)))
     assert here.halo == 2
     assert rows_of(here.features, [4, 5]) == [[2, 1], [4, 1]]
     assert here.states.rows[0][4:].tolist() == [[9] * 4, [2] * 4], "what it was told counts before what owners know"
     assert here.states.known[0][4:].tolist() == [True, True]
-    site = how.with_asked(shards[0], memories[0], asked)
+    site = how.asked.with_asked(shards[0], memories[0], asked)
     assert rows_of(site.features, [4, 5]) == [[2, 1], [0, 0]]
     assert site.known[4:].tolist() == [True, False]
-    blank = how.with_asked(shards[0], {}, how.informed(asked, everybody(shards, {1: {}, 2: {}})))
+    blank = how.asked.with_asked(shards[0], {}, how.asked.informed(asked, everybody(shards, {1: {}, 2: {}})))
     assert rows_of(blank.features, [4, 5]) == [[2, 1], [4, 1]]
 
 
@@ -134,9 +134,10 @@ def test_smoothed_answers_of_neighbours_elsewhere_are_their_owners() -> None:
     }
     nodes = pd.DataFrame([("x", 6, 1, "a")], columns=["node", "0", "1", "client"])
     edges = pd.DataFrame([("x", "2"), ("x", "5"), ("x", "0")], columns=["source", "target"])
-    asked = how.informed(how.questions(shards, {"nodes": nodes, "edges": edges})[0].asked, everybody(shards, memories))
-    data = how.with_asked(shards[0], memories[0], asked)
-    found = means_in(how._with_means(shards[0].own, memories[0], asked, data)["smoothing"])
+    (questions,) = how.asked.questions(shards, {"nodes": nodes, "edges": edges}).values()
+    asked = how.asked.informed(questions.asked, everybody(shards, memories))
+    data = how.asked.with_asked(shards[0], memories[0], asked)
+    found = means_in(how.asked._with_means(how.smoothed, shards[0].own, memories[0], asked, data)["smoothing"])
     assert [each.known.tolist() for each in found] == [[True] * 3] * 2
     # Nodes 2 and 5 have 0.9 and 0.2; after a hop 2 has the mean of 3 (0.2) and 0, 4 elsewhere (0.5 each), 5 is alone.
     one_hop = ((0.2 + 2 * 0.5) / 3 + 0.2) / 2
@@ -168,6 +169,6 @@ def test_edges_that_have_no_part_are_named(
     if is_site:
         tables[CLIENTS] = pd.DataFrame({"name": ["a", "b"]})
         tables[ELSEWHERE] = pd.DataFrame({"owner": [1], "place": [0], "node": ["2"]})
-    asked = how.questions(shards[: 2 - is_site], tables)[0].asked
+    asked = how.asked.questions(shards[: 2 - is_site], tables)[0].asked
     assert (f"predict.edges: 1 edges to nodes of other clients left out: {note}." in caplog.text) == bool(note)
     assert asked.others.tolist() == ([] if note else addresses(shards[0]).tolist())
