@@ -2,7 +2,7 @@
 
 from fedgraft.experiment.experiment import load as load_experiment
 from fedgraft.experiment.recipes.recipe import Recipe
-from fedgraft.reports.studies.each_alone import each_alone
+from fedgraft.reports.studies.running import each_alone
 from fedgraft.reports.studies.study import load
 
 STUDY = load("edges")
