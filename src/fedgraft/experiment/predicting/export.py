@@ -2,9 +2,8 @@
 
 import copy
 import json
-import sys
+import runpy
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Final
@@ -97,16 +96,7 @@ def _decided(run: FinishedRun) -> str:
 
 def exported(folder: Path) -> torch.nn.Module:
     """Return the model that `export` wrote, in evaluation mode."""
-    spec = spec_from_file_location("exported_model", folder / SOURCE)
-    assert spec is not None, "a file of source text has one"
-    assert spec.loader is not None, "and a loader"
-    module: Any = module_from_spec(spec)
-    sys.modules[spec.name] = module  # PyG looks there for the module of a layer that it makes
-    try:
-        spec.loader.exec_module(module)
-        model: torch.nn.Module = module.load(folder)
-    finally:
-        del sys.modules[spec.name]
+    model: torch.nn.Module = runpy.run_path(str(folder / SOURCE))["load"](folder)
     return model
 
 
