@@ -68,7 +68,7 @@ def _table(what: str, most_rows: int, columns: dict[str, Any]) -> dict[str, Any]
 def _said(run: FinishedRun, tables: tuple[str, ...]) -> list[str]:
     """Return what the documentation of the task and of the data set says of these tables, a paragraph each."""
     texts = []
-    for cls in (type(run.task), type(run.experiment.data)):
+    for cls in (type(run.plan.task), type(run.experiment.data)):
         text, _, _ = (inspect.getdoc(cls) or "").partition("\nArgs:\n")
         paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
         texts += [each for each in paragraphs if any(f"`{name}`" in each for name in tables)]

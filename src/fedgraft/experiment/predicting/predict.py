@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from torch.nn import Module
 
+from fedgraft.contracts import Task
 from fedgraft.contracts.abilities.predicting import SHARE, Everybody, PredictingTask
 from fedgraft.contracts.abilities.tasks import DerivingTask
 from fedgraft.contracts.data import Data
@@ -113,10 +114,10 @@ def _answered(
     _check_names(by_name, task.asks, own_tables, name)
     read = {each: _read(task, each, by_name[each], data.asked_form) for each in task.asks if each in by_name}
     its_own = {each: by_name[each] for each in own_tables if each in by_name}
-    question_tables = _counted(name, task, _asked(data, task, read, its_own, client), count)
+    question_tables = _counted(name, task, _asked(data, run.plan.task, read, its_own, client), count)
     everybody = None
     if reader and its_own:
-        shard = reader.client_shard(task, its_own)
+        shard = reader.client_shard(run.plan.task, its_own)
         deriving = run.plan.task.ability(DerivingTask)
         shards: Sequence[Any] = [deriving.derived(shard, None) if deriving else shard]
         names, newcomer = ["own"], run.newcomers_model(f"--{own_tables[0]}")
@@ -178,7 +179,7 @@ def _check_names(names: Iterable[str], asks: Sequence[str], own_tables: Sequence
 
 def _asked(
     data: Data[Any],
-    task: PredictingTask[Any, Any],
+    task: Task[Any, Any],
     read: Mapping[str, pd.DataFrame],
     own: Mapping[str, Given],
     client: str | None,
