@@ -9,6 +9,11 @@ from fedgraft.wire.layouts import Arrays, Layout
 from fedgraft.wire.lazy import Made
 
 
+def as_it_is(shard: Any) -> tuple[Any, ...]:
+    """Return a shard as the one argument of `statistics`."""
+    return (shard,)
+
+
 class Published(NamedTuple):
     """One of these things.
 
@@ -18,7 +23,7 @@ class Published(NamedTuple):
     """
 
     by: Any
-    look: Callable[[Any], tuple[Any, ...]] = lambda shard: (shard,)
+    look: Callable[[Any], tuple[Any, ...]] = as_it_is
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,5 @@
 """Neighbours that a client makes up, in a model with a generator (FedSage+, Zhang et al., NeurIPS 2021)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import torch
@@ -40,7 +39,7 @@ class Generated(NodeExtension):
     def exchange(self, exchange: NodeExchange) -> NodeExchange:
         """Clients tell each other embeddings of nodes, and nothing else."""
         told = {each.name: getattr(exchange, each.name) for each in fields(exchange) if each.init}
-        return MendedExchange(**{**told, "set_up": self.mending, "halo_widths": self.mending.widths}, view=self.view)
+        return MendedExchange(**{**told, "set_up": self.mending, "halo_widths": self.mending.widths})
 
     def extend(self, model: NodeModel, g: torch.Generator) -> None:
         """Add the generator."""
@@ -67,12 +66,7 @@ class Generated(NodeExtension):
 
 @dataclass(frozen=True, eq=False)
 class MendedExchange(NodeExchange):
-    """Exchange embeddings of nodes by which a generator learns to make other clients' nodes.
-
-    `view` returns the mended part of the graph, of (model, data).
-    """
-
-    view: Callable[[nn.Module, NodeData], NodeData] = lambda model, data: data
+    """Exchange embeddings of nodes, by which generators learn to make those of others; `set_up` is a `Mending`."""
 
     def look(self, model: nn.Module, data: NodeData, seed: int, losses: bool) -> Array:
         """Note embeddings of own nodes that others want; return losses of training nodes, float32 [nodes]."""
@@ -80,7 +74,7 @@ class MendedExchange(NodeExchange):
             generator = generator_of(model)
             self.set_up.note(generator, part, data.states, data.needed, self.draws.neighbours, seed)
             if losses or learning(model, data) is None:
-                data = self.view(model, data)
+                data = data.mended(model, self.set_up)
                 flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
         return super().look(model, data, seed, losses)
 
