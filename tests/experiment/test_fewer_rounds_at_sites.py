@@ -7,7 +7,7 @@ from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.sharding import shard
 from fedgraft.interface import federated_run
-from fedgraft.runtimes.flower_federation.audit import FILE, read
+from fedgraft.runtimes.federation.audit import FILE, read
 from helpers.local_sites import LocalSites
 
 CHANGES = {

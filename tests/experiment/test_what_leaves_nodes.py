@@ -15,7 +15,7 @@ from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.client_files import read_client, write_client
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.experiment.storage.sharding import shard
-from fedgraft.runtimes.flower_federation.envelope import Order, opened
+from fedgraft.runtimes.federation.envelope import Order, opened
 from helpers.local_sites import LocalSites, traffic
 
 CHANGES = {

@@ -10,7 +10,7 @@ from flwr.common.constant import SubStatus
 from flwr.supernode.runtime.run_clientapp import push_task_output
 
 from fedgraft.__main__ import main
-from fedgraft.runtimes.flower_federation.patched import executor
+from fedgraft.runtimes.federation.patched import executor
 
 
 def drop(number):

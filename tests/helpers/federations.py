@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from fedgraft.interface.cli import main
-from fedgraft.runtimes.flower_federation.folders import file_name
+from fedgraft.runtimes.federation.folders import file_name
 
 WAIT_SECONDS = 300
 """Far more than anything takes: other tests, and other federations, run at the same time."""

@@ -1,12 +1,12 @@
 """Nodes in this process behind a link that loses what it is told to lose."""
 
 from fedgraft import wire
-from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
-from fedgraft.runtimes.flower_federation.envelope import Order, opened
-from fedgraft.runtimes.flower_federation.journal import Journal
-from fedgraft.runtimes.flower_federation.link import Arrived, Link
-from fedgraft.runtimes.flower_federation.node import Node
-from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
+from fedgraft.runtimes.federation.audit import FILE, AuditLog
+from fedgraft.runtimes.federation.envelope import Order, opened
+from fedgraft.runtimes.federation.journal import Journal
+from fedgraft.runtimes.federation.link import Arrived, Link
+from fedgraft.runtimes.federation.node import Node
+from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
 
 RUN = "0123456789abcdef" * 2
 

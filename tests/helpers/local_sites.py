@@ -19,11 +19,11 @@ from fedgraft.experiment.storage.sites import Site
 from fedgraft.interface import federated_run
 from fedgraft.interface.federated_run import joined_alike
 from fedgraft.interface.node import plan_of
-from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
-from fedgraft.runtimes.flower_federation.certificates import node_key
-from fedgraft.runtimes.flower_federation.journal import Journal
-from fedgraft.runtimes.flower_federation.node import Node
-from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
+from fedgraft.runtimes.federation.audit import FILE, AuditLog
+from fedgraft.runtimes.federation.certificates import node_key
+from fedgraft.runtimes.federation.journal import Journal
+from fedgraft.runtimes.federation.node import Node
+from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
 from helpers.local_nodes import LocalLink
 
 

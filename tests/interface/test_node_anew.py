@@ -6,8 +6,8 @@ pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 
 from fedgraft.errors import MachineError
 from fedgraft.interface import node as interface
-from fedgraft.runtimes.flower_federation.child import ANEW
-from fedgraft.runtimes.flower_federation.folders import NodeFolder
+from fedgraft.runtimes.federation.child import ANEW
+from fedgraft.runtimes.federation.folders import NodeFolder
 
 STUCK = "a message is held for 60 s, and nobody is at work on its answer"
 TAKEN = f"[code: 1] {interface.TAKEN}"

@@ -26,9 +26,9 @@ from fedgraft.experiment.storage.folder_check import FEDERATION
 from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.interface.progress import Progress
-from fedgraft.runtimes.flower_federation import control, superlink
-from fedgraft.runtimes.flower_federation.folders import FederationFolder
-from fedgraft.runtimes.flower_federation.key_origins import MADE_BY, REMEDY, is_signed, made_here
+from fedgraft.runtimes.federation import control, superlink
+from fedgraft.runtimes.federation.folders import FederationFolder
+from fedgraft.runtimes.federation.key_origins import MADE_BY, REMEDY, is_signed, made_here
 
 FLOWER: Final = "flower"
 OWN: Final = ("data", "task")

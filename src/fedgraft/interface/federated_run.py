@@ -31,12 +31,12 @@ from fedgraft.experiment.storage.provenance import RemoteClient
 from fedgraft.experiment.storage.sites import PUBLISHED
 from fedgraft.interface import federated
 from fedgraft.interface.node import plan_of
-from fedgraft.runtimes.flower_federation.folders import FederationFolder
-from fedgraft.runtimes.flower_federation.journal import FORGET
-from fedgraft.runtimes.flower_federation.link import Link
-from fedgraft.runtimes.flower_federation.members import Members
-from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
-from fedgraft.runtimes.flower_federation.server_app import server_app
+from fedgraft.runtimes.federation.folders import FederationFolder
+from fedgraft.runtimes.federation.journal import FORGET
+from fedgraft.runtimes.federation.link import Link
+from fedgraft.runtimes.federation.members import Members
+from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
+from fedgraft.runtimes.federation.server_app import server_app
 from fedgraft.runtimes.workers.signals import Terminated
 
 MATCHES: Final = "matches"

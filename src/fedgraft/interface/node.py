@@ -25,17 +25,17 @@ from fedgraft.experiment.recipes.recipe import contents, outside_names, section_
 from fedgraft.experiment.running import portable
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.sites import AGREED, Site, reading_as
-from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
-from fedgraft.runtimes.flower_federation.audit_head import AGAIN
-from fedgraft.runtimes.flower_federation.certificates import key_of
-from fedgraft.runtimes.flower_federation.child import ANEW, UNKNOWN_KEY, last_line
-from fedgraft.runtimes.flower_federation.folders import NodeFolder
-from fedgraft.runtimes.flower_federation.journal import Journal
-from fedgraft.runtimes.flower_federation.node import Node
-from fedgraft.runtimes.flower_federation.node_lock import alone_in
-from fedgraft.runtimes.flower_federation.signers import registered_keys
-from fedgraft.runtimes.flower_federation.site_limits import SiteLimits
-from fedgraft.runtimes.flower_federation.supernode import SuperNode
+from fedgraft.runtimes.federation.audit import FILE, AuditLog
+from fedgraft.runtimes.federation.audit_head import AGAIN
+from fedgraft.runtimes.federation.certificates import key_of
+from fedgraft.runtimes.federation.child import ANEW, UNKNOWN_KEY, last_line
+from fedgraft.runtimes.federation.folders import NodeFolder
+from fedgraft.runtimes.federation.journal import Journal
+from fedgraft.runtimes.federation.node import Node
+from fedgraft.runtimes.federation.node_lock import alone_in
+from fedgraft.runtimes.federation.signers import registered_keys
+from fedgraft.runtimes.federation.site_limits import SiteLimits
+from fedgraft.runtimes.federation.supernode import SuperNode
 from fedgraft.wire.tokens import SECRET_BYTES
 
 LOG = logging.getLogger("fedgraft.node")

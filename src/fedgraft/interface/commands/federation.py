@@ -16,9 +16,9 @@ from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import portable
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
 from fedgraft.interface.federated import keys_made_here
-from fedgraft.runtimes.flower_federation import control, making
-from fedgraft.runtimes.flower_federation.folders import NODE_KEY, SECRET, FederationFolder
-from fedgraft.runtimes.flower_federation.superlink import SuperLink, listens, register_all
+from fedgraft.runtimes.federation import control, making
+from fedgraft.runtimes.federation.folders import NODE_KEY, SECRET, FederationFolder
+from fedgraft.runtimes.federation.superlink import SuperLink, listens, register_all
 from fedgraft.runtimes.workers import signals
 
 LOOK_SECONDS = 0.2
@@ -79,7 +79,7 @@ def init(
         )
     say(f"3. Look who is there: fedgraft federation status {folder}. Then: fedgraft run RECIPE --on {folder}")
     if not insecure:
-        from fedgraft.runtimes.flower_federation.certificates import key_of  # the extra is there by now
+        from fedgraft.runtimes.federation.certificates import key_of  # the extra is there by now
 
         say(f'A site may name the server in its policy: server = "{key_of(made.authority.read_bytes())}"')
     if not (no_keys or insecure):
@@ -104,7 +104,7 @@ def keygen(
 ) -> None:
     """At a site: make its key. The private half stays there; the server's operator gets the public one."""
     with missing_extra("flower", by="fedgraft federation"):
-        from fedgraft.runtimes.flower_federation import site_keys
+        from fedgraft.runtimes.federation import site_keys
     public = site_keys.make_keys(folder, secret, new_secret, replace)
     say(f"{folder / NODE_KEY} stays here. Send {public} to the server: fedgraft federation add DIR NAME --key FILE")
     if new_secret:
@@ -115,7 +115,7 @@ def keygen(
 def add(folder: Folder, name: Name, key: Key = None) -> None:
     """Add a site, or one again that was removed; it takes part in the next run."""
     with missing_extra("flower", by="fedgraft federation"):
-        from fedgraft.runtimes.flower_federation import membership
+        from fedgraft.runtimes.federation import membership
     before = FederationFolder.read(folder)
     federation = membership.add(before, name, key)
     name = membership.named(federation, name)
@@ -136,7 +136,7 @@ def add(folder: Folder, name: Name, key: Key = None) -> None:
 def remove(folder: Folder, name: Name) -> None:
     """Remove a site: its key is refused from now on. All others keep their numbers, so that runs can be resumed."""
     with missing_extra("flower", by="fedgraft federation"):
-        from fedgraft.runtimes.flower_federation import membership
+        from fedgraft.runtimes.federation import membership
     federation = FederationFolder.read(folder)
     name = membership.named(federation, name)
     membership.remove(federation, name)
@@ -149,7 +149,7 @@ def remove(folder: Folder, name: Name) -> None:
 def rotate(folder: Folder, name: Name, key: Key = None) -> None:
     """Give a site a new key: its old one is refused from now on."""
     with missing_extra("flower", by="fedgraft federation"):
-        from fedgraft.runtimes.flower_federation import membership
+        from fedgraft.runtimes.federation import membership
     federation = FederationFolder.read(folder)
     name = membership.named(federation, name)
     membership.rotate(federation, name, key)

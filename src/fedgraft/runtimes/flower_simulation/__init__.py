@@ -1,0 +1,1 @@
+"""Flower's simulation: a virtual node for each client, on this machine."""
