@@ -92,7 +92,7 @@ def prepared(request, tmp_path_factory):
     recipe, data = str(root / "shards" / "recipe.toml"), [[str(path)] for path in paths]
 
     def loaded(**more):
-        changes = {"runtime.name": "flower", "yardsticks": [], "checkpoint.every_seconds": 0, **more}
+        changes = {"runtime.name": "sites", "yardsticks": [], "checkpoint.every_seconds": 0, **more}
         return experiments.load(recipe, changes)
 
     clear = loaded(**{"secure_sum.name": "clear"})

@@ -22,7 +22,7 @@ class Asking:
 
     def __init__(self, root):
         every, self.root = tables(), root
-        self.experiment = experiments.load("fedais", {**at_server({**AUTO, **PSI}), "runtime.name": "flower"})
+        self.experiment = experiments.load("fedais", {**at_server({**AUTO, **PSI}), "runtime.name": "sites"})
         self.data = [own(every, name, root / "tables" / name) for name in CLIENTS]
         self.start()
 

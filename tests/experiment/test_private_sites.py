@@ -34,7 +34,7 @@ def sites(tmp_path):
     paths = shard(
         experiments.load("graft_node_private", CHANGES), tmp_path / "shards", lambda name, *_: names.append(name)
     )
-    changes = {"runtime.name": "flower", "yardsticks": []}
+    changes = {"runtime.name": "sites", "yardsticks": []}
     experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), changes)
     allowed, data = own_policy(experiment, Policy(epsilon=7.0, delta=1e-4)), [[str(path)] for path in paths]
     return experiment, LocalSites(experiment, data, names, tmp_path / "nodes", allowed)
@@ -79,7 +79,7 @@ def test_a_site_without_a_policy_tells_what_its_own_recipe_claims_and_no_more(tm
     names = []
     paths = shard(experiments.load(recipe, changes), tmp_path / "shards", lambda name, *_: names.append(name))
     experiment = experiments.load(
-        str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "flower", "yardsticks": []}
+        str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "yardsticks": []}
     )
     there = LocalSites(experiment, [[str(path)] for path in paths], names, tmp_path / "nodes")
     first = runner.execute(experiment, tmp_path / "one", sites=there)

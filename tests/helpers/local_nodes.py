@@ -1,5 +1,7 @@
 """Nodes in this process behind a link that loses what it is told to lose."""
 
+import time
+
 from fedgraft import wire
 from fedgraft.runtimes.federation.audit import FILE, AuditLog
 from fedgraft.runtimes.federation.envelope import Order, opened
@@ -39,8 +41,11 @@ class LocalLink(Link):
             self.answers[message] = Arrived(message, node, None if how == "answer" else answer)
         return message
 
-    def receive(self, messages):
-        return [self.answers.pop(message) for message in list(messages) if message in self.answers]
+    def receive(self, messages, seconds=0.0):
+        found = [self.answers.pop(message) for message in list(messages) if message in self.answers]
+        if not found:
+            time.sleep(min(seconds, 0.05))
+        return found
 
     def close(self):
         pass

@@ -162,7 +162,7 @@ def test_two_runs_of_one_name_have_other_pads_and_other_noise_where_the_log_was_
         experiments.load("graft_node_private", changes), tmp_path / "shards", lambda name, *_: names.append(name)
     )
     recipe = str(tmp_path / "shards" / "recipe.toml")
-    experiment = experiments.load(recipe, {"runtime.name": "flower", "yardsticks": []})
+    experiment = experiments.load(recipe, {"runtime.name": "sites", "yardsticks": []})
     monkeypatch.setattr(runner.secrets, "token_hex", lambda size: "0123456789abcdef" * 2)
     allowed = own_policy(experiment, Policy(epsilon=9.0, delta=1e-4))
 

@@ -37,7 +37,7 @@ class Sites(Federation):
 
     def _shard(self, root, recipe, changes):
         root.mkdir()
-        nowhere = {"data.nodes": "nowhere.csv", "data.edges": "nowhere.csv", "runtime.name": "flower"}
+        nowhere = {"data.nodes": "nowhere.csv", "data.edges": "nowhere.csv", "runtime.name": "sites"}
         (root / "recipe.toml").write_text(load(recipe, {**CHANGES, **nowhere, **dict(changes)}).to_toml())
         (root / "clients.toml").write_text(tomli_w.dumps({"names": list(CLIENTS)}))
         nodes, edges = tables()

@@ -32,7 +32,7 @@ class Shops(Federation):
 
     def _shard(self, root, recipe, changes):
         root.mkdir()
-        nowhere = {"data.ratings": "nowhere.csv", "runtime.name": "flower"}
+        nowhere = {"data.ratings": "nowhere.csv", "runtime.name": "sites"}
         (root / "recipe.toml").write_text(load(recipe, {**CHANGES, **nowhere}).to_toml())
         (root / "clients.toml").write_text(tomli_w.dumps({"names": list(CLIENTS)}))
         ratings = site_tables.ratings()

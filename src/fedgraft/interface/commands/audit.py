@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fedgraft.errors import missing_extra, printable
+from fedgraft.errors import printable
 from fedgraft.interface.commands.options import SETTINGS, say
 
 SHOWN = ("time", "run", "round", "kind", "purpose", "bytes", "epsilon", "decision", "why")
@@ -34,8 +34,8 @@ def audit(
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the lines to a CSV file, in full.")] = None,
 ) -> None:
     """Look at what has left a site, by its node's audit log, and verify that nobody has changed the log."""
-    with missing_extra("flower", by="A federation"):
-        from fedgraft.interface import audited
+    from fedgraft.interface import audited
+
     log = audited.Audited.of(folder)
     if verify or head:
         say(log.verified(head, key or ()))

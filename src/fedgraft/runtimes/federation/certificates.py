@@ -29,11 +29,10 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedgraft.errors import InputError
-from fedgraft.runtimes.federation.child import HERE
-from fedgraft.runtimes.federation.folders import PUBLIC_KEY
+from fedgraft.runtimes.federation.folders import HERE, PUBLIC_KEY
 
 CURVES: Final = (SECP256R1, SECP384R1, SECP521R1)
-"""Of keys that Flower takes for a node."""
+"""Of keys that a node may have."""
 AUTHORITY_DAYS: Final = 3653
 """How long the authority's certificate is valid: ten years."""
 SERVER_DAYS: Final = 731
@@ -70,7 +69,7 @@ def authority() -> tuple[Pair, "Authority"]:
         decipher_only=False,
     )
     made = (
-        _begun(name, name, key, AUTHORITY_DAYS)
+        _begun(name, name, key.public_key(), AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -95,17 +94,28 @@ class Authority:
         """Return a server's key and certificate, for the host by which sites reach it and this machine's own names."""
         key = generate_private_key(SECP256R1())
         names = [_general_name(each) for each in dict.fromkeys([host, *HERE])]
+        begun = _begun(_common_name(host), self._certificate.subject, key.public_key(), SERVER_DAYS)
+        named = begun.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return Pair(_private(key), self._signed(named, key.public_key(), ExtendedKeyUsageOID.SERVER_AUTH))
+
+    def node(self, public: bytes, name: str) -> bytes:
+        """Return a certificate for a node's public key, OpenSSH's: PEM. Raises `ValueError` for what is no key."""
+        key = cast(EllipticCurvePublicKey, load_ssh_public_key(public))
+        begun = _begun(_common_name(name), self._certificate.subject, key, AUTHORITY_DAYS)
+        return self._signed(begun, key, ExtendedKeyUsageOID.CLIENT_AUTH)
+
+    def _signed(
+        self, begun: x509.CertificateBuilder, key: EllipticCurvePublicKey, usage: x509.ObjectIdentifier
+    ) -> bytes:
         signer = self._certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
         made = (
-            _begun(_common_name(host), self._certificate.subject, key, SERVER_DAYS)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            begun.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(signer), critical=False)
             .sign(self._key, hashes.SHA384())
         )
-        return Pair(_private(key), made.public_bytes(Encoding.PEM))
+        return made.public_bytes(Encoding.PEM)
 
 
 def ends_soon(certificate: bytes) -> bool:
@@ -115,7 +125,7 @@ def ends_soon(certificate: bytes) -> bool:
 
 
 def node_key(name: str) -> Pair:
-    """Return a node's key, on the curve P-384 as Flower wants it; its name is a comment in the public one."""
+    """Return a node's key, on the curve P-384; its name is a comment in the public one."""
     key = generate_private_key(SECP384R1())
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     return Pair(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()), public + f" {name}\n".encode())
@@ -124,7 +134,7 @@ def node_key(name: str) -> Pair:
 def public_key_in(path: Path, name: str) -> bytes:
     """Return a node's public key that a site has made, with its name as a comment.
 
-    Raises `InputError` for a file that is none: of OpenSSH, on one of NIST's curves, as Flower wants it.
+    Raises `InputError` for a file that is none: of OpenSSH, on one of NIST's curves.
     """
     try:
         content = path.read_bytes()
@@ -153,14 +163,14 @@ def key_of(certificate: bytes) -> str:
     return f"sha256:{sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()}"
 
 
-def _begun(name: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:
+def _begun(name: x509.Name, issuer: x509.Name, key: EllipticCurvePublicKey, days: int) -> x509.CertificateBuilder:
     """Begin a certificate; it is valid since yesterday, for clocks that are not quite right."""
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=days))

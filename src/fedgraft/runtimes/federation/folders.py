@@ -1,7 +1,6 @@
 """The folders of a federation: the server's, and one for each site."""
 
 import ipaddress
-import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -18,13 +17,14 @@ from fedgraft.wire.tokens import SECRET_BYTES
 
 _LONGEST: Final = 80
 """Most characters of a file's name before its suffix."""
-SUPERLINK: Final = "fedgraft"
-"""What Flower's configuration calls the federation's SuperLink."""
+HERE: Final = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine for its own processes."""
 RECIPE: Final = "recipe.toml"
 FEDERATION: Final = "federation.toml"
 NODE: Final = "node.toml"
 NODE_KEY: Final = "node.key"
 PUBLIC_KEY: Final = "node.pub"
+KEY_CERTIFICATE: Final = "node.crt"
 SECRET: Final = "matching.secret"
 SIGNERS: Final = "allowed_signers"
 """Public keys of all nodes, in OpenSSH's format of that name: on each line a site's name and its key."""
@@ -58,10 +58,6 @@ class FederationFolder:
     """File of the recipe with the federation's data and task."""
     server = _Below("server")
     """Folder of what only the server has."""
-    app = _Below("server/app")
-    """Folder of the Flower app."""
-    home = _Below("server/flwr")
-    """Flower's own folder."""
     authority = _Below("server/ca.crt")
     """File of the certificate of the federation's own authority, which nodes have too."""
     authority_key = _Below("server/ca.key")
@@ -76,10 +72,6 @@ class FederationFolder:
     """File of public keys that were removed, or replaced by others: a line each."""
     site_keys = _Below("server/site.keys")
     """File of public keys that sites have made themselves: a line each."""
-    state = _Below("server/state.db")
-    """File of what Flower remembers: nodes and runs."""
-    log = _Below("server/superlink.log")
-    """File of what the SuperLink says; that of its last start is beside it."""
 
     @classmethod
     def read(cls, path: Path) -> "FederationFolder":
@@ -125,20 +117,13 @@ class FederationFolder:
 
     def keyless(self) -> frozenset[int]:
         """Return the clients whose nodes have no key that is known, and cannot take part; {} where none has any."""
-        lacking = [] if self.insecure else [name for name in self.clients if not self.public_key(name).is_file()]
-        return frozenset(map(tuple(self.clients).index, lacking))
+        known = self.clients if self.insecure else self.public_keys()
+        return frozenset(client for client, name in enumerate(self.clients) if name not in known)
 
-    def node_ids(self) -> dict[str, int]:
-        """Return {name: id of its node at Flower}, of those that are registered."""
-        try:
-            ids: dict[str, int] = json.loads((self.server / "nodes.json").read_text())
-        except FileNotFoundError:
-            return {}
-        return ids
-
-    def note_node_ids(self, ids: Mapping[str, int]) -> None:
-        """Store the ids of nodes."""
-        write_whole(self.server / "nodes.json", json.dumps(dict(ids), indent=1))
+    def public_keys(self) -> dict[str, bytes]:
+        """Return {name: public key} of the sites that have one."""
+        files = {name: self.public_key(name) for name in self.clients}
+        return {name: file.read_bytes() for name, file in files.items() if file.is_file()}
 
 
 @dataclass(frozen=True)
@@ -169,6 +154,8 @@ class NodeFolder:
     """File of the public keys by which the other nodes sign; it comes from the operator, never from the server."""
     key = _Below(NODE_KEY)
     """File of the private key by which the server knows this node."""
+    key_certificate = _Below(KEY_CERTIFICATE)
+    """File of the certificate by which the server takes a connection of this node."""
 
     @classmethod
     def read(cls, path: Path) -> "NodeFolder":
@@ -182,7 +169,8 @@ class NodeFolder:
             raise InputError(f"{path / NODE}: {error}") from error
         known = {"clients": tuple(map(str, table["clients"])), "limits": limits}
         folder = cls(path.resolve(), **{**table, **known})
-        made = {folder.certificate: "", folder.key: ": it is what 'fedgraft federation keygen' made at this site"}
+        made = dict.fromkeys([folder.certificate, folder.key_certificate], "")
+        made[folder.key] = ": it is what 'fedgraft federation keygen' made at this site"
         for needed, how in {} if folder.insecure else made.items():
             if not needed.is_file():
                 raise InputError(f"{needed} is missing; without it this node cannot join the federation{how}.")
@@ -205,12 +193,6 @@ class NodeFolder:
     def own_secret(self) -> bytes:
         """Return the secret of this site alone; b"" where there is none yet. Raises `InputError` as `secret`."""
         return _secret(self.own, "as they were made; without this file others are") if self.own.is_file() else b""
-
-    def trust(self) -> Sequence[str]:
-        """Return Flower's options for TLS and authentication."""
-        if self.insecure:
-            return ["--insecure"]
-        return ["--root-certificates", str(self.certificate), "--auth-supernode-private-key", str(self.key)]
 
 
 def read_secret(path: Path) -> bytes:

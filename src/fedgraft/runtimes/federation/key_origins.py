@@ -35,8 +35,7 @@ def origin_of(folder: FederationFolder, public: bytes) -> str:
 
 def made_here(folder: FederationFolder) -> list[str]:
     """Return the sites whose keys the server has made."""
-    keys = {name: folder.public_key(name) for name in folder.clients}
-    return [name for name, file in keys.items() if file.is_file() and origin_of(folder, file.read_bytes()) != AT_SITE]
+    return [name for name, key in folder.public_keys().items() if origin_of(folder, key) != AT_SITE]
 
 
 def is_signed(recipe: Mapping[str, Any]) -> bool:

@@ -25,8 +25,8 @@ class Link(ABC):
         """Send a message and return its id; None where it was not taken."""
 
     @abstractmethod
-    def receive(self, messages: Collection[str]) -> Sequence[Arrived]:
-        """Return what has come back for some messages, without waiting; each once."""
+    def receive(self, messages: Collection[str], seconds: float = 0.0) -> Sequence[Arrived]:
+        """Return what has come back for some messages, each once; wait at most so many seconds for the first."""
 
     @abstractmethod
     def close(self) -> None:

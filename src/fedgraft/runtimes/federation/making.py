@@ -1,4 +1,4 @@
-"""Makes the folders of a federation: keys, certificates, Flower's app and configuration, scripts, systemd units."""
+"""Makes the folders of a federation: keys, certificates, scripts, systemd units."""
 
 import re
 import secrets
@@ -9,17 +9,16 @@ import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import tomli_w
-
-from fedgraft.errors import InputError, missing_extra, require
+from fedgraft.errors import InputError, require
+from fedgraft.runtimes.federation.certificates import Authority, Pair, authority, ends_soon, node_key
 from fedgraft.runtimes.federation.folders import (
     FEDERATION,
+    KEY_CERTIFICATE,
     NODE_KEY,
     PUBLIC_KEY,
     RECIPE,
-    SUPERLINK,
     FederationFolder,
     NodeFolder,
     file_name,
@@ -29,23 +28,10 @@ from fedgraft.runtimes.federation.key_origins import check_origin
 from fedgraft.runtimes.federation.signers import write_signers
 from fedgraft.wire.tokens import SECRET_BYTES
 
-if TYPE_CHECKING:
-    from fedgraft.runtimes.federation.certificates import Pair
-
 CLIENTS: Final = "clients.toml"
 """What 'fedgraft shard' leaves beside the recipe: `names`, in the order of clients."""
-CONFIG: Final = ("federation", "folder", "socket", "recipe", "order")
-"""What a run of the Flower app is told; Flower takes no other names than those that the app has."""
 HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 """A name of DNS or an address of IPv4, or one of IPv6."""
-APP: Final = {
-    "__init__.py": '"""The federation\'s Flower app: fedgraft, which both ends have installed."""\n',
-    "client_app.py": '"""What a node runs for a message."""\n\n'
-    "from fedgraft.runtimes.federation import client_app\n\napp = client_app.app\n",
-    "server_app.py": '"""What the server runs."""\n\n'
-    "from fedgraft.interface import federated_run\n\napp = federated_run.app\n",
-}
-"""Files of the Flower app; Flower wants to see `app` assigned in each."""
 UNIT: Final = """[Unit]
 Description={description}
 Wants=network-online.target
@@ -102,8 +88,6 @@ def make(
         )
     if keys:
         check_origin(folder.recipe.read_text(encoding="utf-8") if recipe is None else recipe, "this command")
-    with missing_extra("flower", by="fedgraft federation"):
-        from fedgraft.runtimes.federation.certificates import authority, node_key
     folder.server.mkdir(parents=True, exist_ok=True)
     folder.server.chmod(0o700)
     if recipe is not None:
@@ -117,7 +101,6 @@ def make(
     for name in folder.clients if keys else ():
         make_node(folder, name, None if insecure else node_key(name), secret)
     write_signers(folder)
-    _make_app(folder.app)
     _make_server(folder)
     folder.write()
     return folder
@@ -128,13 +111,11 @@ def renew_certificate(folder: FederationFolder) -> str:
 
     Files that are no certificates are left to who reads them next.
     """
-    from fedgraft.runtimes.federation.certificates import Authority, Pair, ends_soon
-
     with suppress(ValueError, OSError):
         if folder.insecure or not ends_soon(folder.certificate.read_bytes()):
             return ""
         try:
-            signer = Authority.of(Pair(folder.authority_key.read_bytes(), folder.authority.read_bytes()))
+            signer = _authority_of(folder)
         except (ValueError, TypeError, OSError) as error:  # a key with a password is a TypeError
             return f"The server's certificate ends soon; a new one needs the key {folder.authority_key}: {error}"
         _write_pair(folder, signer.server(folder.host))
@@ -142,7 +123,11 @@ def renew_certificate(folder: FederationFolder) -> str:
     return ""
 
 
-def _write_pair(folder: FederationFolder, pair: "Pair") -> None:
+def _authority_of(folder: FederationFolder) -> Authority:
+    return Authority.of(Pair(folder.authority_key.read_bytes(), folder.authority.read_bytes()))
+
+
+def _write_pair(folder: FederationFolder, pair: Pair) -> None:
     write_private(folder.key, pair.private)
     folder.certificate.write_bytes(pair.public)
 
@@ -185,7 +170,7 @@ def check_names(names: Sequence[str]) -> None:
         raise InputError(f"Names of clients must differ as names of folders, also in lower case; got {twice!r} twice.")
 
 
-def make_node(federation: FederationFolder, name: str, key: "Pair | None", secret: bytes) -> None:
+def make_node(federation: FederationFolder, name: str, key: Pair | None, secret: bytes) -> None:
     """Make the folder that is handed to a site; it knows nothing of where it lies.
 
     Args:
@@ -221,37 +206,23 @@ def make_node(federation: FederationFolder, name: str, key: "Pair | None", secre
     (path / "fedgraft-node.service").write_text(unit)
 
 
-def give_key(federation: FederationFolder, name: str, key: "Pair") -> None:
+def give_key(federation: FederationFolder, name: str, key: Pair) -> None:
     """Have the server know a node by a key, which a folder of its gets."""
     path = federation.node(name)
     path.mkdir(parents=True, exist_ok=True)
     if key.private:
         write_private(path / NODE_KEY, key.private)
     (path / PUBLIC_KEY).write_bytes(key.public)
+    try:
+        (path / KEY_CERTIFICATE).write_bytes(_authority_of(federation).node(key.public, name))
+    except (ValueError, TypeError, OSError) as error:
+        raise InputError(f"A node's certificate needs the key {federation.authority_key}: {error}.") from error
     federation.public_key(name).parent.mkdir(exist_ok=True)
     federation.public_key(name).write_bytes(key.public)
 
 
-def _make_app(path: Path) -> None:
-    """Make the Flower app, which only names what is installed."""
-    (path / "fedgraft_app").mkdir(parents=True, exist_ok=True)
-    for name, text in APP.items():
-        (path / "fedgraft_app" / name).write_text(text)
-    parts = {"serverapp": "fedgraft_app.server_app:app", "clientapp": "fedgraft_app.client_app:app"}
-    app = {"publisher": "fedgraft", "components": parts, "config": dict.fromkeys(CONFIG, "")}
-    project = {
-        "name": "fedgraft-app",
-        "version": "1.0.0",
-        "description": "Runs fedgraft, which server and nodes have installed",
-        "license": "Apache-2.0",
-        "dependencies": [],
-    }
-    (path / "pyproject.toml").write_text(tomli_w.dumps({"project": project, "tool": {"flwr": {"app": app}}}))
-
-
 def _make_server(folder: FederationFolder) -> None:
     """Make what starts the server: a script, and a unit for systemd."""
-    write_connection(folder)
     _script(
         folder.server / "start.sh",
         f"exec {shlex.quote(sys.executable)} -m fedgraft federation start {shlex.quote(str(folder.path))}",
@@ -263,15 +234,6 @@ def _make_server(folder: FederationFolder) -> None:
         script="server/start.sh",
     )
     (folder.server / "fedgraft-server.service").write_text(unit)
-
-
-def write_connection(folder: FederationFolder) -> None:
-    """Write how Flower's own commands reach the server from this machine."""
-    folder.home.mkdir(exist_ok=True)
-    trust = {"insecure": True} if folder.insecure else {"root-certificates": str(folder.authority)}
-    own = {"address": folder.own_address, **trust}
-    config = {"superlink": {"default": SUPERLINK, SUPERLINK: own}}
-    (folder.home / "config.toml").write_text(tomli_w.dumps(config))
 
 
 def _script(path: Path, *lines: str) -> None:

@@ -1,6 +1,6 @@
 """Who is of a federation: sites are added, removed or have a new key, and all keep their clients' numbers.
 
-A running server is told by `superlink.register_all`; else it finds the change as it starts.
+A running server is told by `operator_socket.read_keys`; else it finds the change as it starts.
 """
 
 import tomllib
@@ -111,8 +111,8 @@ def _new_key(folder: FederationFolder, name: str, key: Path | None) -> Pair:
     if key is None:
         return node_key(name)
     public = public_key_in(key, name)
-    for other in folder.clients:
-        if folder.public_key(other).is_file() and _same(folder.public_key(other).read_bytes(), public):
+    for other, known in folder.public_keys().items():
+        if _same(known, public):
             raise InputError(f"{key} is the key of {other} already; each site has its own.")
     refused = folder.refused.read_bytes().splitlines() if folder.refused.is_file() else []
     if any(_same(each, public) for each in refused):

@@ -18,8 +18,8 @@ from fedgraft.runtimes.federation.members import PROBE_SECONDS, Members, Roster
 from fedgraft.runtimes.workers.pool import LATE
 from fedgraft.runtimes.workers.remembering import accepted, too_long
 
-POLL_SECONDS: Final = (0.05, 0.3)
-"""Seconds between two looks for answers: at first, and at most."""
+POLL_SECONDS: Final = 0.3
+"""Seconds between two looks at what is late, and at who is connected, while no answer comes."""
 REFRESH_SECONDS: Final = 2.0
 """Seconds between two looks at who is connected."""
 SILENT_SECONDS: Final = 60.0
@@ -106,7 +106,7 @@ class NodesRuntime(Runtime):
             if seconds and time.monotonic() - began > seconds:
                 return
             self._refresh(at_once=False)
-            self._take_arrived({})
+            self._take_arrived({}, seconds=POLL_SECONDS)
             for client, why in self.members.refusals.items():
                 said = f"The node of client {client} refuses this run: {why}."
                 raise RefusedError(said, self.members.codes.get(client, ""))
@@ -115,7 +115,6 @@ class NodesRuntime(Runtime):
             if (here := len(self.members.here)) != last_count:
                 self._note(f"{here} of {here + len(lacking)} nodes have joined; waiting for client {lacking[0]}.")
                 last_count = here
-            time.sleep(POLL_SECONDS[1])
 
     def _lacking(self) -> list[int]:
         """Return the clients who can join and have not."""
@@ -219,7 +218,6 @@ class NodesRuntime(Runtime):
         if deadline_seconds is not None:
             for client in self._missing & tasks.keys() - self.members.here.keys():
                 done[client] = ClientFailed(AWAY)
-        pause = POLL_SECONDS[0]
         while waiting := {client: task for client, task in tasks.items() if client not in done}:
             now = time.monotonic()
             for client, task in waiting.items():
@@ -230,13 +228,10 @@ class NodesRuntime(Runtime):
                     self._missing.add(client)
                 elif not task.message and client in self.members.here:
                     self._send(client, task, now)
-            before = len(done)
-            done.update(self._take_arrived({task.message: task for task in waiting.values() if task.message}, limits))
+            sent = {task.message: task for task in waiting.values() if task.message}
+            done.update(self._take_arrived(sent, limits, POLL_SECONDS if waiting.keys() - done.keys() else 0.0))
             self._missing -= {client for client, answer in done.items() if isinstance(answer, envelope.Answer)}
-            pause = POLL_SECONDS[0] if len(done) > before else min(POLL_SECONDS[1], 1.5 * pause)
             self._look_after(waiting, now)
-            if len(done) < len(tasks):
-                time.sleep(pause)
         return {client: done[client] for client in orders}
 
     def _send(self, client: int, task: _Task, now: float) -> None:
@@ -270,12 +265,14 @@ class NodesRuntime(Runtime):
         return True
 
     def _take_arrived(
-        self, sent: Mapping[str, _Task], limits: Mapping[int, int] | None = None
+        self, sent: Mapping[str, _Task], limits: Mapping[int, int] | None = None, seconds: float = 0.0
     ) -> dict[int, envelope.Answer | ClientFailed]:
-        """Take what has come back: return {client: its answer, or why it has failed}."""
+        """Take what has come back, or comes within so many seconds: {client: its answer, or why it has failed}."""
         expected = [*sent, *self.members.joining]
         done: dict[int, envelope.Answer | ClientFailed] = {}
-        for arrived in self._link.receive(expected) if expected else ():
+        if not expected:
+            time.sleep(seconds)
+        for arrived in self._link.receive(expected, seconds) if expected else ():
             task = sent.get(arrived.message)
             if task is None:
                 joined = self.members.joined(arrived.message, arrived.node, _answer_in(arrived, ""))

@@ -23,10 +23,9 @@ def write_signers(federation: FederationFolder) -> None:
     """Write the keys of all nodes that have one, at the server and into each site's folder that is still here."""
     if federation.insecure:
         return
-    files = {name: federation.public_key(name) for name in federation.clients}
-    known = {name: file.read_bytes() for name, file in files.items() if file.is_file()}
     text = "".join(
-        f"{file_name(name)} {key.decode().strip()} {origin_of(federation, key)}\n" for name, key in known.items()
+        f"{file_name(name)} {key.decode().strip()} {origin_of(federation, key)}\n"
+        for name, key in federation.public_keys().items()
     )
     write_whole(federation.signers, text)
     for folder in map(federation.node, federation.clients):

@@ -23,8 +23,6 @@ class SiteLimits:
         threads: most that `runtime.threads` of a recipe may say, >= 1; 64.
         seconds: most that an order may take, such as to train for a round, >= 0; 3600. What takes longer fails, and its
             client with it, for this round. 0 = no limit.
-        unanswered: how many seconds the node holds an order that nobody in it is at work on, >= 0; 60. Its SuperNode is
-            begun anew then, and the order served again. Work is no reason, however long it takes. 0 = for ever.
         points: ids of others, >= 0, that a run may have masked in private set intersection (`data.match = "psi"`);
             1048576.
         allow: options, as "section.option", and sections in which a server's recipe may differ from the node's own,
@@ -34,7 +32,6 @@ class SiteLimits:
     epochs: int = 1000
     threads: int = 64
     seconds: int = 3600
-    unanswered: int = 60
     points: int = 1 << 20
     allow: tuple[str, ...] = ()
 
@@ -43,7 +40,7 @@ class SiteLimits:
         listed = isinstance(allow, list | tuple) and all(isinstance(each, str) for each in allow)
         require(listed, "limits.allow", 'a list of sections and options, such as ["training.epochs"]', allow)
         object.__setattr__(self, "allow", tuple(allow))
-        for name, least in (("epochs", 1), ("threads", 1), ("seconds", 0), ("unanswered", 0), ("points", 0)):
+        for name, least in (("epochs", 1), ("threads", 1), ("seconds", 0), ("points", 0)):
             value = getattr(self, name)
             require(type(value) is int and value >= least, f"limits.{name}", f"a whole number >= {least}", value)
 

@@ -20,9 +20,8 @@ from flwr.simulation import run_simulation
 
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import MachineError
-from fedgraft.runtimes.flower_simulation.grid_link import GridLink
 from fedgraft.runtimes.federation.node import Node
-from fedgraft.runtimes.flower_simulation.record import bytes_in, record_of
+from fedgraft.runtimes.flower_simulation.grid_link import GridLink, bytes_in, record_of
 
 PLAN, SHARD, MEMORIES = "plan.pickle", "shard.pickle", "memories"
 """Files and a folder of a simulation: the plan of all, the data of each client, what it remembers."""
