@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Outcome, RuntimeOptions, Selection, View
-from fedgraft.engine.server.stopping import Evaluation
+from fedgraft.engine.server.loop.stopping import Evaluation
 from fedgraft.experiment import experiment
 from fedgraft.methods.selectors.fedacs import FedACS
 from fedgraft.methods.selectors.oort import Oort

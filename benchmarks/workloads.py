@@ -14,9 +14,9 @@ from torch import nn
 from fedgraft.contracts import Draw, Runtime, Selector, Sums, Task
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.loop import Loop
-from fedgraft.engine.server.simulated_clock import Clock
-from fedgraft.engine.server.stopping import Evaluation, Stopping
+from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.loop.loop import Loop
+from fedgraft.engine.server.loop.stopping import Evaluation, Stopping
 from fedgraft.experiment import experiment
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.methods.selectors.all import All

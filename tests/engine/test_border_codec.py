@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from fedgraft.contracts.smoothing import Border
+from fedgraft.contracts.abilities.smoothing import Border
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.engine import border_codec
 from fedgraft.errors import WireError

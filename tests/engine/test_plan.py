@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts import GroupedSharing, ObservingSampler, PersonalSharing, StagedSharing
-from fedgraft.contracts.task_abilities import BlockedTask, VariantTask
+from fedgraft.contracts.abilities.tasks import BlockedTask, VariantTask
 from fedgraft.engine.plan import REPORTED
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.methods.samplers.all import All

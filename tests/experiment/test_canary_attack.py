@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedgraft.contracts.clipping import ClippedGradientTask
+from fedgraft.contracts.abilities.clipping import ClippedGradientTask
 from fedgraft.domains.ratings import telling_users
 from fedgraft.engine.client import local_round, noisy_addend
 from fedgraft.engine.privacy import private_sums
-from fedgraft.engine.server import secure_sums
+from fedgraft.engine.server.sums import secure_sums
 from fedgraft.errors import ClientError, InputError
 from fedgraft.experiment.attacking.canary_audit import canaries
 from fedgraft.experiment.attacking.evidence import Evidence

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedgraft.engine.server import central_noise
+from fedgraft.engine.server.sums import central_noise
 from fedgraft.errors import InputError
 from fedgraft.experiment.attacking.attacks import attacked
 from fedgraft.experiment.attacking.canary_audit import canaries

@@ -9,7 +9,7 @@ import pytest
 
 from fedgraft.contracts.data import Clients, Recent, names_of
 from fedgraft.engine.client import client as clients
-from fedgraft.engine.server.stopping import Evaluation
+from fedgraft.engine.server.loop.stopping import Evaluation
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import runner

@@ -123,7 +123,7 @@ def test_killed_between_training_and_smoothing_only_smoothing_is_left(whole_run,
     experiment = load("graft_node", {**SMOOTHED, **LABELS})
     expected = whole_run(experiment).summary
     with monkeypatch.context() as patch:
-        patch.setattr("fedgraft.engine.server.after_training.AfterTraining.run", lambda self, state: 1 / 0)
+        patch.setattr("fedgraft.engine.server.loop.after_training.AfterTraining.run", lambda self, state: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             execute(experiment, tmp_path / "run")
     state, _ = RunFolder.open(tmp_path / "run").load()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from fedgraft.contracts.plain import PlainModel
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach

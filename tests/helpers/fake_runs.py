@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES, Entry
+from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import FAILURES
-from fedgraft.engine.server.stopping import Row
 from helpers.run_folders import created
 
 TOML = """recipe = "{recipe}"

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fedgraft.contracts import randomness
-from fedgraft.contracts.task_abilities import BlockedTask, ManualGradientTask
+from fedgraft.contracts.abilities.tasks import BlockedTask, ManualGradientTask
 from fedgraft.engine.client.local_trainer import LocalTrainer
 from fedgraft.engine.training import Optimizer, Training
 from fedgraft.methods.samplers.all import All

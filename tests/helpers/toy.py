@@ -15,9 +15,9 @@ import torch
 from torch import nn
 
 from fedgraft.contracts import Draw, Questions, Sums
+from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.tasks import PredictingTask, ProfiledTask
 from fedgraft.contracts.data import Data
-from fedgraft.contracts.pooling import PooledTask
-from fedgraft.contracts.task_abilities import PredictingTask, ProfiledTask
 from fedgraft.wire.layouts import Arrays
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Codec, Draw, Probe, ProbingSelector, Sampler, Selection, Selector, Sharing
-from fedgraft.contracts.task_abilities import PublishingTask
+from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 from helpers.toy import Line, Lines
 

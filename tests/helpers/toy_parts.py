@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from fedgraft.contracts.task_abilities import PartsTask, VariantTask
+from fedgraft.contracts.abilities.tasks import PartsTask, VariantTask
 from helpers.toy import Line, Linear
 from helpers.toy import Lines as Plain
 

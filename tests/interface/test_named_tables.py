@@ -7,8 +7,8 @@ from threading import Thread
 import pandas as pd
 import pytest
 
+from fedgraft.contracts.abilities.tasks import PredictingTask
 from fedgraft.contracts.data import OwnShardData
-from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.interface.named_tables import named_tables, spelled_out

@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
+from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.stopping import Row
 from fedgraft.experiment.running.baselines import STAGE
 from fedgraft.interface import progress
 from fedgraft.interface.progress import Progress

@@ -14,10 +14,10 @@ A contract holds what every method of its family must answer. What only some nee
 beside the contract, which a method inherits where it needs it. The engine's plan checks once who has which.
 """
 
+from fedgraft.contracts.abilities.graph_network import GraphNetwork, GraphNetworkTask
+from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.aggregation import Aggregation
 from fedgraft.contracts.codec import Codec, RowCodec
-from fedgraft.contracts.graph_network import GraphNetwork, GraphNetworkTask
-from fedgraft.contracts.linear import Linear, LinearTask
 from fedgraft.contracts.runtime import Runtime, RuntimeOptions
 from fedgraft.contracts.sampler import (
     ActiveSampler,

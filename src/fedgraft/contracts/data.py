@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.labels import ClassCounts
 from fedgraft.contracts.ranges import Checked
-from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm
 from fedgraft.contracts.task import Shard
+from fedgraft.tables.table_files import FOUND_OUT, Given, TextForm
 from fedgraft.wire.layouts import Arrays, Tree
 
 

@@ -6,8 +6,8 @@ from typing import ClassVar, Generic, Self
 
 import numpy as np
 
-from fedgraft.contracts.graph_network import GraphNetwork
-from fedgraft.contracts.linear import Linear
+from fedgraft.contracts.abilities.graph_network import GraphNetwork
+from fedgraft.contracts.abilities.linear import Linear
 from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.values import State, Trainer, Update
 from fedgraft.wire.layouts import Arrays, Layout, Tree

@@ -1,4 +1,4 @@
-"""To solve what? The contract of tasks. What only some tasks need is in `task_abilities`."""
+"""To solve what? The contract of tasks. What only some tasks need is in `abilities`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable

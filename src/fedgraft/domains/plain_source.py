@@ -6,7 +6,7 @@ from itertools import pairwise
 from textwrap import indent
 from typing import TypeGuard
 
-from fedgraft.contracts.plain import PlainColumnEncoder, PlainEncoder
+from fedgraft.contracts.abilities.plain import PlainColumnEncoder, PlainEncoder
 from fedgraft.errors import InputError
 from fedgraft.nn.whole_networks import WholeNetwork
 

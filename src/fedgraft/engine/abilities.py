@@ -23,14 +23,13 @@ from fedgraft.contracts import (
     Task,
     TrackingSharing,
 )
-from fedgraft.contracts.counting import CountedTask
-from fedgraft.contracts.detailed_scores import DetailedScores
-from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
-from fedgraft.contracts.naming import NamingTask
-from fedgraft.contracts.sealing import SealedTask
-from fedgraft.contracts.smoothing import SmoothingTask
-from fedgraft.contracts.summed_statistics import SummedTask
-from fedgraft.contracts.task_abilities import (
+from fedgraft.contracts.abilities.counting import CountedTask
+from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
+from fedgraft.contracts.abilities.naming import NamingTask
+from fedgraft.contracts.abilities.sealing import SealedTask
+from fedgraft.contracts.abilities.smoothing import SmoothingTask
+from fedgraft.contracts.abilities.summed_statistics import SummedTask
+from fedgraft.contracts.abilities.tasks import (
     BlockedTask,
     HaloTask,
     ManualGradientTask,
@@ -43,6 +42,7 @@ from fedgraft.contracts.task_abilities import (
     SyntheticTask,
     VariantTask,
 )
+from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.wire.layouts import Arrays, Layout
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.smoothing import Border
+from fedgraft.contracts.abilities.smoothing import Border
 from fedgraft.contracts.values import Indices
 from fedgraft.errors import WireError
 from fedgraft.wire import varints

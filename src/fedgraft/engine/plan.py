@@ -15,8 +15,8 @@ from fedgraft.contracts import (
     Task,
     randomness,
 )
+from fedgraft.contracts.abilities.summing import SumCoding
 from fedgraft.contracts.codec import RowCodec
-from fedgraft.contracts.summing import SumCoding
 from fedgraft.engine.abilities import Abilities
 from fedgraft.engine.privacy.collection import Collection, collection_of
 from fedgraft.engine.privacy.options import Privacy

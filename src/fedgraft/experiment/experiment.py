@@ -24,16 +24,16 @@ from fedgraft.contracts import (
     Sharing,
     Task,
 )
+from fedgraft.contracts.abilities.tasks import FittedTask, derived_shards
 from fedgraft.contracts.data import Data, FittedData, StayingData
-from fedgraft.contracts.task_abilities import FittedTask, derived_shards
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.privacy.secure_sum import SecureSum
-from fedgraft.engine.server.disconnections import Dropout
-from fedgraft.engine.server.safeguards import Safeguards
-from fedgraft.engine.server.simulated_clock import Clock
-from fedgraft.engine.server.stopping import HOME, Evaluation, Stopping
+from fedgraft.engine.server.clock.disconnections import Dropout
+from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.loop.stopping import HOME, Evaluation, Stopping
+from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipes import discovery, private, secured, suiting

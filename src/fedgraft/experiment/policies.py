@@ -4,8 +4,8 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+from fedgraft.contracts.abilities.matching import MatchedData
 from fedgraft.contracts.data import FittedData
-from fedgraft.contracts.matching import MatchedData
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.protocol.gate import Gate, Rule
 from fedgraft.engine.protocol.protocol import Protocol

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 import pandas as pd
 
 from fedgraft.contracts.data import GivenData
-from fedgraft.engine.server.stopping import Row
+from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment.experiment import Experiment, chosen
 from fedgraft.experiment.running import runner

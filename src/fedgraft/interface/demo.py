@@ -16,7 +16,6 @@ import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 
-from fedgraft.contracts.table_files import write_csv
 from fedgraft.errors import FedgraftError, InputError, Interrupted, printable
 from fedgraft.experiment.recipes.units import human_bytes, human_seconds
 from fedgraft.interface import api
@@ -25,6 +24,7 @@ from fedgraft.reports.pages.outcome import outcome
 from fedgraft.reports.stored import comparison
 from fedgraft.reports.stored.stored_runs import open_runs
 from fedgraft.runtimes.workers import signals
+from fedgraft.tables.table_files import write_csv
 
 DESCRIPTION = "fedgraft demo"
 """Marks the demonstration's own runs, which alone are replaced."""

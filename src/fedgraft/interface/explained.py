@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
+from fedgraft.contracts.abilities.tasks import DerivingTask, PredictingTask
 from fedgraft.contracts.data import Data, OwnShardData
-from fedgraft.contracts.task_abilities import DerivingTask, PredictingTask
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.described import described
 from fedgraft.experiment.recipes import discovery

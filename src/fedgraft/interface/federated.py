@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
-from fedgraft.engine.server.stopping import HOME
+from fedgraft.engine.server.loop.stopping import HOME
 from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.experiment import Experiment, chosen, load
 from fedgraft.experiment.recipes.findings import Finding

@@ -10,8 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import torch
 
-from fedgraft.contracts.table_files import Given
-from fedgraft.contracts.task_abilities import PredictingTask
+from fedgraft.contracts.abilities.tasks import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predicting.export import export, exported
@@ -29,6 +28,7 @@ from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored.choices import is_explained
 from fedgraft.reports.stored.comparison import shown_score
 from fedgraft.reports.stored.stored_runs import StoredRun, yardsticks_of
+from fedgraft.tables.table_files import Given
 
 
 class Run(Represented):

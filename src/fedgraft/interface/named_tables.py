@@ -6,9 +6,9 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from fedgraft.contracts.table_files import Given, is_address, read_pipe
 from fedgraft.errors import InputError
 from fedgraft.interface import explained
+from fedgraft.tables.table_files import Given, is_address, read_pipe
 
 OPTION = "--table"
 

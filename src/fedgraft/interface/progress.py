@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fedgraft.contracts.labels import JudgedTask
+from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import printable
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.units import human_bytes, human_seconds

@@ -10,8 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
+from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import missing_extra, unknown
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running.recorder import Watcher

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.summing import SumCoding, Words
+from fedgraft.contracts.abilities.summing import SumCoding, Words
 from fedgraft.errors import ClientError, InputError, WireError
 from fedgraft.methods import float_codec
 from fedgraft.methods.float_codec import Floats

@@ -10,7 +10,7 @@ from fedgraft.contracts import ClientFailed, Runtime, randomness
 from fedgraft.engine import unchanged
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.engine.server.safeguards import LOSSES
+from fedgraft.engine.server.rounds.safeguards import LOSSES
 from fedgraft.testing.runs import Around
 from fedgraft.wire.layouts import Arrays
 

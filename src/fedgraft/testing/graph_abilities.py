@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
-from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
-from fedgraft.contracts.graph_network import GraphNetworkTask
-from fedgraft.contracts.pooling import PooledTask
+from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
+from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
+from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.contracts.structure import Augmentation
-from fedgraft.contracts.task_abilities import HaloTask
 from fedgraft.testing.laws import Laws, expect
 from fedgraft.testing.task_cases import TaskCase, opened
 

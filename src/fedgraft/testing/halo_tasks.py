@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from fedgraft import wire
 from fedgraft.contracts import Draw, HaloRows
-from fedgraft.contracts.naming import NamingTask
-from fedgraft.contracts.task_abilities import HaloTask
+from fedgraft.contracts.abilities.naming import NamingTask
+from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.testing.comparison import same, travelled
 from fedgraft.testing.laws import Laws, expect
 from fedgraft.testing.task_cases import TaskCase, blocks

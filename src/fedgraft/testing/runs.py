@@ -9,8 +9,8 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.stopping import Row
 from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.running.loops import loop_of
 from fedgraft.experiment.running.summary import summarise

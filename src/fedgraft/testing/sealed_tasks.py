@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fedgraft.contracts.sealing import SealedTask
-from fedgraft.contracts.task_abilities import HaloTask
+from fedgraft.contracts.abilities.sealing import SealedTask
+from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.contracts.values import Indices
 from fedgraft.testing.comparison import same
 from fedgraft.testing.laws import Laws, expect

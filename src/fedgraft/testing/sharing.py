@@ -9,7 +9,7 @@ import numpy as np
 from fedgraft import contracts, wire
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.refining import Network
+from fedgraft.engine.server.rounds.refining import Network
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedgraft.contracts.smoothing import Means, SmoothingTask
+from fedgraft.contracts.abilities.smoothing import Means, SmoothingTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine import border_codec
 from fedgraft.testing.laws import Laws, expect

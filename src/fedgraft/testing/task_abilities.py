@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Draw
-from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.abilities import tasks as abilities
+from fedgraft.contracts.abilities.classifying import ClassifyingTask
+from fedgraft.contracts.abilities.linear import LinearTask
+from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.capabilities import CAPABILITIES
-from fedgraft.contracts.classifying import ClassifyingTask
 from fedgraft.contracts.detailed_scores import DetailedScores
-from fedgraft.contracts.linear import LinearTask
-from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Draw, Indices, Task
+from fedgraft.contracts.abilities.tasks import BlockedTask, HaloTask, PublishingTask, VariantTask
 from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.task import Loss, example_losses
-from fedgraft.contracts.task_abilities import BlockedTask, HaloTask, PublishingTask, VariantTask
 from fedgraft.contracts.values import Losses
 from fedgraft.wire.layouts import Arrays
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Draw, Task
+from fedgraft.contracts.abilities.tasks import BlockedTask, FittedTask, derived_shards
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import improves
-from fedgraft.contracts.task_abilities import BlockedTask, FittedTask, derived_shards
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing import (

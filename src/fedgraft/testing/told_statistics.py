@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from fedgraft.contracts.abilities.counting import CountedTask
+from fedgraft.contracts.abilities.summed_statistics import SummedTask
 from fedgraft.contracts.capabilities import COUNTED
-from fedgraft.contracts.counting import CountedTask
-from fedgraft.contracts.summed_statistics import SummedTask
 from fedgraft.testing.laws import Laws, expect
 from fedgraft.testing.task_cases import TaskCase
 from fedgraft.wire.layouts import Layout

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Linear, LinearTask, LocalGraph, Observations, Regression, Sums
+from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
+from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
+from fedgraft.contracts.abilities.tasks import PartsTask, SyntheticTask, VariantTask
 from fedgraft.contracts.data import Data
-from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
-from fedgraft.contracts.graph_network import GraphNetworkTask
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.contracts.task import Loss, example_losses
-from fedgraft.contracts.task_abilities import PartsTask, SyntheticTask, VariantTask
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays

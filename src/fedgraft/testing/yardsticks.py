@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from fedgraft.contracts.abilities.tasks import derived_shards
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.task import Task
-from fedgraft.contracts.task_abilities import derived_shards
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import require
 from fedgraft.methods.data.blocks import Blocks

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from fedgraft.contracts.smoothing import Means, coded, decoded
+from fedgraft.contracts.abilities.smoothing import Means, coded, decoded
 from fedgraft.domains.labels.local_fit import LocalFit
 from fedgraft.domains.labels.smoothing import Apart, Choice, Smoothing
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
 from fedgraft.domains.nodes.training.neighbours import Neighbours
-from fedgraft.engine.server.joined import Joined
-from fedgraft.engine.server.smoothing import chosen
+from fedgraft.engine.server.smoothing.joined import Joined
+from fedgraft.engine.server.smoothing.smoothing import chosen
 from helpers.node_runs import small
 from helpers.toy_nodes import whole
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.contracts import Augmentation, Draw, Sampler, StructurePenalty
-from fedgraft.contracts.graph_abilities import StructuredTask
+from fedgraft.contracts.abilities.graphs import StructuredTask
+from fedgraft.contracts.abilities.tasks import BlockedTask, NeighbourSamplingTask, SeededTask
 from fedgraft.contracts.structure import WHOLE
-from fedgraft.contracts.task_abilities import BlockedTask, NeighbourSamplingTask, SeededTask
 from fedgraft.contracts.values import Losses
 from fedgraft.errors import ClientError
 from fedgraft.methods.sharing.fedavg import FedAvg

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedgraft.contracts import Draw, RefreshingSampler
-from fedgraft.contracts.task_abilities import HaloTask
+from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.errors import FedgraftError
 from helpers.local_trainers import TWO_POINTS, Encoded, Scaled, trainer

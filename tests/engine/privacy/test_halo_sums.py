@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.contracts.smoothing import STEPS, Border
+from fedgraft.contracts.abilities.smoothing import STEPS, Border
 from fedgraft.engine.privacy.halo_sums import (
     COUNTS,
     DEGREES,
@@ -16,7 +16,7 @@ from fedgraft.engine.privacy.halo_sums import (
     check_places,
     placed,
 )
-from fedgraft.engine.server.joined import Joined
+from fedgraft.engine.server.smoothing.joined import Joined
 from fedgraft.errors import BeyondLimitError, ClientError
 
 

@@ -23,7 +23,7 @@ from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.exchange import Exchange
 from fedgraft.engine.server.ledger import Ledger
-from fedgraft.engine.server.masked_exchange import MaskedExchange
+from fedgraft.engine.server.sums.masked_exchange import MaskedExchange
 from fedgraft.errors import ClientError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.policies import own_policy

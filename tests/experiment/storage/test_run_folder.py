@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft.engine.server.ledger import Entry
+from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import BudgetError, FedgraftError, InputError
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.run_folder import STATE, RunFolder

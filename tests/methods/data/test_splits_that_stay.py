@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.contracts.task_abilities import derived_shards
+from fedgraft.contracts.abilities.tasks import derived_shards
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.storage.provenance import digest_of

@@ -9,7 +9,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from fedgraft.contracts import Draw
-from fedgraft.contracts.task_abilities import derived_shards
+from fedgraft.contracts.abilities.tasks import derived_shards
 from fedgraft.domains.links.client_links import LinkData
 from fedgraft.domains.links.queries import AskedPairs
 from fedgraft.domains.links.shards import codes_of, whole

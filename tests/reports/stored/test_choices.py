@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fedgraft.engine.server.choosing import MOST_EXPLAINED
+from fedgraft.engine.server.loop.choosing import MOST_EXPLAINED
 from fedgraft.errors import InputError
 from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.stored.choices import LAST_ROUNDS, agent_choices, is_explained, term_means

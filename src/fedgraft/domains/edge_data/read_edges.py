@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Self
 
+from fedgraft.contracts.abilities.plain import PlainEncoder
 from fedgraft.contracts.encoder import Encoder
-from fedgraft.contracts.plain import PlainEncoder
 from fedgraft.errors import InputError
 
 

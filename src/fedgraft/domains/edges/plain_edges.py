@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fedgraft.contracts.abilities.plain import OUTPUTS, PlainEncoder, PlainModel, Tensors
 from fedgraft.contracts.labels import Unit
-from fedgraft.contracts.plain import OUTPUTS, PlainEncoder, PlainModel, Tensors
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.model import EdgeModel
 from fedgraft.domains.edges.unrolled import COUNTS

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices
-from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.abilities import tasks as abilities
+from fedgraft.contracts.abilities.naming import NamingTask
+from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.contracts.naming import NamingTask
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
-from fedgraft.contracts.sealing import SealedTask
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of
 from fedgraft.domains.edges.model import EdgeModel

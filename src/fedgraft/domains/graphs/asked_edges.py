@@ -6,13 +6,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.table_files import Given
 from fedgraft.domains.edge_data.edge_columns import DIRECTED, LEFT_OUT, NO_COLUMNS, CarriedRows, EdgeReader, Values
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.features import some
 from fedgraft.domains.tables.schema import Names
 from fedgraft.domains.tables.transforms import Transforms
+from fedgraft.tables.table_files import Given
 
 
 @dataclass(frozen=True)

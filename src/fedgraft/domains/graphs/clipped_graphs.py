@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import nn
 
 from fedgraft.contracts import Indices
-from fedgraft.contracts.clipping import ClippedGradientTask
+from fedgraft.contracts.abilities.clipping import ClippedGradientTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.domains.graphs.counts_model import CountsModel
 from fedgraft.domains.graphs.graph_task import GraphData

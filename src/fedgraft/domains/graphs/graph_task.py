@@ -10,18 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums
-from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.labels import LabelledTask, Labels, Unit
-from fedgraft.contracts.plain import PlainEncoder, PlainModel
-from fedgraft.contracts.pooling import PooledTask
-from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt, ProperFraction
-from fedgraft.contracts.task_abilities import (
+from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel
+from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.tasks import (
     FittedTask,
     PartsTask,
     PredictingTask,
     SurveyedTask,
     VariantTask,
 )
+from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.labels import LabelledTask, Labels, Unit
+from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt, ProperFraction
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.edge_rows import EdgeRows

@@ -4,9 +4,9 @@ from typing import Final
 
 import torch
 
+from fedgraft.contracts.abilities.plain import USAGE, PlainEncoder, PlainModel, Tensors
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Unit
-from fedgraft.contracts.plain import USAGE, PlainEncoder, PlainModel, Tensors
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.graphs.model import GraphModel
 from fedgraft.domains.graphs.shards import GraphShard

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS, Indices, Questions
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import (
@@ -34,6 +33,7 @@ from fedgraft.domains.tables.schema import Column, Names, Table
 from fedgraft.errors import InputError
 from fedgraft.errors import unknown as unlike
 from fedgraft.nn.sparse import ranges
+from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Array
 
 GRAPHS = Table(

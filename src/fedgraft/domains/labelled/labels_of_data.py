@@ -8,10 +8,10 @@ from typing import Annotated, Any, Self, TypeVar
 from annotated_types import Ge
 from torch import Tensor
 
+from fedgraft.contracts.abilities.tasks import FittedTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.task import Prepared
-from fedgraft.contracts.task_abilities import FittedTask
 from fedgraft.domains.labelled.shard import LabelledShard, labels_of
 from fedgraft.domains.labels import numbers
 from fedgraft.domains.labels.class_weights import BalancedClasses, ClassWeights, check_weights

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.plain import PlainModel
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.domains.plain_source import module_text
 from fedgraft.nn.layers import linear
 

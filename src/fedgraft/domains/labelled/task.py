@@ -16,9 +16,9 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.abilities.plain import PlainModel, PlainTask
+from fedgraft.contracts.abilities.tasks import PredictingTask
 from fedgraft.contracts.labels import Labels, Unit
-from fedgraft.contracts.plain import PlainModel, PlainTask
-from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Draw, Indices, Questions, Sums
 from fedgraft.domains.labelled.labels_of_data import Labelled, LabelsOfData
 from fedgraft.domains.labelled.model import Inputs, LabelModel

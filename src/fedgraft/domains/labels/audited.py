@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.auditing import AuditedTask, Labelled
+from fedgraft.contracts.abilities.auditing import AuditedTask, Labelled
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import SPLITS, Indices
 

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.task import Prepared, Shard
-from fedgraft.contracts.task_abilities import PublishingTask
 from fedgraft.contracts.values import Indices
 from fedgraft.errors import InputError, WireError, nearest, require
 from fedgraft.wire.layouts import Arrays, Layout, Spec

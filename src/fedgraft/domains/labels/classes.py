@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.abilities.tasks import SHARE
 from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.labels import Batches, Labels, Unit
-from fedgraft.contracts.task_abilities import SHARE
 from fedgraft.contracts.values import Indices, Sums
 from fedgraft.domains.labels import counts
 from fedgraft.domains.labels.chance import chance_of

@@ -6,7 +6,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from fedgraft.contracts.counting import CountedTask
+from fedgraft.contracts.abilities.counting import CountedTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import ClassCounts, JudgedTask, LabelledTask
 from fedgraft.contracts.task import Prepared, Shard

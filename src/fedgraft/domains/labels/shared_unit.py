@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.labels import Floats, LabelledTask, Unit
 from fedgraft.contracts.task import Prepared, Shard
-from fedgraft.contracts.task_abilities import PublishingTask
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import Array, Arrays, Layout, Spec
 from fedgraft.wire.lazy import Made

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedgraft.contracts.abilities.smoothing import Border, Means, SmoothingTask, means_in
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.smoothing import Border, Means, SmoothingTask, means_in
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import SCORED_SPLITS, Indices, Sums
 from fedgraft.domains.labels.classes import Classes

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.smoothing import Border, Means
+from fedgraft.contracts.abilities.smoothing import Border, Means
 from fedgraft.contracts.values import SCORED_SPLITS, Indices
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels import local_fit

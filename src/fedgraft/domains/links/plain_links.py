@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel
 from fedgraft.contracts.encoder import NetworkEncoder
-from fedgraft.contracts.plain import PlainEncoder, PlainModel
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.links.model import LIKENESS, LinkModel
 from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.table_files import Given, is_folder
 from fedgraft.domains.examples import NO_TIME, latest
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.ranking import item_features
@@ -18,6 +17,7 @@ from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
 from fedgraft.errors import InputError, nearest, unknown
+from fedgraft.tables.table_files import Given, is_folder
 from fedgraft.wire.layouts import Array
 
 OWNER = "Interactions"

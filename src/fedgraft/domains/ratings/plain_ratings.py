@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from fedgraft.contracts.plain import PlainEdgeEncoder, PlainModel, Tensors
+from fedgraft.contracts.abilities.plain import PlainEdgeEncoder, PlainModel, Tensors
 from fedgraft.domains.plain_source import module_text
 from fedgraft.domains.ratings.features import FRIENDS, TASTE, Known
 from fedgraft.domains.ratings.pairs import Pairs, RatingModel

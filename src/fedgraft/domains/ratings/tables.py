@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
-from fedgraft.contracts.table_files import Given, is_folder
 from fedgraft.domains.examples import NO_TIME, latest
 from fedgraft.domains.notes import tell
 from fedgraft.domains.ratings.common_users import with_numbers
@@ -17,6 +16,7 @@ from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
 from fedgraft.errors import InputError, WireError
+from fedgraft.tables.table_files import Given, is_folder
 from fedgraft.wire.layouts import Array
 from fedgraft.wire.tokens import check_numbers
 

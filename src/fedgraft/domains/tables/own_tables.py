@@ -9,15 +9,15 @@ import pandas as pd
 
 from fedgraft.contracts.data import GivenData, Purpose, QueriedData, SiteData, StayingData
 from fedgraft.contracts.ranges import NonNegativeInt
-from fedgraft.contracts.table_files import Given, TextForm, check_names
 from fedgraft.contracts.task import Shard
-from fedgraft.contracts.text_form import WORDS, check_encoding, check_separator
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.schema import ALL_OTHERS, FORMS, Forms, Names, Table, renamed, with_text_names
 from fedgraft.domains.tables.times import check_time_format
 from fedgraft.errors import InputError, require_one_of
+from fedgraft.tables.table_files import Given, TextForm, check_names
+from fedgraft.tables.text_form import WORDS, check_encoding, check_separator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.table_files import (
+from fedgraft.domains.tables.rows import Rows
+from fedgraft.domains.tables.schema import ALL_OTHERS, Names, Table, form_of, with_text_names
+from fedgraft.errors import InputError
+from fedgraft.tables.table_files import (
     ALLOWED,
     Given,
     Read,
@@ -20,9 +23,6 @@ from fedgraft.contracts.table_files import (
     shown,
     stem_of,
 )
-from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.tables.schema import ALL_OTHERS, Names, Table, form_of, with_text_names
-from fedgraft.errors import InputError
 
 OWNER = "predict"
 """What errors call the tables of questions: "predict.nodes" ..."""

@@ -14,7 +14,6 @@ from scipy import sparse
 from fedgraft.contracts.data import FittedData, Purpose
 from fedgraft.contracts.labels import ClassCounts
 from fedgraft.contracts.ranges import PositiveInt
-from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
@@ -27,6 +26,7 @@ from fedgraft.domains.tables.features import check_present, known_features, some
 from fedgraft.domains.tables.labels import in_order
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.transforms import Transforms, notes_on
+from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Array, Tree
 
 ALIKE = "alike"

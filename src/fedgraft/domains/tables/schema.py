@@ -6,8 +6,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import pandas as pd
 
-from fedgraft.contracts.table_files import FOUND_OUT, TextForm
 from fedgraft.errors import InputError
+from fedgraft.tables.table_files import FOUND_OUT, TextForm
 
 Kind: TypeAlias = Literal["id", "class", "number", "split", "time", "features"]
 """What a column holds; "features" stands for several columns, those that an option names or all others."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy import sparse
 
-from fedgraft.contracts.smoothing import Means
+from fedgraft.contracts.abilities.smoothing import Means
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels.smoothing import Apart, Singles
 from fedgraft.domains.typed.shards import TypedGraph

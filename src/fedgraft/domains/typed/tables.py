@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import EDGE_COLUMNS, CarriedRows, EdgeReader
@@ -25,6 +24,7 @@ from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
 from fedgraft.domains.typed.carried_edges import CARRYING, Listed, chosen_edges, numbered, read_carried
 from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, metapath_types, once, shortest_metapaths
 from fedgraft.errors import InputError, require_one_of, unknown
+from fedgraft.tables.table_files import Given
 
 TYPE = "type"
 """Column of a table of all nodes."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from fedgraft.contracts import randomness
-from fedgraft.contracts.summing import Words
+from fedgraft.contracts.abilities.summing import Words
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.contribution import Contribution, Part

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from fedgraft.contracts import Task
-from fedgraft.contracts.task_abilities import PartsTask
+from fedgraft.contracts.abilities.tasks import PartsTask
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire.layouts import Arrays
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fedgraft.contracts.summing import Words
+from fedgraft.contracts.abilities.summing import Words
 from fedgraft.engine.client.addend import AddedPart, Addend
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.clipped_gradients import shortened

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from fedgraft.contracts.summing import Words
+from fedgraft.contracts.abilities.summing import Words
 from fedgraft.engine.plan import Plan
 from fedgraft.wire.layouts import Array
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedgraft.contracts.smoothing import SmoothingTask, coded, means_in
+from fedgraft.contracts.abilities.smoothing import SmoothingTask, coded, means_in
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine import border_codec
 from fedgraft.engine.client.client_memory import Memory

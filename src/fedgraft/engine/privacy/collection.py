@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from fedgraft.contracts import Codec
-from fedgraft.contracts.summed_statistics import SummedTask
-from fedgraft.contracts.summing import SumCoding, SummableCodec
+from fedgraft.contracts.abilities.summed_statistics import SummedTask
+from fedgraft.contracts.abilities.summing import SumCoding, SummableCodec
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.secure_sum import MOST_BITS, Assurance, SecureSum
 from fedgraft.errors import require

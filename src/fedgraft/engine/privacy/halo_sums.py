@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.contracts.smoothing import STEPS
+from fedgraft.contracts.abilities.smoothing import STEPS
 from fedgraft.engine.privacy.secure_sum import MOST_BITS
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec

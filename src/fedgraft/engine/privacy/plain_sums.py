@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.summing import SumCoding, Words
+from fedgraft.contracts.abilities.summing import SumCoding, Words
 from fedgraft.engine.privacy.private_sums import MOST_STEPS, flat, numbers_of, parts
 from fedgraft.errors import ClientError
 from fedgraft.wire.layouts import Array, Arrays, Layout

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.summing import SumCoding, Words
+from fedgraft.contracts.abilities.summing import SumCoding, Words
 from fedgraft.engine.privacy.mechanism import Mechanism, mechanism_of
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.errors import InputError

@@ -9,12 +9,12 @@ import numpy as np
 
 from fedgraft.contracts import PoissonSelector
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
-from fedgraft.engine.server.arrivals import Arrived
-from fedgraft.engine.server.broadcast import Broadcast
-from fedgraft.engine.server.merging import Merging
-from fedgraft.engine.server.noised_replies import LENGTH
+from fedgraft.engine.server.rounds.arrivals import Arrived
+from fedgraft.engine.server.rounds.broadcast import Broadcast
+from fedgraft.engine.server.rounds.merging import Merging
+from fedgraft.engine.server.rounds.trained import TOGETHER
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.trained import TOGETHER
+from fedgraft.engine.server.sums.noised_replies import LENGTH
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running.baselines import local_runtime

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import torch
 
+from fedgraft.contracts.abilities.plain import PlainModel, PlainTask, Tensors
 from fedgraft.contracts.data import Data, FittedData
 from fedgraft.contracts.encoder import NetworkEncoder
-from fedgraft.contracts.plain import PlainModel, PlainTask, Tensors
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.thresholds import thresholds_of
 from fedgraft.experiment.recipes import discovery

@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 from torch.nn import Module
 
+from fedgraft.contracts.abilities.informed import Everybody, InformedTask
+from fedgraft.contracts.abilities.tasks import SHARE, DerivingTask, EmbeddingTask, PredictingTask
 from fedgraft.contracts.data import Data, QueriedData
-from fedgraft.contracts.informed import Everybody, InformedTask
-from fedgraft.contracts.table_files import FOUND_OUT, Given, TextForm, table_of
-from fedgraft.contracts.task_abilities import SHARE, DerivingTask, EmbeddingTask, PredictingTask
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.predicting.site_run import SiteRun, open_run
 from fedgraft.experiment.predicting.thresholds import decided, thresholds_of
 from fedgraft.experiment.storage.finished_run import FinishedRun, client_model
+from fedgraft.tables.table_files import FOUND_OUT, Given, TextForm, table_of
 from fedgraft.wire.layouts import Array
 
 

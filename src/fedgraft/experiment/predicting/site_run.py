@@ -18,10 +18,9 @@ import pandas as pd
 import tomli_w
 
 from fedgraft import wire
+from fedgraft.contracts.abilities.matching import CLIENTS, ELSEWHERE, KNOWN_ELSEWHERE
+from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.data import Neighbours
-from fedgraft.contracts.matching import CLIENTS, ELSEWHERE, KNOWN_ELSEWHERE
-from fedgraft.contracts.table_files import Given
-from fedgraft.contracts.task_abilities import PublishingTask
 from fedgraft.engine.client.client_rows import shared_in
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError
@@ -34,6 +33,7 @@ from fedgraft.experiment.storage.folder_check import EXPERIMENT, MODEL, ORIGIN, 
 from fedgraft.experiment.storage.outside_classes import note_made
 from fedgraft.experiment.storage.provenance import check_clients, origin_of
 from fedgraft.experiment.storage.run_folder import RunFolder
+from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Arrays
 
 SITE: Final = "site.toml"

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from fedgraft.contracts import Aggregation, PoissonSelector, Selector
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.safeguards import Safeguards
-from fedgraft.engine.server.simulated_clock import Clock
-from fedgraft.engine.server.stopping import Stopping
+from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.loop.stopping import Stopping
+from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.experiment.recipes import discovery, private, secure_sums
 from fedgraft.experiment.recipes.findings import Finding
 

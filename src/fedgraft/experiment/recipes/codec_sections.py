@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from fedgraft.contracts import Codec, RowCodec, Task
+from fedgraft.contracts.abilities.matching import MatchedData
+from fedgraft.contracts.abilities.sealing import SealedTask
+from fedgraft.contracts.abilities.tasks import HaloTask, PublishingTask
 from fedgraft.contracts.data import Data
-from fedgraft.contracts.matching import MatchedData
-from fedgraft.contracts.sealing import SealedTask
-from fedgraft.contracts.task_abilities import HaloTask, PublishingTask
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery

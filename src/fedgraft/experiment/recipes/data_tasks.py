@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedgraft.contracts.task_abilities import DerivingTask
+from fedgraft.contracts.abilities.tasks import DerivingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import section_of

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fedgraft.contracts import Selector
-from fedgraft.contracts.clipping import ClippedGradientTask
-from fedgraft.contracts.summed_statistics import SummedTask
+from fedgraft.contracts.abilities.clipping import ClippedGradientTask
+from fedgraft.contracts.abilities.summed_statistics import SummedTask
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.options import CLIENT
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
-from fedgraft.engine.server.stopping import Stopping
+from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.recipes import discovery, secure_sums
 from fedgraft.experiment.recipes.findings import Finding

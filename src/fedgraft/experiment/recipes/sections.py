@@ -5,18 +5,18 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args
 
-from fedgraft.contracts.table_files import absolute, is_address
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.privacy.secure_sum import SecureSum
-from fedgraft.engine.server.disconnections import Dropout
-from fedgraft.engine.server.safeguards import Safeguards
-from fedgraft.engine.server.simulated_clock import Clock
-from fedgraft.engine.server.stopping import Evaluation
+from fedgraft.engine.server.clock.disconnections import Dropout
+from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.loop.stopping import Evaluation
+from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.engine.training import Training
 from fedgraft.errors import require
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.options import hints_of
+from fedgraft.tables.table_files import absolute, is_address
 
 Section = dict[str, Any]
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fedgraft.contracts import Aggregation, ProbingSelector, Selector, SilentSharing
-from fedgraft.contracts.summed_statistics import SummedTask
-from fedgraft.contracts.summing import SummableCodec
+from fedgraft.contracts.abilities.summed_statistics import SummedTask
+from fedgraft.contracts.abilities.summing import SummableCodec
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.safeguards import Safeguards
-from fedgraft.engine.server.simulated_clock import Clock
-from fedgraft.engine.server.stopping import HOME, Evaluation
+from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.loop.stopping import HOME, Evaluation
+from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.findings import Finding

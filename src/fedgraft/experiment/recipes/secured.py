@@ -9,7 +9,7 @@ from fedgraft.contracts import Aggregation, Selector
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.collection import collection_of
 from fedgraft.engine.privacy.secure_sum import MASKED
-from fedgraft.engine.server.stopping import Stopping
+from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import central, discovery, private, scored_at_home, secure_sums
 from fedgraft.experiment.recipes.findings import Also, Finding, UnsuitedError

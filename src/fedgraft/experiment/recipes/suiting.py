@@ -26,15 +26,15 @@ from fedgraft.contracts import (
     StructuredSharing,
     Task,
 )
-from fedgraft.contracts.data import Data
-from fedgraft.contracts.graph_abilities import LocalGraphTask, StructuredTask
-from fedgraft.contracts.labels import JudgedTask
-from fedgraft.contracts.task_abilities import (
+from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
+from fedgraft.contracts.abilities.tasks import (
     NeighbourSamplingTask,
     ObservedTask,
     ProfiledTask,
     SyntheticTask,
 )
+from fedgraft.contracts.data import Data
+from fedgraft.contracts.labels import JudgedTask
 from fedgraft.engine.plan import REPORTED, SCORES, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery

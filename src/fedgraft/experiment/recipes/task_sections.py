@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Any
 
 from fedgraft.contracts import PartsSharing, Sharing, Task
-from fedgraft.contracts.task_abilities import PartsTask
+from fedgraft.contracts.abilities.tasks import PartsTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.encoder_sections import build_encoder

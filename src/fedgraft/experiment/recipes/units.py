@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from fedgraft.engine.server.safeguards import SIZES
+from fedgraft.engine.server.rounds.safeguards import SIZES
 from fedgraft.errors import InputError
 
 DECIMAL_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

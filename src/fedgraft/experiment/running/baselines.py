@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedgraft.contracts import RuntimeOptions, Sums
+from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.contracts.labels import JudgedTask, LabelledTask
-from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.scores import add
-from fedgraft.contracts.task_abilities import HaloTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.secure_sum import SecureSum
-from fedgraft.engine.server.disconnections import Dropout
+from fedgraft.engine.server.clock.disconnections import Dropout
+from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.loop.stopping import Evaluation, Stopping
+from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.safeguards import Safeguards
-from fedgraft.engine.server.simulated_clock import Clock
-from fedgraft.engine.server.stopping import Evaluation, Stopping
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.discovery import find

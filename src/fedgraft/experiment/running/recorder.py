@@ -7,9 +7,9 @@ from itertools import chain
 from typing import Protocol
 
 from fedgraft.contracts import Runtime
-from fedgraft.engine.server.loop import Loop
+from fedgraft.engine.server.loop.loop import Loop
+from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.stopping import Row
 from fedgraft.errors import Interrupted
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.units import human_bytes

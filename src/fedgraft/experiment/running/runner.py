@@ -18,7 +18,7 @@ from fedgraft import wire
 from fedgraft.contracts import Runtime, RuntimeOptions
 from fedgraft.contracts.data import Shards, names_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.loop import Loop
+from fedgraft.engine.server.loop.loop import Loop
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError, InputError, Interrupted, MachineError, memory_shortage, require
 from fedgraft.experiment.experiment import Experiment

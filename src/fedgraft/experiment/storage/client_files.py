@@ -20,11 +20,10 @@ import pandas as pd
 from scipy import sparse
 
 from fedgraft import wire
+from fedgraft.contracts.abilities.matching import KNOWN_ELSEWHERE, MatchedData
+from fedgraft.contracts.abilities.tasks import FittedTask, derived_shard
 from fedgraft.contracts.data import Data, FittedData, Neighbours, Purpose, SiteData
 from fedgraft.contracts.labels import JudgedTask
-from fedgraft.contracts.matching import KNOWN_ELSEWHERE, MatchedData
-from fedgraft.contracts.table_files import ALLOWED, is_address, is_table
-from fedgraft.contracts.task_abilities import FittedTask, derived_shard
 from fedgraft.engine.protocol.codes import SECRET
 from fedgraft.engine.protocol.transport import known_alike
 from fedgraft.errors import InputError, RefusedError, WireError, require_one_of
@@ -32,6 +31,7 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.provenance import digest_of
+from fedgraft.tables.table_files import ALLOWED, is_address, is_table
 from fedgraft.wire.buffers import DTYPES
 from fedgraft.wire.layouts import Array, Tree
 from fedgraft.wire.masking import Masks

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from fedgraft import wire
+from fedgraft.contracts.abilities.tasks import PredictingTask, PublishingTask
 from fedgraft.contracts.data import OwnShardData, names_of
-from fedgraft.contracts.task_abilities import PredictingTask, PublishingTask
 from fedgraft.engine.client.client_rows import common_in, shared_in
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.averaging import scored_model
+from fedgraft.engine.server.rounds.averaging import scored_model
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError, unknown
 from fedgraft.experiment.own_parameters import inherited

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from fedgraft import wire
+from fedgraft.contracts.abilities.matching import MatchedData
 from fedgraft.contracts.data import Neighbours
-from fedgraft.contracts.matching import MatchedData
 from fedgraft.contracts.values import Halo
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment

@@ -21,9 +21,9 @@ import pandas as pd
 import torch
 from scipy import sparse
 
+from fedgraft.contracts.abilities.tasks import PredictingTask
 from fedgraft.contracts.data import Shards, names_of
 from fedgraft.contracts.task import Task
-from fedgraft.contracts.task_abilities import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.discovery import options_of
 from fedgraft.experiment.storage.folder_check import ENVIRONMENT

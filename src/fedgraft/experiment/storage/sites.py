@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from fedgraft import wire
+from fedgraft.contracts.abilities.matching import MatchedData
 from fedgraft.contracts.data import Neighbours
-from fedgraft.contracts.matching import MatchedData
 from fedgraft.engine.protocol.codes import SECRET
 from fedgraft.engine.protocol.transport import keyed
 from fedgraft.errors import InputError, RefusedError, WireError, require

@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from fedgraft.contracts.table_files import write_csv
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.predict import predict as predict_from
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.storage import disk
 from fedgraft.interface.commands import options
 from fedgraft.interface.named_tables import TablesCommand, named_tables
+from fedgraft.tables.table_files import write_csv
 
 app = typer.Typer(**options.SETTINGS)
 

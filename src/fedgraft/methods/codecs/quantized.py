@@ -10,8 +10,8 @@ import torch
 from annotated_types import Interval
 
 from fedgraft.contracts import RowCodec
+from fedgraft.contracts.abilities.summing import SumCoding, SummableCodec
 from fedgraft.contracts.ranges import OneOf
-from fedgraft.contracts.summing import SumCoding, SummableCodec
 from fedgraft.errors import ClientError, WireError, require
 from fedgraft.methods import float_codec
 from fedgraft.methods.agreed_scales import AgreedScales

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.labels import Floats
-from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.border_columns import SIDES
@@ -38,6 +37,7 @@ from fedgraft.domains.tables.reader import OWNER, named_once
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names, Table, check_said
 from fedgraft.errors import InputError, require
+from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Array, Tree
 
 TIMES: Final = "times"

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import PositiveInt
-from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import NO_COLUMNS, asked_carried
@@ -38,6 +37,7 @@ from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Names, Table, check_one_client
 from fedgraft.errors import InputError, require
+from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Array
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.contracts.ranges import OneOf, PositiveInt
-from fedgraft.contracts.table_files import Given, columns_of, is_folder
 from fedgraft.domains.ranking import tables as reading
 from fedgraft.domains.ranking.item_features import make_features, sources_of
 from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards, site_shard
@@ -20,6 +19,7 @@ from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.schema import FORMS, Table
 from fedgraft.errors import InputError, require
+from fedgraft.tables.table_files import Given, columns_of, is_folder
 from fedgraft.wire.layouts import Array
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.contracts.table_files import Given
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import EdgeReader, asked_carried
 from fedgraft.domains.edge_data.pyg_edges import table_of_edges
@@ -29,6 +28,7 @@ from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError
+from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Array
 
 

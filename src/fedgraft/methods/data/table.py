@@ -8,10 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
+from fedgraft.contracts.abilities.matching import MatchedData
 from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.contracts.matching import MatchedData
 from fedgraft.contracts.ranges import OneOf, PositiveInt
-from fedgraft.contracts.table_files import Given, columns_of, is_folder, is_table
 from fedgraft.domains.ratings import tables as reading
 from fedgraft.domains.ratings.common_users import bytes_of, names_of, numbered_alike
 from fedgraft.domains.ratings.dealing import make_shards
@@ -19,6 +18,7 @@ from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
 from fedgraft.domains.tables import schema
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.errors import InputError, require
+from fedgraft.tables.table_files import Given, columns_of, is_folder, is_table
 from fedgraft.wire.layouts import Arrays
 
 USUAL = 10

@@ -10,7 +10,6 @@ import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
-from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, Repeats
@@ -27,6 +26,7 @@ from fedgraft.domains.typed.partitions import TypedDealing, induced_parts
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
 from fedgraft.domains.typed.tables import ASKED_CARRIED, BOTH, EDGES, NODES, read_typed_graph
 from fedgraft.errors import InputError
+from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Array, Tree
 
 SHARES = 10

@@ -9,11 +9,11 @@ import pandas as pd
 
 from fedgraft.contracts.data import QueriedData
 from fedgraft.contracts.ranges import OneOf
-from fedgraft.contracts.table_files import Given
 from fedgraft.domains.typed.features import with_features
 from fedgraft.domains.typed.partitions import TypedDealing
 from fedgraft.domains.typed.published_sets import SETS, read_set
 from fedgraft.domains.typed.shards import TypedGraph
+from fedgraft.tables.table_files import Given
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.abilities.plain import PlainEdgeEncoder
 from fedgraft.contracts.encoder import EdgeEncoder, EdgeLayeredEncoder
-from fedgraft.contracts.plain import PlainEdgeEncoder
 from fedgraft.contracts.ranges import PositiveInt, ProperFraction
 from fedgraft.errors import require
 from fedgraft.nn import edge_attention

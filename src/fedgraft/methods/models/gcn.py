@@ -8,8 +8,8 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.abilities.plain import PlainEdgeEncoder, PlainEncoder, Tensors
 from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder, check_widths
-from fedgraft.contracts.plain import PlainEdgeEncoder, PlainEncoder, Tensors
 from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.manual_gradients import Back

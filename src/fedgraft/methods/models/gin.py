@@ -6,8 +6,8 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.abilities.plain import PlainEncoder, Tensors
 from fedgraft.contracts.encoder import StackEncoder
-from fedgraft.contracts.plain import PlainEncoder, Tensors
 from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.propagate import Block, Sparse, States
 

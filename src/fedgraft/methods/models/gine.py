@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.abilities.plain import PlainColumnEncoder, Tensors
 from fedgraft.contracts.encoder import EdgeLayeredEncoder, StackEncoder
-from fedgraft.contracts.plain import PlainColumnEncoder, Tensors
 from fedgraft.nn.edge_messages import Fan, edge_messages
 from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.propagate import Block, Sparse, Stacked, States

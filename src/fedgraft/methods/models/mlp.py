@@ -7,8 +7,8 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts.abilities.plain import PlainEdgeEncoder, PlainEncoder, Tensors
 from fedgraft.contracts.encoder import EdgeEncoder, StackEncoder
-from fedgraft.contracts.plain import PlainEdgeEncoder, PlainEncoder, Tensors
 from fedgraft.nn.layers import MakeLinear, linear, weight_of
 from fedgraft.nn.propagate import Block, GraphView, Sparse, States
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
-from fedgraft.contracts.classifying import Classified, ClassifyingTask
-from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.pooling import PooledTask
+from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
+from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.client_edges import EdgeData

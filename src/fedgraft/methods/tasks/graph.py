@@ -12,11 +12,11 @@ from annotated_types import Ge
 from torch import nn
 
 from fedgraft.contracts import Observations
-from fedgraft.contracts.classifying import Classified, ClassifyingTask
+from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
+from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities.tasks import EmbeddingTask, ObservedTask, ProfiledTask
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.task_abilities import EmbeddingTask, ObservedTask, ProfiledTask
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask

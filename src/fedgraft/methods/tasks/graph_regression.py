@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, cast
 from annotated_types import Ge
 from torch import nn
 
+from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.judging import JudgedByData

@@ -13,12 +13,12 @@ from annotated_types import Ge, Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
-from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.abilities import tasks as abilities
+from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import JudgedTask
-from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread

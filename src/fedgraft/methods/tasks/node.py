@@ -11,12 +11,12 @@ from annotated_types import Ge, Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, LocalGraph, Sums
-from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.abilities import tasks as abilities
+from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
+from fedgraft.contracts.abilities.graphs import LocalGraphTask
+from fedgraft.contracts.abilities.linear import Linear
+from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.graph_abilities import LocalGraphTask
-from fedgraft.contracts.graph_network import GraphNetworkTask
-from fedgraft.contracts.linear import Linear
-from fedgraft.contracts.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS

@@ -11,13 +11,13 @@ from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
+from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.tasks import FittedTask, PredictingTask, SeededTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.detailed_scores import Chance, DetailedScores
-from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.ranges import NonNegativeFloat, OneOf, PositiveFloat, PositiveInt, ProperFraction, Proportion
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.task import Loss
-from fedgraft.contracts.task_abilities import FittedTask, PredictingTask, SeededTask
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.ranking import ranker_losses
 from fedgraft.domains.ranking.metrics import score_users

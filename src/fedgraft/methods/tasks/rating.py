@@ -13,10 +13,10 @@ from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
-from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.abilities import tasks as abilities
+from fedgraft.contracts.abilities.plain import PlainEdgeEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
-from fedgraft.contracts.plain import PlainEdgeEncoder, PlainModel, PlainTask
-from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Proportion
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.values import SCORED_SPLITS

@@ -12,12 +12,12 @@ from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, LocalGraph, Observations, Questions, Sums
-from fedgraft.contracts import task_abilities as abilities
-from fedgraft.contracts.classifying import Classified, ClassifyingTask
+from fedgraft.contracts.abilities import tasks as abilities
+from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
+from fedgraft.contracts.abilities.graphs import LocalGraphTask
+from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder
-from fedgraft.contracts.graph_abilities import LocalGraphTask
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
-from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, ProperFraction
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread

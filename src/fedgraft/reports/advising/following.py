@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
+from fedgraft.engine.server.loop.stopping import Row, Stopping
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.engine.server.stopping import Row, Stopping
 from fedgraft.reports.advising.limits import SURE_ROUNDS, Limit
 
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fedgraft.contracts.table_files import (
+from fedgraft.errors import InputError, nearest
+from fedgraft.experiment.recipes import discovery
+from fedgraft.tables.table_files import (
     ALLOWED,
     SUFFIXES,
     TextForm,
@@ -16,8 +18,6 @@ from fedgraft.contracts.table_files import (
     is_table,
     shown,
 )
-from fedgraft.errors import InputError, nearest
-from fedgraft.experiment.recipes import discovery
 
 
 @dataclass(frozen=True)

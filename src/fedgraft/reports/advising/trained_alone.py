@@ -9,11 +9,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fedgraft.contracts.pooling import PooledTask
+from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine.server.loop import Loop
-from fedgraft.engine.server.simulated_clock import Clock
-from fedgraft.engine.server.stopping import Evaluation, Stopping
+from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.loop.loop import Loop
+from fedgraft.engine.server.loop.stopping import Evaluation, Stopping
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.discovery import find

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.task_abilities import PredictingTask
+from fedgraft.contracts.abilities.tasks import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.site_run import load_run
 from fedgraft.experiment.storage.finished_run import FinishedRun

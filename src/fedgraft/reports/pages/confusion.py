@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.classifying import ClassifyingTask
+from fedgraft.contracts.abilities.classifying import ClassifyingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.site_run import load_run
 from fedgraft.experiment.predicting.thresholds import threshold_of

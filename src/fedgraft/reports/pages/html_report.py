@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.io import to_html
 
-from fedgraft.engine.server.choosing import MOST_EXPLAINED
+from fedgraft.engine.server.loop.choosing import MOST_EXPLAINED
 from fedgraft.experiment.claims import sentence
 from fedgraft.experiment.storage import disk
 from fedgraft.reports.figures import client_figures, figures

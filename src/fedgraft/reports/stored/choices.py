@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft.contracts.selector import AGENT, SCORE
-from fedgraft.engine.server.choosing import MOST_EXPLAINED
+from fedgraft.engine.server.loop.choosing import MOST_EXPLAINED
 from fedgraft.reports.stored.stored_runs import StoredRun
 
 AGENT_TITLE = "agent's value"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedgraft.engine.server.stopping import PROBE, SCORING
+from fedgraft.engine.server.loop.stopping import PROBE, SCORING
 from fedgraft.reports.stored.stored_runs import StoredRun
 
 TRAINING, COMMUNICATION, WAITING, UNHEARD = "training", "communication", "waiting", "at work, no answer"

@@ -14,7 +14,7 @@ from pandas.api.types import is_integer_dtype
 from fedgraft.contracts.scores import first_reaching
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.ledger import DIRECTIONS, LOCAL, PURPOSES, TRAINING, Entry
-from fedgraft.engine.server.stopping import Row
+from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.errors import InputError, printable
 from fedgraft.experiment.running.stopped import best_so_far, stopped_summary
 from fedgraft.experiment.running.summary import CURVE

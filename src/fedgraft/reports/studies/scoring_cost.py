@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fedgraft import wire
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.engine.server.stopping import HOME
+from fedgraft.engine.server.loop.stopping import HOME
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.reports.studies.markdown import figures
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft.contracts.informed import Everybody
-from fedgraft.contracts.matching import CLIENTS, ELSEWHERE
-from fedgraft.contracts.smoothing import coded, means_in
+from fedgraft.contracts.abilities.informed import Everybody
+from fedgraft.contracts.abilities.matching import CLIENTS, ELSEWHERE
+from fedgraft.contracts.abilities.smoothing import coded, means_in
 from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States

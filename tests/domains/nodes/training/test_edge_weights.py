@@ -9,8 +9,8 @@ from torch import Tensor
 from torch_geometric.nn import GCNConv, GraphConv
 
 from fedgraft import wire
+from fedgraft.contracts.abilities.smoothing import Means
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.contracts.smoothing import Means
 from fedgraft.contracts.structure import Augmentation
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, both_ways
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
@@ -22,7 +22,7 @@ from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, R
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.surroundings import Surroundings
 from fedgraft.engine import border_codec
-from fedgraft.engine.server.joined import Joined
+from fedgraft.engine.server.smoothing.joined import Joined
 from fedgraft.errors import InputError, WireError
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gin import GIN

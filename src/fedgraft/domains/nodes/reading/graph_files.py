@@ -8,9 +8,9 @@ from typing import Any, Final, TypeGuard
 
 import pandas as pd
 
-from fedgraft.contracts.packed_files import content, packing
 from fedgraft.domains.tables.schema import Names
 from fedgraft.errors import InputError
+from fedgraft.tables.packed_files import content, packing
 
 SUFFIXES: Final = (".graphml", ".gexf", ".gml", ".net", ".edgelist", ".adjlist")
 """Of files that hold a whole graph; each may be compressed."""

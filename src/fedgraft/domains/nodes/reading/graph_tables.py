@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 import pandas as pd
 
+from fedgraft.contracts.abilities.matching import MatchedData
 from fedgraft.contracts.data import OwnShardData, Purpose
-from fedgraft.contracts.matching import MatchedData
 from fedgraft.contracts.ranges import NonNegativeInt
-from fedgraft.contracts.table_files import Given
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.edge_data.border_columns import AUTO, SIDES, Borders, borders_of
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader
@@ -28,6 +27,7 @@ from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names, Table
 from fedgraft.errors import InputError
+from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Array, Arrays
 
 SHARES: Final = 10

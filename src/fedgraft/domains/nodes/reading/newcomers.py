@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.matching import CLIENTS, ELSEWHERE
+from fedgraft.contracts.abilities.matching import CLIENTS, ELSEWHERE
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.border_columns import ENDS, SIDES
 from fedgraft.domains.nodes.base.shards import NodeShard

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.table_files import Given, columns_of
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, asked_carried
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.tables import (
@@ -34,6 +33,7 @@ from fedgraft.domains.tables.features import check_present
 from fedgraft.domains.tables.reader import OWNER, named_once, read
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError
+from fedgraft.tables.table_files import Given, columns_of
 
 ACCOUNT, BALANCE = (ACCOUNTS.column(role).usual_name for role in ("account", "balance"))
 SOURCE, TARGET, AMOUNT, TIME = (TRANSFERS.column(role).usual_name for role in TRANSFERS.roles)

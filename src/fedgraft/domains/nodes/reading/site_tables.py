@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 
 from fedgraft.contracts.data import Purpose
-from fedgraft.contracts.table_files import Given
 from fedgraft.domains.edge_data.border_columns import AUTO, UNSAID, Borders, said
 from fedgraft.domains.edge_data.edge_columns import EdgeReader, each_both_ways, stored
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
@@ -22,6 +21,7 @@ from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, arranged
 from fedgraft.domains.tables.schema import Names, check_one_client
 from fedgraft.errors import InputError, WireError, nearest
+from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Array
 from fedgraft.wire.tokens import ALONE, ANYBODY, check_addresses
 

@@ -15,7 +15,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
-from fedgraft.contracts.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.border_columns import AUTO, ENDS, SIDE_COLUMNS, Borders, owners_said
@@ -49,6 +48,7 @@ from fedgraft.domains.tables.rows import Coded, Rows, ascending
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, form_of
 from fedgraft.errors import InputError
 from fedgraft.errors import unknown as unlike
+from fedgraft.tables.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
 from fedgraft.wire.layouts import Array
 
 NODES = Table(

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from fedgraft.contracts.classifying import Classified, ClassifyingTask
+from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
+from fedgraft.contracts.abilities.informed import Everybody
+from fedgraft.contracts.abilities.smoothing import Means, coded, means_in
+from fedgraft.contracts.abilities.tasks import EmbeddingTask
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.contracts.informed import Everybody
-from fedgraft.contracts.smoothing import Means, coded, means_in
-from fedgraft.contracts.task_abilities import EmbeddingTask
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels.classes import likeliest
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers

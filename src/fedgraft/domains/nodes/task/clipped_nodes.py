@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import nn
 
 from fedgraft.contracts import Indices
-from fedgraft.contracts.clipping import ClippedGradientTask
+from fedgraft.contracts.abilities.clipping import ClippedGradientTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.domains.labels.entropies import entropies_of
 from fedgraft.domains.nodes.base.shards import NodeShard

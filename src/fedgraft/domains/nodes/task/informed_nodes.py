@@ -9,8 +9,8 @@ import pandas as pd
 from torch import nn
 
 from fedgraft.contracts import HaloRows, Indices, Questions
-from fedgraft.contracts.informed import Everybody, InformedTask
-from fedgraft.contracts.matching import CLIENTS
+from fedgraft.contracts.abilities.informed import Everybody, InformedTask
+from fedgraft.contracts.abilities.matching import CLIENTS
 from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, addresses

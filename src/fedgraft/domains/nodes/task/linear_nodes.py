@@ -3,8 +3,8 @@
 import numpy as np
 from torch import Tensor
 
+from fedgraft.contracts.abilities.linear import Linear
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.linear import Linear
 from fedgraft.contracts.values import Indices, Regression
 from fedgraft.domains.nodes.training.client_graph import NodeData
 

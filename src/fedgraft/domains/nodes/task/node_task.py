@@ -11,14 +11,14 @@ from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
-from fedgraft.contracts import task_abilities as abilities
+from fedgraft.contracts.abilities import tasks as abilities
+from fedgraft.contracts.abilities.linear import Linear, LinearTask
+from fedgraft.contracts.abilities.naming import NamingTask
+from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
-from fedgraft.contracts.linear import Linear, LinearTask
-from fedgraft.contracts.naming import NamingTask
-from fedgraft.contracts.pooling import PooledTask
 from fedgraft.contracts.ranges import NonNegativeInt, ProperFraction
-from fedgraft.contracts.sealing import SealedTask
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread

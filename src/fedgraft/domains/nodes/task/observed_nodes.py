@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Indices, Observations
+from fedgraft.contracts.abilities.graphs import StructuredTask
 from fedgraft.contracts.encoder import NetworkEncoder
-from fedgraft.contracts.graph_abilities import StructuredTask
 from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.node_task import NodeTask

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from fedgraft.contracts.abilities.plain import USAGE, PlainEncoder, PlainModel, Tensors
 from fedgraft.contracts.encoder import NetworkEncoder
-from fedgraft.contracts.plain import USAGE, PlainEncoder, PlainModel, Tensors
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures

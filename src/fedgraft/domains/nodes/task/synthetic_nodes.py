@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from fedgraft.contracts.abilities.tasks import SyntheticTask
 from fedgraft.contracts.encoder import NetworkEncoder
-from fedgraft.contracts.task_abilities import SyntheticTask
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.task_abilities import LossesAndBackward
+from fedgraft.contracts.abilities.tasks import LossesAndBackward
 from fedgraft.contracts.values import Losses
 from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.classes import TINY

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fedgraft.contracts.smoothing import Border, Means
+from fedgraft.contracts.abilities.smoothing import Border, Means
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.smoothing import Answered, Singles

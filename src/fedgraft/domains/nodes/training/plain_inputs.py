@@ -5,7 +5,7 @@ from typing import Final, cast
 
 from torch import Tensor
 
-from fedgraft.contracts.plain import Tensors
+from fedgraft.contracts.abilities.plain import Tensors
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
 

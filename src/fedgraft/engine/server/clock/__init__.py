@@ -1,0 +1,1 @@
+"""The simulated clock: speeds of clients, and who is disconnected."""

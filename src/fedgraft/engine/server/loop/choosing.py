@@ -1,0 +1,132 @@
+"""Asking a selector: whom to probe, who trains, and which terms the choice was made of."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgraft.contracts import (
+    ExplainedSelector,
+    PoissonSelector,
+    Probe,
+    ProbingSelector,
+    Selection,
+    Selector,
+    View,
+    randomness,
+)
+from fedgraft.contracts.selector import AGENT
+from fedgraft.engine.server.loop.selection_checks import check_clients, check_selection
+from fedgraft.engine.server.server_secret import ServerSecret
+from fedgraft.errors import FedgraftError
+
+MOST_EXPLAINED: Final = 200
+"""Clients up to which a round's row keeps the terms of all; with more, of the cohort and of the agent's own choice.
+
+A row then grows with the cohort, as all else in it does, and not with the clients: a million clients, of whom ten train
+in each of a thousand rounds, would else write tens of gigabytes that nobody can look at.
+"""
+DIGITS: Final = 6
+"""Significant digits of a term that is kept: more than a report shows, half of what a number takes in full."""
+
+Terms = dict[str, dict[int, float]]
+"""{name of a term: {client: its value}}, of clients that have one."""
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """Ask a selector, whose draws come from the seed of the experiment, and hold its answers to the contract.
+
+    The coins of a `PoissonSelector` come from the server's secret.
+    """
+
+    selector: Selector[Any]
+    seed: int
+    secret: ServerSecret
+
+    def probe(self, state: Any, view: View) -> Probe | None:
+        """Return whom to probe before the choice; None for nobody."""
+        if not isinstance(self.selector, ProbingSelector):
+            return None
+        probe = self.selector.probe(state, view, randomness.lazy(self.seed, "probe", view.round))
+        if probe is None or not probe.clients:
+            return None
+        check_clients(self._name, "probed", probe.clients, view.bytes_per_probe, view)
+        return probe
+
+    def choose(self, state: Any, view: View) -> tuple[Selection | None, Terms]:
+        """Return who trains, None where nobody can, and the terms of the choice; {} where there are none."""
+        if isinstance(self.selector, PoissonSelector) and _anybody(view):
+            view = self._drawn(self.selector, view)
+            if not _anybody(view):
+                return Selection(()), {}
+        selection = self.selector.select(state, view, randomness.generator(self.seed, "select", view.round))
+        if not selection.clients:
+            return None, {}
+        check_selection(self._name, selection, view)
+        if not isinstance(self.selector, ExplainedSelector):
+            return selection, {}
+        terms = self.selector.terms(state, view)
+        for name, values in terms.items():
+            if np.shape(values) != (view.clients,):
+                raise FedgraftError(
+                    f"{self._name} told the term {name!r} with shape {np.shape(values)}; it must be one number for "
+                    f"each of {view.clients} clients."
+                )
+        return selection, kept(terms, selection.clients, view)
+
+    def _drawn(self, selector: PoissonSelector[Any], view: View) -> View:
+        """Return a view in which only those are available whose coins say so; all clients have one."""
+        from fedgraft.secrets.poisson import drawn  # cryptography takes its time to import
+
+        coins = np.zeros(view.clients, bool)
+        coins[drawn(view.clients, selector.share(view.clients), self.secret.words("coins", view.round))] = True
+        available = view.available & coins
+        available.flags.writeable = False
+        return replace(view, available=available)
+
+    @property
+    def _name(self) -> str:
+        return type(self.selector).__name__
+
+
+def _anybody(view: View) -> bool:
+    """Return whether a client can be reached that the budget pays for."""
+    return bool(_able(view).any())
+
+
+def _able(view: View) -> NDArray[np.bool_]:
+    """Return bool [N], who can be reached and paid for."""
+    able = view.available.copy()
+    if view.bytes_left is not None:
+        able &= view.bytes_per_client <= view.bytes_left
+    return able
+
+
+def kept(terms: Mapping[str, NDArray[np.float64]], cohort: Iterable[int], view: View) -> Terms:
+    """Return the terms of those who could have been chosen, of many clients only of some, see `MOST_EXPLAINED`.
+
+    Terms are {name: float64 [N]}. Clients that could not be reached, or not be paid for, are left out.
+    """
+    able = _able(view)
+    if view.clients > MOST_EXPLAINED:
+        shown = np.array(sorted(cohort), np.int64)
+        if AGENT in terms:
+            shown = np.union1d(shown, _highest(np.where(able, terms[AGENT], np.nan), len(shown)))
+    else:
+        shown = np.flatnonzero(able)
+    terms_shown: Terms = {}
+    for name, values in terms.items():
+        pairs = zip(shown.tolist(), np.asarray(values, np.float64)[shown].tolist(), strict=True)
+        known = {client: float(f"{value:.{DIGITS}g}") for client, value in pairs if abs(value) < np.inf}
+        if known:
+            terms_shown[name] = known
+    return terms_shown
+
+
+def _highest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Return the clients of so many of the highest values, int64; those without one (nan) come last."""
+    known = np.where(np.isfinite(values), values, -np.inf)
+    return np.argpartition(-known, count - 1)[:count]

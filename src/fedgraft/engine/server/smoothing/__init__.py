@@ -1,0 +1,1 @@
+"""Smoothing of answers over edges between clients, hop by hop."""

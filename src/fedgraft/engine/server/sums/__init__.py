@@ -1,0 +1,1 @@
+"""Sums of replies of which no single one is seen, with noise or without."""
