@@ -78,9 +78,7 @@ def test_a_site_counts_what_it_has_told_over_all_runs_and_stops(sites, tmp_path,
 def test_a_site_without_a_policy_tells_what_its_own_recipe_claims_and_no_more(tmp_path, caplog, recipe, changes):
     names = []
     paths = shard(experiments.load(recipe, changes), tmp_path / "shards", lambda name, *_: names.append(name))
-    experiment = experiments.load(
-        str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "yardsticks": []}
-    )
+    experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "yardsticks": []})
     there = LocalSites(experiment, [[str(path)] for path in paths], names, tmp_path / "nodes")
     first = runner.execute(experiment, tmp_path / "one", sites=there)
     assert not any(first["failures"].values())

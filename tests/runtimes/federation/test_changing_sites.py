@@ -11,7 +11,6 @@ from fedgraft.runtimes.federation.folders import file_name
 from fedgraft.runtimes.federation.nodes_runtime import KEYLESS
 from helpers.federations import SHOPS, WAIT_SECONDS, Federation, call_here, run_here, same
 
-pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytestmark = [pytest.mark.federation, pytest.mark.slow]
 
 THREE = (*SHOPS, "data.clients=3", "selector.name=all")

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 import pytest
 
-pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
-
 from helpers.federations import SHOPS, WAIT_SECONDS, federation, run_here, same
 
 pytestmark = pytest.mark.federation

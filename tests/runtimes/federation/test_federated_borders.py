@@ -11,7 +11,6 @@ from helpers import site_tables
 from helpers.federations import WAIT_SECONDS, Federation, call_here, run_here, same
 from helpers.site_tables import CLIENTS
 
-pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytestmark = [pytest.mark.federation, pytest.mark.slow]
 
 CARRIED = {"data.edge_features": "all", "data.time": "when", "data.weight": "times", "data.directed": True}

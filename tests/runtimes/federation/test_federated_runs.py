@@ -16,7 +16,6 @@ from fedgraft.experiment.predicting.predict import predict
 from fedgraft.runtimes.federation.folders import file_name
 from helpers.federations import SHOPS, WAIT_SECONDS, Federation, call_here, federation, run_here, same
 
-pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytestmark = pytest.mark.federation
 
 RECIPES = {
@@ -203,5 +202,5 @@ def test_a_federation_without_a_site_is_one_line(tmp_path):
 
 def test_a_federation_without_a_server_is_one_line(tmp_path):
     made = Federation(tmp_path / "federation", *SHOPS)
-    assert "No SuperLink answers" in made.run(tmp_path / "run", code=1)
+    assert "No server answers" in made.run(tmp_path / "run", code=1)
     assert not (tmp_path / "run").exists()

@@ -10,7 +10,6 @@ from helpers import site_tables
 from helpers.federations import WAIT_SECONDS, Federation, call_here, run_here, same
 from helpers.site_tables import CLIENTS
 
-pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 pytestmark = [pytest.mark.federation, pytest.mark.slow]
 
 CHANGES = {

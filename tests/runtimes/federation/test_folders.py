@@ -1,12 +1,9 @@
 """Folders of a federation and of a site: what is written is read, and what is wrong with them is one clear line."""
 
-import socket
-
 import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.runtimes.federation.folders import FederationFolder, NodeFolder
-from fedgraft.runtimes.federation.superlink import listens
 
 
 def test_a_federation_is_read_as_it_was_written(tmp_path):
@@ -14,10 +11,6 @@ def test_a_federation_is_read_as_it_was_written(tmp_path):
     folder.write()
     assert FederationFolder.read(tmp_path / "new") == folder
     assert folder.address == "fed.example.org:8443"
-    assert folder.node_ids() == {}
-    folder.server.mkdir()
-    folder.note_node_ids({"north": 2**63 + 5})
-    assert folder.node_ids() == {"north": 2**63 + 5}
 
 
 def test_a_node_is_read_as_it_was_written(tmp_path):
@@ -25,7 +18,6 @@ def test_a_node_is_read_as_it_was_written(tmp_path):
     folder.write()
     assert NodeFolder.read(tmp_path) == folder
     assert folder.address == "[::1]:8443"
-    assert list(folder.trust()) == ["--insecure"]
 
 
 @pytest.mark.parametrize(
@@ -66,10 +58,3 @@ def test_damage_is_named(tmp_path, text, said):
     (tmp_path / "federation.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError, match=said):
         FederationFolder.read(tmp_path)
-
-
-def test_a_server_is_looked_for_on_its_own_machine_whatever_sites_call_it(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        folder = FederationFolder(tmp_path, "fed.invalid", server.getsockname()[1], ())
-        assert listens(folder)
-    assert not listens(folder)

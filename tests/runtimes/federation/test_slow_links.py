@@ -6,8 +6,6 @@ from contextlib import ExitStack
 
 import pytest
 
-pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
-
 from helpers.benchmarks import importable
 from helpers.federations import SHOPS, WAIT_SECONDS, federation, run_here, same
 

@@ -60,7 +60,7 @@ class ServerLink(Link):
     def _ask(self, method: str, path: str, body: bytes = b"") -> HTTPResponse:
         response = self._connection.ask(method, path, body)
         if response.status == 410:
-            raise MachineError("The federation's server was started again.")
+            raise MachineError(f"The federation's server was started again: {_read(response).decode()}.")
         return response
 
 
