@@ -36,6 +36,7 @@ def test_a_site_with_its_own_key_gets_a_folder_without_a_secret(tmp_path):
             "node.toml",
             "recipe.toml",
             "ca.crt",
+            "node.crt",
             "node.pub",
             "start.sh",
             "fedgraft-node.service",

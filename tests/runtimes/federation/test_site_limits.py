@@ -44,7 +44,6 @@ def test_a_recipe_that_orders_more_is_refused(recipe, said):
     [
         ({"epochs": 0}, r"limits\.epochs must be a whole number >= 1; got 0\."),
         ({"seconds": 0.5}, r"limits\.seconds must be a whole number >= 0; got 0\.5\."),
-        ({"unanswered": -1}, r"limits\.unanswered must be a whole number >= 0; got -1\."),
         ({"second": 5}, r"No option of \[limits\] named 'second'\. Did you mean 'seconds'\?"),
     ],
 )

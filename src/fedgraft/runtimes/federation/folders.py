@@ -169,8 +169,7 @@ class NodeFolder:
             raise InputError(f"{path / NODE}: {error}") from error
         known = {"clients": tuple(map(str, table["clients"])), "limits": limits}
         folder = cls(path.resolve(), **{**table, **known})
-        made = dict.fromkeys([folder.certificate, folder.key_certificate], "")
-        made[folder.key] = ": it is what 'fedgraft federation keygen' made at this site"
+        made = {folder.certificate: "", folder.key: ": it is what 'fedgraft federation keygen' made at this site"}
         for needed, how in {} if folder.insecure else made.items():
             if not needed.is_file():
                 raise InputError(f"{needed} is missing; without it this node cannot join the federation{how}.")
