@@ -52,6 +52,13 @@ class Message:
     is_lost: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(16))
 
+    def end(self, answer: IO[bytes] | None = None) -> None:
+        """Put an answer in the order's place, or nothing."""
+        for content in (self.order, self.answer):
+            if content is not None:
+                content.close()
+        self.order, self.answer, self.is_lost = None, answer, answer is None
+
 
 @dataclass
 class Seat:
@@ -198,7 +205,10 @@ class Hub:
         return next((each for each in given if each.id == message), None)
 
     def answered(self, message: Message, answer: IO[bytes]) -> None:
-        """Take the answer to a message."""
+        """Take the answer to a message, unless its run has ended meanwhile."""
+        if message.order is None:
+            answer.close()
+            return
         self._end(message, answer)
         seat = self.seats.get(message.node)
         if seat is not None and seat.taken is message:
@@ -219,7 +229,7 @@ class Hub:
         """End a run: nothing of it is given to nodes, or kept."""
         run = self.runs[name]
         for message in run.messages.values():
-            message.order = message.answer = None
+            message.end()
         run.ended, run.messages = datetime.now(UTC), {}
 
     def send(self, name: str, node: int, order: IO[bytes]) -> Message | None:
@@ -255,7 +265,7 @@ class Hub:
         return run
 
     def _end(self, message: Message, answer: IO[bytes] | None = None) -> None:
-        message.order, message.answer, message.is_lost = None, answer, answer is None
+        message.end(answer)
         for run in self.runs.values():
             if message.id in run.messages:
                 run.change.set()

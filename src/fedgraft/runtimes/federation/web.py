@@ -104,8 +104,12 @@ def for_operator(hub: Hub) -> Starlette:
         return StreamingResponse(connected())
 
     async def send(request: Request) -> Response:
-        order = await _body(request)
-        message = hub.send(request.path_params["run"], int(request.path_params["node"]), order)
+        order, message = await _body(request), None
+        try:
+            message = hub.send(request.path_params["run"], int(request.path_params["node"]), order)
+        finally:
+            if message is None:
+                order.close()
         return Response(status_code=404) if message is None else Response(message.id)
 
     async def receive(request: Request) -> Response:
@@ -166,19 +170,24 @@ def _carrying(message: Message, content: IO[bytes] | None) -> Response:
     headers = {MESSAGE: message.id, NODE: str(message.node)}
     if content is None:
         return Response(b"", 200, {**headers, LOST: "1"})
-    return StreamingResponse(_chunks(content), headers={**headers, "content-length": str(content.seek(0, 2))})
+    headers["content-length"] = str(content.seek(0, 2))
+    return StreamingResponse(_chunks(content, content is message.answer), headers=headers)
 
 
-async def _chunks(content: IO[bytes]) -> AsyncIterator[bytes]:
-    """Yield a file's content; another reader of the file is not disturbed."""
+async def _chunks(content: IO[bytes], is_last: bool) -> AsyncIterator[bytes]:
+    """Yield a file's content; another reader of the file is not disturbed, but by the last one, who closes it."""
     at = 0
-    while True:
-        content.seek(at)
-        chunk = content.read(_CHUNK)
-        if not chunk:
-            return
-        at += len(chunk)
-        yield chunk
+    try:
+        while not content.closed:
+            content.seek(at)
+            chunk = content.read(_CHUNK)
+            if not chunk:
+                return
+            at += len(chunk)
+            yield chunk
+    finally:
+        if is_last:
+            content.close()
 
 
 async def _body(request: Request, digest: str = "") -> IO[bytes]:
@@ -189,7 +198,7 @@ async def _body(request: Request, digest: str = "") -> IO[bytes]:
     length = request.headers.get("content-length", "")
     if not length.isdigit() or int(length) > MOST_BODY:
         raise Refused(413, f"a message has at most {MOST_BODY} bytes")
-    content: IO[bytes] = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  (closed when nobody has it any more)
+    content: IO[bytes] = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  (closed with its message)
     size, found, parts = 0, hashlib.sha256(), request.stream()
     began = asyncio.get_running_loop().time()
     try:
@@ -201,10 +210,14 @@ async def _body(request: Request, digest: str = "") -> IO[bytes]:
             size += len(part)
             content.write(part)
             found.update(part)
+        if digest and found.hexdigest() != digest:
+            raise Refused(403, "the signature is not that of the message")
     except TimeoutError as error:
+        content.close()
         raise Refused(408, "the message takes too long") from error
-    if digest and found.hexdigest() != digest:
-        raise Refused(403, "the signature is not that of the message")
+    except BaseException:
+        content.close()
+        raise
     return content
 
 
