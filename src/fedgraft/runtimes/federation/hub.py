@@ -66,7 +66,7 @@ class Seat:
 
     Args:
         key: by which it is known.
-        session: of the process that has it now.
+        session: of the process that has it now; "" where that has gone.
         number: of its last request.
         joined: when that was.
         seen: when it last asked, by the clock that only goes on.
@@ -90,15 +90,16 @@ class Seat:
     @property
     def is_here(self) -> bool:
         """bool, whether the node is connected."""
-        return self.polls > 0 or time.monotonic() - self.seen < ALIVE_SECONDS
+        return bool(self.session) and (self.polls > 0 or time.monotonic() - self.seen < ALIVE_SECONDS)
 
     def note(self) -> None:
         """Note that the node is there."""
         self.seen, self.last = time.monotonic(), datetime.now(UTC)
 
     def gone(self) -> None:
-        """Note that the node has gone."""
-        self.seen = -ALIVE_SECONDS
+        """End the session: the node has gone, and joins again where it is back."""
+        self.session = ""
+        self.change.set()
 
 
 @dataclass
@@ -126,7 +127,7 @@ class Hub:
         self.seats: dict[int, Seat] = {}
         self.runs: dict[str, Run] = {}
         self._strangers: dict[str, None] = {}
-        self._told = 0
+        self._told, self._is_closed = 0, False
 
     def read_keys(self) -> None:
         """Read again who may join; a node that may not any more is refused from now on."""
@@ -162,6 +163,8 @@ class Hub:
 
     def join(self, claim: Claim) -> str:
         """Give a node a session. Raises `Refused` where another process with its key is connected."""
+        if self._is_closed:
+            raise Refused(503, "it is being stopped")
         if claim.session != self.nonce:
             raise Refused(409, "sign what the server says")
         node = node_id(claim.key)
@@ -197,7 +200,7 @@ class Hub:
 
     def holds(self, seat: Seat) -> bool:
         """Return whether a seat is still that of its node."""
-        return self.seats.get(node_id(seat.key)) is seat
+        return bool(seat.session) and self.seats.get(node_id(seat.key)) is seat
 
     def unanswered(self, seat: Seat, message: str) -> Message | None:
         """Return a message of a node by its id, if it was not answered and its run goes on."""
@@ -213,6 +216,12 @@ class Hub:
         seat = self.seats.get(message.node)
         if seat is not None and seat.taken is message:
             seat.taken = None
+
+    def close(self) -> None:
+        """End all sessions, and begin none."""
+        self._is_closed = True
+        for seat in self.seats.values():
+            seat.gone()
 
     # --- runs --------------------------------------------------------------------------------------------------------
 

@@ -59,13 +59,6 @@ class OperatorConnection(HTTPConnection):
             raise MachineError(f"No server answers at {self._folder.address}; {start}.") from error
 
 
-def listens(folder: FederationFolder) -> bool:
-    """Return whether the federation's server is there."""
-    with suppress(MachineError), closing(OperatorConnection(folder)) as connection:
-        return connection.ask("GET", "/nodes").status == 200
-    return False
-
-
 def status(folder: FederationFolder) -> Mapping[str, Any]:
     """Return "nodes", {id: state and since}, and "runs". Raises `MachineError` where no server answers."""
     with closing(OperatorConnection(folder)) as connection:

@@ -6,6 +6,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,6 +58,7 @@ class Server:
             port.close()
             raise MachineError(f"{folder.server} has no room for a socket: {error.strerror or error}.") from error
         self._failed: list[BaseException] = []
+        self._loop = HastyLoop()
         self._thread = threading.Thread(target=self._run, name="federation-server", daemon=True)
         self._thread.start()
 
@@ -83,6 +85,8 @@ class Server:
 
     def close(self) -> None:
         """End it."""
+        with suppress(RuntimeError):  # it has ended already
+            self._loop.call_soon_threadsafe(self._hub.close)
         for server in self._servers:
             server.should_exit = True
         self._thread.join(ENDING_SECONDS)
@@ -91,9 +95,12 @@ class Server:
     def _run(self) -> None:
         async def serve() -> None:
             await asyncio.gather(*(each.serve([one]) for each, one in zip(self._servers, self._sockets, strict=True)))
+            for connection in [each for server in self._servers for each in server.server_state.connections]:
+                connection.transport.abort()  # whose other end does not say goodbye
+            await asyncio.sleep(0.05)
 
         try:
-            with asyncio.Runner(loop_factory=HastyLoop) as runner:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(serve())
         except BaseException as error:
             self._failed.append(error)

@@ -155,7 +155,8 @@ async def _order(hub: Hub, seat: Seat, request: Request) -> Message | None:
             done, _ = await asyncio.wait((came, left), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             came.cancel()
             if left in done:
-                seat.gone()
+                if seat.polls == 1:
+                    seat.gone()
                 return None
     finally:
         left.cancel()
