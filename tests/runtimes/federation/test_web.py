@@ -77,10 +77,9 @@ class Node:
         headers = {**self.signer.headers(path, body), "content-length": str(len(body))}
         return await Asked(self.app, path, headers, [body] if parts is None else parts, **options).answered()
 
-    async def begin(self):
+    async def join(self):
         self.signer.session = self.hub.nonce
         self.signer.session = (await self.ask("/join")).body.decode()
-        self.hub.begin("a")
 
     async def order(self, content=b"an order"):
         message = self.hub.send("a", NODE, io.BytesIO(content))
@@ -93,7 +92,8 @@ class Node:
 def playing(scene):
     async def played():
         node = Node()
-        await node.begin()
+        await node.join()
+        node.hub.begin("a")
         await scene(node)
         node.hub.end("a")
 
@@ -197,6 +197,8 @@ def test_who_hangs_up_while_it_waits_has_gone_and_takes_no_order():
         assert node.hub.nodes() == [NODE]
         await node.ask("/next", leaves=0.1)
         assert node.hub.nodes() == []
+        assert (await node.ask("/next")).status == 409
+        await node.join()
         await node.order()
         assert node.hub.nodes() == [NODE]
 
