@@ -21,6 +21,7 @@ from fedgraft.experiment.storage.sites import PUBLISHED
 from fedgraft.interface.node import plan_of
 from fedgraft.runtimes.federation.folders import FederationFolder
 from fedgraft.runtimes.federation.journal import FORGET
+from fedgraft.runtimes.federation.link import Link
 from fedgraft.runtimes.federation.members import Members
 from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
 from fedgraft.runtimes.federation.server_link import ServerLink
@@ -108,10 +109,11 @@ class Nodes:
     Args:
         folder: of the federation.
         note: says something to the user.
+        link: another way to the nodes, which then say themselves who they are; None = the federation's server.
     """
 
-    def __init__(self, folder: FederationFolder, note: Callable[[str], None]) -> None:
-        self._folder, self._note = folder, note
+    def __init__(self, folder: FederationFolder, note: Callable[[str], None], link: Link | None = None) -> None:
+        self._folder, self._note, self._link = folder, note, link
         self.where = str(folder.path)
         self._runtime: NodesRuntime | None = None
         self._run = ""
@@ -122,9 +124,9 @@ class Nodes:
     ) -> Iterator[tuple[Experiment, Runtime, Sequence[Any]]]:
         """Enter once the nodes have joined, with an experiment that says how all read their data."""
         folder, names = self._folder, self._folder.clients[:count]
-        roster = None if folder.insecure else _Roster(folder, len(names))
+        roster = None if folder.insecure or self._link else _Roster(folder, len(names))
         recipe = experiment.to_toml().encode()
-        runtime = NodesRuntime(ServerLink(folder, run), run, len(names), recipe, roster, self._note)
+        runtime = NodesRuntime(self._link or ServerLink(folder, run), run, len(names), recipe, roster, self._note)
         self._runtime, self._run = runtime, run
         kept, heads = folder.server / MATCHES / f"{run}.bin", folder.server / AUDITS / HEADS
         runtime.members.heads = _known_heads(heads, names)

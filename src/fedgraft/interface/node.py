@@ -61,6 +61,19 @@ def serve_node(
     the node in.
     """
     folder = NodeFolder.read(path)
+    with alone_in(folder.path):
+        node = node_of(folder, data, say, policy, head)
+        say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
+        SiteLink(folder).serve(node.answer, stop)
+
+
+def node_of(
+    folder: NodeFolder, data: Sequence[str], say: Callable[[str], None], policy: Path | None = None, head: str = ""
+) -> Node:
+    """Return a node once its data are checked against the recipe; arguments and errors as of `serve_node`.
+
+    Nobody else may have one of the same folder (`alone_in`).
+    """
     server_choices.check_allowed(folder.limits.allow)
     own = load(str(folder.recipe))
     portable.begin_again(own.runtime)
@@ -70,16 +83,13 @@ def serve_node(
         check_server(folder, allowed)
     if own.plan.collection.assurance == Assurance.SIGNED:
         registered_keys(folder, "")
-    with alone_in(folder.path):
-        log = AuditLog(folder.path / FILE, None if folder.insecure else folder.key.read_bytes())
-        if head and not any(line["hash"] == head for line in log.holding(head)):
-            raise InputError(
-                f"{folder.path / FILE} has no line with the hash {head}, which the server was told: it was cut, or put "
-                f"back from a copy. Put back the newest one. {AGAIN}"
-            )
-        node = _node(folder, own, data, say, allowed, log)
-        say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
-        SiteLink(folder).serve(node.answer, stop)
+    log = AuditLog(folder.path / FILE, None if folder.insecure else folder.key.read_bytes())
+    if head and not any(line["hash"] == head for line in log.holding(head)):
+        raise InputError(
+            f"{folder.path / FILE} has no line with the hash {head}, which the server was told: it was cut, or put "
+            f"back from a copy. Put back the newest one. {AGAIN}"
+        )
+    return _node(folder, own, data, say, allowed, log)
 
 
 def _node(

@@ -42,7 +42,7 @@ class Flower(RuntimeOptions):
         """Start a simulation with a virtual node for each client."""
         with missing_extra("flower", "ray", by="runtime.name = 'flower'"):
             from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
-            from fedgraft.runtimes.flower_simulation.simulation import Simulation
+            from fedgraft.runtimes.flower_apps.simulation import Simulation
         actors = min(os.cpu_count() or 1 if self.actors < 0 else self.actors, len(shards))
         folder = Path(self.memories).resolve() if self.memories else None
         link = Simulation(plan, shards, actors, self.threads, folder)

@@ -6,22 +6,22 @@ import pickle
 import shutil
 import tempfile
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, Final
 
 import torch
-from flwr.app import Context, Message
-from flwr.clientapp import ClientApp
-from flwr.serverapp import Grid, ServerApp
+from flwr.app import Context
+from flwr.serverapp import Grid
 from flwr.simulation import run_simulation
 
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import MachineError
 from fedgraft.runtimes.federation.node import Node
-from fedgraft.runtimes.flower_simulation.grid_link import GridLink, bytes_in, record_of
+from fedgraft.runtimes.flower_apps.apps import client_app, server_app
+from fedgraft.runtimes.flower_apps.grid_link import GridLink
 
 PLAN, SHARD, MEMORIES = "plan.pickle", "shard.pickle", "memories"
 """Files and a folder of a simulation: the plan of all, the data of each client, what it remembers."""
@@ -78,21 +78,15 @@ class Simulation(GridLink):
         raise MachineError(f"Flower's simulation could not be started: {why}.")
 
     def _run(self, nodes: int, actors: int, threads: int, grids: "Queue[Grid]") -> None:
-        server, root, closed = ServerApp(), self._root, self._closed
+        root, closed = self._root, self._closed
 
-        @server.main()
-        def main(grid: Grid, context: Context) -> None:
+        def serve(grid: Grid, context: Context) -> None:
             grids.put(grid)
             closed.wait()
 
-        client = ClientApp()
-
-        @client.query()
-        def query(message: Message, context: Context) -> Message:
-            number = int(context.node_config["partition-id"])
+        def answer(config: Mapping[str, Any], joined: bytes, order: bytes) -> bytes:
             torch.set_num_threads(threads)
-            answer = _node(str(root), number).answer(bytes_in(message.content))
-            return Message(record_of(answer), reply_to=message)
+            return _node(str(root), int(config["partition-id"])).answer(order)
 
         for name in ("flwr", "ray"):
             logging.getLogger(name).setLevel(logging.ERROR)
@@ -101,7 +95,7 @@ class Simulation(GridLink):
         ray = {"address": "local", "num_cpus": actors}
         resources: Any = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": ray}
         try:
-            run_simulation(server, client, nodes, backend_config=resources)
+            run_simulation(server_app(serve), client_app(answer), nodes, backend_config=resources)
         except BaseException as error:
             self._failed.append(error)
 

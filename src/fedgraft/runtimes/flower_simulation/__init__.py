@@ -1,1 +1,0 @@
-"""Flower's simulation: a virtual node for each client, on this machine."""
