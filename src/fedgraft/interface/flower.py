@@ -1,8 +1,8 @@
 """A federation over Flower's own SuperLink and SuperNodes: its apps are `server` and `client`.
 
-A run's configuration says `federation`, the federation's folder, `recipe`, what is run on it, and `folder`, where the run
-is kept, or taken up. A node's says `folder`, that of the site, and `data`, as `fedgraft node --data` has it, with commas
-between files.
+A run's configuration says `federation`, the federation's folder, `recipe`, what is run on it, and `folder`, where the
+run is kept, or taken up. A node's says `folder`, that of the site, and `data`, as `fedgraft node --data` has it, with
+commas between files.
 """
 
 from collections.abc import Mapping
