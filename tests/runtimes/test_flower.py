@@ -48,8 +48,6 @@ def test_a_simulation_that_fails_ends_the_run_with_the_first_cause(monkeypatch):
 def test_options_are_checked():
     with pytest.raises(InputError, match=r"runtime\.actors must be >= 1, or -1 for one per core; got 0\."):
         Flower(actors=0)
-    with pytest.raises(InputError, match=r"runtime\.join_seconds must be >= 0"):
-        Flower(join_seconds=-1)
 
 
 def test_a_missing_package_is_named_with_the_extra(monkeypatch):
