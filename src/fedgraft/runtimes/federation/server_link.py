@@ -24,7 +24,9 @@ class ServerLink(Link):
         self._path = f"/runs/{run}"
         self._began = self._kept.ask("POST", self._path)
         if self._began.status != 200:
-            raise MachineError(f"The server at {folder.address} says: {self._began.read().decode()}.")
+            why = self._began.read().decode()
+            self.close()
+            raise MachineError(f"The server at {folder.address} says: {why}.")
 
     def nodes(self) -> Collection[int]:
         """Return the ids of the nodes that are connected."""
