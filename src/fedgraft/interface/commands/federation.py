@@ -6,15 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
-from fedgraft.errors import InputError, Interrupted, missing_extra, printable
+from fedgraft.errors import InputError, Interrupted, missing_extra
 from fedgraft.experiment.experiment import load
-from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
+from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, print_table, say
 from fedgraft.interface.federated import keys_made_here
 from fedgraft.runtimes.federation import making, membership, operator_socket, site_keys
 from fedgraft.runtimes.federation.certificates import key_of
@@ -197,10 +193,9 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"address": federation.address, "nodes": nodes, "runs": runs})
         return
-    console = Console(highlight=False)
-    console.print(_table(nodes, "name", "client", "state", "since"))
+    print_table(("name", "client", "state", "since"), (each.values() for each in nodes))
     if runs:
-        console.print(_table(runs, "id", "status", "since"))
+        print_table(("id", "status", "since"), (each.values() for each in runs))
 
 
 def _nodes(folder: FederationFolder, known: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -212,10 +207,3 @@ def _nodes(folder: FederationFolder, known: Mapping[str, Mapping[str, Any]]) -> 
         standing = known.get(str(node_id(keys[name])), NEVER) if name in keys else {"state": "no key", "since": None}
         rows.append({"name": name, "client": client, **standing})
     return rows
-
-
-def _table(rows: list[dict[str, Any]], *columns: str) -> Table:
-    table = Table(*columns, box=box.SIMPLE)
-    for row in rows:
-        table.add_row(*(Text("-" if row[name] is None else printable(str(row[name]))) for name in columns))
-    return table
