@@ -129,7 +129,7 @@ def test_names_of_scalars_in_requests_are_those_of_the_guidance_of_a_trial_and_o
 def test_pauses_are_counted_over_all_runs_of_a_round():
     plan = small("fedais", **OFTEN)[0].plan
     once = plan.sampler.refreshes(3)
-    assert (plan.halo, plan.refreshes) == (plan.task, once)
+    assert (plan.halo, plan.refreshes) == (plan.task.exchanged, once)
     assert replace(plan, sharing=Own()).refreshes == once + plan.sampler.refreshes(1)
     assert replace(plan, sampler=All()).refreshes == 0
     assert replace(toy().plan, sampler=plan.sampler).refreshes == 0, "there is nothing to wait for"
