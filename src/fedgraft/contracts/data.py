@@ -95,8 +95,8 @@ class StayingData(Data[Shard]):
     """Of the key of the hash; None = the experiment's."""
 
     @abstractmethod
-    def split_seed_of(self, seed: int) -> int | None:
-        """Return the seed of the key in an experiment with this one; None where the split is drawn row by row."""
+    def split_seed_of(self, seed: int) -> int:
+        """Return the seed of the key in an experiment with this one."""
 
 
 class QueriedData(Data[Shard]):

@@ -9,7 +9,6 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import PositiveFloat, PositiveInt, check_ranges
 from fedgraft.contracts.values import SPLITS, Indices
@@ -96,21 +95,19 @@ class Dealing(ABC, Generic[Whole, Part]):
         names = [f"{graph.name}-{k}" for k in range(self.clients)]
         return self.cut(self.split(graph, seed) if split else graph, owner, names, seed)
 
-    def load(
-        self, collection: Collection[Whole], seed: int, clients: int, split: bool = True, split_seed: int | None = None
-    ) -> list[Part]:
+    def load(self, collection: Collection[Whole], seed: int, clients: int, split_seed: int | None = None) -> list[Part]:
         """Return one part per client of a user's own data, dealt and split by seeds where these do not say how.
 
-        With a `split_seed` the split is by the hash of each example's id, else it is drawn. The notes of the collection
+        The split is by the hash of each example's id; there is none without a `split_seed`. The notes of the collection
         are logged. 0 `clients` are as many as the data name.
         """
         tell(collection.notes)
         names, whole = collection.client_names, collection.whole
         self.check_free(collection.split, len(names), clients)
-        if split:
-            whole = self.split_of(collection, seed, split_seed)
-        if split and whole.classes:
-            tell(untrained_notes(whole.label, whole.classes, whole.split, whole.name))
+        if split_seed is not None:
+            whole = self.split_of(collection, split_seed)
+            if whole.classes:
+                tell(untrained_notes(whole.label, whole.classes, whole.split, whole.name))
         if not names:
             # The graph is named after its file, for errors; clients have names that are the same in every place.
             return [replace(part, name=f"graph-{k}") for k, part in enumerate(self.deal(whole, seed, split=False))]
@@ -119,14 +116,18 @@ class Dealing(ABC, Generic[Whole, Part]):
         splits = np.split(whole.split, np.cumsum([len(part.split) for part in collection.parts])[:-1])
         return [replace(part, split=each) for part, each in zip(collection.parts, splits, strict=True)]
 
-    def split_of(self, collection: Collection[Whole], seed: int, split_seed: int | None) -> Whole:
-        """Return the examples of all clients, split by seeds, as of `load`, where these do not say how."""
+    def split_of(self, collection: Collection[Whole], split_seed: int) -> Whole:
+        """Return the examples of all clients, split by a seed and their ids, where these do not say how."""
         if collection.split:
             return collection.whole
-        if split_seed is None:
-            return self.split(collection.whole, seed)
-        owner = collection.client if collection.client_names else None
-        return self._split_of_all(collection.whole, split_seed, owner)
+        whole, owner = collection.whole, collection.client if collection.client_names else None
+        if (known := int(is_known(whole.label).sum())) < FOLDS:
+            least = f"at least {FOLDS} nodes with a label are needed, one a fold"
+            raise InputError(f"{whole.name}: {least}; got {known}.")
+        split = self._split_by_hash(whole, split_seed, owner)
+        if len(np.unique(split[split >= 0])) < len(SPLITS):  # every client has too few, but they have enough together
+            split = self._split_by_hash(whole, split_seed)
+        return replace(whole, split=split)
 
     def owners(self, collection: Collection[Whole], seed: int) -> tuple[Array, int]:
         """Return the number of each example's client, [examples], and how many clients there are."""
@@ -134,33 +135,16 @@ class Dealing(ABC, Generic[Whole, Part]):
             return collection.client, len(collection.client_names)
         return self.owner(collection.whole, generator(seed, "partition")), self.clients
 
-    def labels_by_client(
-        self, collection: Collection[Whole], seed: int, split_seed: int | None
-    ) -> list[tuple[Array, Array]]:
+    def labels_by_client(self, collection: Collection[Whole], seed: int, split_seed: int) -> list[tuple[Array, Array]]:
         """Return the label and the split of each client's examples, as `load` splits them."""
-        whole = self.split_of(collection, seed, split_seed)
+        whole = self.split_of(collection, split_seed)
         owner, clients = self.owners(collection, seed)
         return [(whole.label[own], whole.split[own]) for own in (owner == k for k in range(clients))]
 
-    def split_site(self, part: Part, is_split: bool, purpose: Purpose, where: str) -> Part:
-        """Return a client's own data, split by the purpose's seeds unless they are; `where` errors call their table."""
+    def split_site(self, part: Part, is_split: bool, split_seed: int) -> Part:
+        """Return a client's own data, split by a seed and their ids unless they are."""
         self.check_free(is_split)
-        if is_split:
-            return part
-        if purpose.split_seed is not None:
-            return replace(part, split=self._split_by_hash(part, purpose.split_seed))
-        g = generator(purpose.seed, "split", client=purpose.client)
-        return replace(part, split=split_nodes(part.label, self.fold, g, where, self.shares))
-
-    def _split_of_all(self, whole: Whole, seed: int, owner: Indices | None) -> Whole:
-        """Return the examples of all clients, split by their ids; `owner` is whose each is, where the data say so."""
-        if (known := int(is_known(whole.label).sum())) < FOLDS:
-            least = f"at least {FOLDS} nodes with a label are needed, one a fold"
-            raise InputError(f"{whole.name}: {least}; got {known}.")
-        split = self._split_by_hash(whole, seed, owner)
-        if len(np.unique(split[split >= 0])) < len(SPLITS):  # every client has too few, but they have enough together
-            split = self._split_by_hash(whole, seed)
-        return replace(whole, split=split)
+        return part if is_split else replace(part, split=self._split_by_hash(part, split_seed))
 
     def _split_by_hash(self, examples: Any, seed: int, owner: Indices | None = None) -> NDArray[np.int8]:
         """Return the split of each example by the hash of its id, in `shares`, int8 [examples]; -1 without a label."""

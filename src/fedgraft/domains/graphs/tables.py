@@ -62,7 +62,6 @@ def read_graphs(
     are_numbers: bool = False,
     columns_of: ColumnReader | None = None,
     unknown: Sequence[str] = (),
-    by_ids: bool = True,
     known_classes: Sequence[str] = (),
     carried: EdgeReader | None = None,
 ) -> Collection[GraphShard]:
@@ -71,8 +70,8 @@ def read_graphs(
     With `columns_of`, which reads columns of attributes, these are `columns`, and the graphs have none.
 
     They are "nodes"; "edges", listed one way or both; and "graphs", where every graph needs a label; graphs, and their
-    nodes, are then in the order of their ids, or of rows unless `by_ids`. If it needs none, labels, clients and splits
-    are not read, and without that table the graphs are those that the nodes name, in that order. Errors call the tables
+    nodes, are then in the order of their ids. If it needs none, labels, clients and splits are not read, and without
+    that table the graphs are those that the nodes name, in that order. Errors call the tables
     by `owner`: "Graphs" for Graphs.nodes ... Labels are classes, all of them `known_classes` where these are said, or
     numbers; graphs whose labels are `unknown` are left out. `carried` reads edges as `columns_of` attributes.
     """
@@ -87,7 +86,7 @@ def read_graphs(
     node, node_names = nodes.read("node")
     keys = graph * len(node_names) + node
     nodes.check_once(keys, node_names, "node", f" of its graph (column {names['node']!r})")
-    rank = arranged(np.arange(len(node_names)), node_names)[1][node] if by_ids else np.arange(len(node))
+    rank = arranged(np.arange(len(node_names)), node_names)[1][node]
     sizes, order = np.bincount(graph, minlength=len(ids)), np.lexsort((rank, graph))
     _check_nodes(graphs, ids, sizes, nodes.where)
     columns = None if columns_of is None else columns_of(nodes, _attribute_names(nodes)).take(order)
@@ -113,7 +112,7 @@ def read_graphs(
     told = (*nodes.notes, *notes, *edges.notes)
     collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, told, columns=columns, edges=stored)
     labels = are_numbers, unknown, known_classes
-    return _arranged(_with_labels(collection, graphs, *labels), by_ids) if labelled else collection
+    return _arranged(_with_labels(collection, graphs, *labels)) if labelled else collection
 
 
 def _graph_rows(tables: Mapping[str, Given], nodes: Rows, names: Names, owner: str, labelled: bool) -> Rows:
@@ -149,10 +148,10 @@ def _check_nodes(graphs: Rows, ids: Array, sizes: Indices, where: str) -> None:
         raise graphs.error(empty, what, noun="graphs")
 
 
-def _arranged(collection: Collection[GraphShard], by_ids: bool) -> Collection[GraphShard]:
-    """The graphs in the order of their ids, or of rows; those without a label are left out, with a note."""
+def _arranged(collection: Collection[GraphShard]) -> Collection[GraphShard]:
+    """The graphs in the order of their ids; those without a label are left out, with a note."""
     whole = collection.whole
-    order = ascending(whole.ids) if by_ids else np.arange(whole.graphs)
+    order = ascending(whole.ids)
     kept = order[is_known(whole.label)[order]]
     lost = whole.graphs - len(kept)
     notes = (*collection.notes, *([f"{lost:,} graphs of unknown label left out."] if lost else []))

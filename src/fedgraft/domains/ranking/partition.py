@@ -150,9 +150,7 @@ def site_shard(data: Interactions, purpose: Purpose) -> RankingShard:
     """Return one client with all of the data, split as the data say or by itself; the notes of `data` go to the log."""
     tell(data.notes)
     split = data.split
-    if split is None and purpose.split_seed is None:
-        split = split_rows(data.user, generator(purpose.seed, "split", client=purpose.client), data.time)
-    elif split is None:
+    if split is None:
         split = split_users_by_hash(data, purpose.split_seed or 0, np.zeros_like(data.user))
     return _Dealt(data, np.zeros(len(data.user_ids), np.int64), [purpose.name], split).shard(0)
 

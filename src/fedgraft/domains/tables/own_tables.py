@@ -27,27 +27,13 @@ class SplitOptions(StayingData[Shard]):
     Args:
         split_seed: of the split where the data name none; None (default) = the experiment's seed, or with `--from` that
             of the other run.
-        split_by: what says a row's split there: "ids" (default), a hash of what the row is called, so that it stays
-            where it is; or "rows", drawn row by row, by class, as versions did before: another order of rows, or one
-            row more, is another split.
     """
 
     split_seed: NonNegativeInt | None = None
-    split_by: Literal["ids", "rows"] = "ids"
 
-    def check_split(self) -> None:
-        """Raise `InputError` for a seed that is none."""
-        if not self.by_ids and self.split_seed is not None:
-            raise InputError(f"{type(self).__name__}.split_seed is for split_by = 'ids'; got {self.split_seed}.")
-
-    @property
-    def by_ids(self) -> bool:
-        """Whether rows are in the order of their ids and split by them; else in their own, and split by lot."""
-        return self.split_by == "ids"
-
-    def split_seed_of(self, seed: int) -> int | None:
-        """Return the seed of the key in an experiment with this one; None where the split is drawn row by row."""
-        return (seed if self.split_seed is None else self.split_seed) if self.by_ids else None
+    def split_seed_of(self, seed: int) -> int:
+        """Return the seed of the key in an experiment with this one."""
+        return seed if self.split_seed is None else self.split_seed
 
     def splitting(self, purpose: Purpose) -> Purpose:
         """Return a purpose that says the seed of the key."""

@@ -57,14 +57,13 @@ def collection_of(
     where: str,
     names: Names,
     unknown: Sequence[str] = (),
-    by_ids: bool = True,
     reader: EdgeReader | None = None,
 ) -> Collection[TypedGraph]:
     """Return an object, or that of a file, as one graph; of a folder each file is a client, named after it.
 
     Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
-    `where` is what errors call it. Labels `unknown` are as -1. Nodes are in the order of ids, or as they come
-    unless `by_ids`. The `reader` reads what edges carry, of which `names` says what it is; None = nothing.
+    `where` is what errors call it. Labels `unknown` are as -1. Nodes are in the order of ids, but of a folder as they
+    come. The `reader` reads what edges carry, of which `names` says what it is; None = nothing.
     """
     carrying = names, reader
     if isinstance(source, str | Path) and Path(source).is_dir():
@@ -76,7 +75,7 @@ def collection_of(
     notes = (*notes, *class_notes(graph.label, graph.classes, where, unknown))
     named = tuple(clients.tolist())
     collection = Collection(graph, client, named, split, notes, columns.names, columns=columns, edges=edges)
-    return in_order(collection, metapaths) if by_ids else collection
+    return in_order(collection, metapaths)
 
 
 def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:

@@ -79,15 +79,13 @@ def read_typed_graph(
     known_classes: tuple[str, ...] | None = None,
     columns_of: ColumnReader = read_columns,
     unknown: Sequence[str] = (),
-    by_ids: bool = True,
     reader: EdgeReader | None = None,
 ) -> Collection[TypedGraph]:
-    """Read a graph of a row per node and a row per edge, listed one way or both.
+    """Read a graph of a row per node and a row per edge, listed one way or both; nodes are in the order of their ids.
 
-    Nodes are in the order of their ids, or of rows unless `by_ids`. Nodes of the type `target` are classified.
-    `metapaths` are those that the graph suggests; none = the shortest. `owner` is what errors call the parameters:
-    "TypedGraph" for TypedGraph.nodes ... The table may lack some of `known_classes`; () = those
-    that it has, if any; None = likewise, but there must be one.
+    Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
+    `owner` is what errors call the parameters: "TypedGraph" for TypedGraph.nodes ... The table may lack some of
+    `known_classes`; () = those that it has, if any; None = likewise, but there must be one.
     `columns_of` reads columns of features, and the `reader` what edges carry, None = nothing; labels `unknown` are as
     empty.
     """
@@ -128,7 +126,7 @@ def read_typed_graph(
     named = tuple(clients.tolist())
     told = (*_not_read(kinds, target, columns.names), *notes, *class_notes(label, classes, own.where, unknown))
     collection = Collection(whole, client, named, "split" in own, told, columns.names, columns=columns, edges=every_row)
-    return in_order(collection, metapaths) if by_ids else collection
+    return in_order(collection, metapaths)
 
 
 def _check_joined(kinds: Sequence[str], links: Mapping[EdgeType, object], target: str, owner: str) -> None:

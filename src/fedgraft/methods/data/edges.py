@@ -167,7 +167,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
         columns = partial(self.read_columns, owner="Edges")
-        form = False, columns, (), self.by_ids, self.borders, self.is_private, self.edge_reader(), self.sharing
+        form = False, columns, (), self.borders, self.is_private, self.edge_reader(), self.sharing
         assert self.edges is not None, "options were checked"
         collection = reading.read_nodes(self.nodes, self.edges, self.names(), "Edges", *form)
         carried = collection.edges.carried
@@ -189,7 +189,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[EdgeShard]:
         """Return one shard per client of what was read, with features."""
         carried, classes = collection.edges.carried, _labels_of(collection).classes
-        graphs = self._dealing().load(collection, seed, self.clients, split=False)
+        graphs = self._dealing().load(collection, seed, self.clients)
         place, listed = self._places(carried, seed), collection.edges.counted or {}
         nothing, form = np.zeros(0, np.int64), (place, self._columns_of, classes, bool(self.time))
         shards = [edges_of(graph, carried, listed.get(k, nothing), *form) for k, graph in enumerate(graphs)]
@@ -257,7 +257,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     ) -> NodeShard:
         """One client's nodes and the edges at them."""
         self.check_edges_given(tables)
-        form = purpose, False, (), self.by_ids, self.borders, carried, self.sharing
+        form = purpose, False, (), self.borders, carried, self.sharing
         return site_part(tables["nodes"], tables["edges"], self.names(), (), features, *form)[0]
 
     # --- what is asked ------------------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from fedgraft.domains.graphs.shards import (
     check_graphs,
     check_labels,
     deal,
-    split_graphs,
     with_degrees,
 )
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
@@ -103,7 +102,6 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], 
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_split()
         objects = isinstance(self.graphs, list | dict)
         for name, table in (("nodes", self.nodes), ("edges", self.edges)):
             if objects and table is not None:
@@ -206,7 +204,7 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], 
         else:
             tables, names = {name: getattr(self, name) for name in self.site_tables}, self.names()
         columns = partial(self.read_columns, owner="Graphs")
-        how = numbers, columns, self.unknowns, self.by_ids, classes, self.edge_reader()
+        how = numbers, columns, self.unknowns, classes, self.edge_reader()
         return read_graphs(tables, names, "Graphs", True, *how)
 
     def labels_by_client(self, collection: Collection[GraphShard], seed: int) -> list[tuple[Array, Array]]:
@@ -278,8 +276,6 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], 
         """The split of a client's graphs, int8 [graphs], by the purpose's seeds unless they are split."""
         if not is_split and shard.graphs < FEWEST:
             return np.zeros(shard.graphs, np.int8)
-        if not is_split and purpose.split_seed is None:
-            return split_graphs(shard.label, generator(purpose.seed, "split", client=purpose.client))
         if not is_split:
             held = (HELD_OUT, HELD_OUT)
             return split_by_hash(shard.hashes(), purpose.split_seed or 0, held, few=FEWEST)

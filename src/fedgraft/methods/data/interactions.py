@@ -83,7 +83,6 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_split()
         check_partition("Interactions", 1, PARTITIONS[0], self.ubi)
         for table in self.schemas:
             table.check("Interactions", self.names())
@@ -110,7 +109,7 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
         """Read the whole set, before it is dealt to clients."""
         named = self._partition() == "given"
         rows = reading.read_taken(self.names(), self.interactions, named)
-        return reading.read_interactions(rows, self._catalogue(rows.read("item")[1]), named, self.by_ids)
+        return reading.read_interactions(rows, self._catalogue(rows.read("item")[1]), named)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RankingShard:
         """Read one client's interactions, with the columns of the run's tables and the items that all know."""
@@ -141,7 +140,7 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
         sources = None if self.features == "all" else self._sources()
         make = partial(make_features, "Interactions", images=self.images, width=self.width)
         names = {**reading.ITEMS.names(self), FORMS: self.forms}
-        return reading.read_catalogue(self.items, names, taken, sources, self.text, make, self.by_ids)
+        return reading.read_catalogue(self.items, names, taken, sources, self.text, make)
 
     def _sources(self) -> dict[str, Any]:
         """{modality: source, or columns}; {} for "all", which depends on the table."""

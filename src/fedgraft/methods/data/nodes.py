@@ -77,7 +77,6 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_tables()
-        self.check_split()
         self._dealing()
         if self.matches and (self._is_object() or is_graph_file(self.nodes)):
             raise InputError(
@@ -109,8 +108,8 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
 
     def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[NodeShard]:
         """Return one shard per client of what was read, with features."""
-        key = self.split_seed_of(seed)
-        return self._dealing().load(collection, seed, self.clients, split=bool(self.label), split_seed=key)
+        split_seed = self.split_seed_of(seed) if self.label else None
+        return self._dealing().load(collection, seed, self.clients, split_seed)
 
     def owners(self, collection: Collection[WholeGraph], seed: int) -> tuple[Array, int]:
         """Return the number of each node's client, [nodes], and how many clients there are."""
@@ -134,7 +133,7 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
                 nodes, edges = tables_of_file(Path(str(nodes)), self.names())
             columns = partial(self.read_columns, owner="Nodes")
             names, numbers = self.names(), self._are_numbers
-            form = numbers, columns, self.unknowns, self.by_ids, self.borders, self.is_private, self.edge_reader()
+            form = numbers, columns, self.unknowns, self.borders, self.is_private, self.edge_reader()
             return reading.read_nodes(nodes, edges, names, "Nodes", *form, self.sharing)
         data, where = self._object()
         given = self._are_numbers, bool(self.label), True, self.unknowns, self.names(), self.edge_reader()
@@ -191,11 +190,11 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
         """One client's nodes and their edges, split."""
         self.check_edges_given(tables)
         classes = () if self._are_numbers or not self.label else task.class_names
-        form = purpose, self._are_numbers, self.unknowns, self.by_ids, self.borders, carried, self.sharing
+        form = purpose, self._are_numbers, self.unknowns, self.borders, carried, self.sharing
         shard, is_split = site_part(tables["nodes"], tables["edges"], self.names(), classes, features, *form)
         if not self.label:
             return shard
-        return self._dealing().split_site(shard, is_split, self.splitting(purpose), str(tables["nodes"]))
+        return self._dealing().split_site(shard, is_split, self.split_seed_of(purpose.seed))
 
     @property
     def _are_numbers(self) -> bool:

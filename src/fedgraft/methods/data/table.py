@@ -1,7 +1,7 @@
 """Your own ratings, from CSV or Parquet files or DataFrames."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -89,7 +89,6 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_split()
         reading.RATINGS.check("Table", self.names(), only=("user", "item", "rating", "time"))
         reading.TRUST.check("Table", self.names())
         ordered = self.low is None or self.high is None or self.low < self.high
@@ -132,7 +131,7 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
 
     def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
         """Return what a site tells of its users."""
-        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust, self.by_ids)
+        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust)
         return names_of(np.asarray(reading.site_ratings(form, tables).user_ids), secret)
 
     def read(self) -> Ratings:
@@ -145,14 +144,14 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
                 f"Table.ratings = {str(self.ratings)!r} is a folder, where each file is a client: "
                 f"Table.partition must be 'given'; got {self.partition!r}."
             )
-        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust, self.by_ids)
+        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust)
         return reading.read_all(form, self.ratings, self.trust, named)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RatingShard:
         """Read one client's ratings, with the columns and the scale of the run's table; clients are not read."""
         scale = (self.low, self.high) if purpose.trains else self._scale()
-        form = reading.Format("Table" if purpose.trains else "data", self.names(), *scale, by_ids=self.by_ids)
-        form = replace(form, is_matched=self.matches)
+        owner = "Table" if purpose.trains else "data"
+        form = reading.Format(owner, self.names(), *scale, is_matched=self.matches)
         return reading.client_ratings(form, tables, self.splitting(purpose), task)
 
     def _partition(self) -> str:

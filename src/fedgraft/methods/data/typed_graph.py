@@ -98,7 +98,6 @@ class TypedGraph(
     def __post_init__(self) -> None:
         super().__post_init__()
         self._dealing()
-        self.check_split()
         NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))
         read = [("ends", column) for column in self.ends]
         read += [("edge_features", column) for column in self.edge_names or ()]
@@ -176,7 +175,7 @@ class TypedGraph(
 
     def read(self) -> Collection[shards.TypedGraph]:
         """Read the graph, before it is dealt to clients."""
-        form = self.unknowns, self.by_ids, self.edge_reader()
+        form = self.unknowns, self.edge_reader()
         if is_object(self.nodes) or self.edges is None:
             given = self.nodes, self.target, self.metapaths
             collection = collection_of(*given, "TypedGraph.nodes", self.names(), *form)
@@ -252,21 +251,18 @@ class TypedGraph(
     def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[shards.TypedGraph]:
         """Return one client's nodes of all types and the edges between them, split, with columns."""
         collection = self._own(task, tables, purpose)
-        return replace(collection, whole=self._split_at_site(collection, tables, purpose))
+        return replace(collection, whole=self._split_at_site(collection, purpose))
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> shards.TypedGraph:
         """Read one client's nodes of all types and the edges between them."""
         check_said(self.features, task.class_names)
         collection = self.encoded(self._own(task, tables, purpose))
         tell(collection.notes)
-        return with_features(self._split_at_site(collection, tables, purpose))
+        return with_features(self._split_at_site(collection, purpose))
 
-    def _split_at_site(
-        self, collection: Collection[shards.TypedGraph], tables: Mapping[str, Given], purpose: Purpose
-    ) -> shards.TypedGraph:
+    def _split_at_site(self, collection: Collection[shards.TypedGraph], purpose: Purpose) -> shards.TypedGraph:
         part = replace(collection.whole, name=purpose.name)
-        where = str(tables["nodes"])
-        return self._dealing().split_site(part, collection.split, self.splitting(purpose), where)
+        return self._dealing().split_site(part, collection.split, self.split_seed_of(purpose.seed))
 
     def _own(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[shards.TypedGraph]:
         if "edges" not in tables:
@@ -275,7 +271,7 @@ class TypedGraph(
             )
         columns = partial(self.read_columns, owner="data")
         known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
-        form = columns, self.unknowns, self.by_ids, self.edge_reader()
+        form = columns, self.unknowns, self.edge_reader()
         collection = read_typed_graph(tables["nodes"], tables["edges"], *known, *form)
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
         return collection

@@ -101,11 +101,6 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
         return super().names(**{"edge_features": self.edge_names, **sides, **renamed})
 
     @property
-    def by_ids(self) -> bool:
-        """Whether nodes are in the order of their ids."""
-        return True
-
-    @property
     def borders(self) -> Borders:
         """How edges between clients are known."""
         return borders_of(type(self).__name__, self.source_client, self.target_client)
@@ -147,7 +142,7 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
     def _border_at(self, tables: Mapping[str, Given], purpose: Purpose) -> Border:
         """The edges of a site's nodes to those of others."""
         self.check_edges_given(tables)
-        form = self.borders, self.by_ids, self.edge_reader(), self.sharing
+        form = self.borders, self.edge_reader(), self.sharing
         return site_border(tables["nodes"], tables["edges"], self.names(), purpose, *form)
 
     def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:

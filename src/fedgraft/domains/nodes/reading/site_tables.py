@@ -26,12 +26,12 @@ from fedgraft.wire.layouts import Array
 from fedgraft.wire.tokens import ALONE, ANYBODY, check_addresses
 
 
-def _site_rows(nodes: Given, names: Names, by_ids: bool) -> Rows:
-    """A site's own nodes, in the order of their ids, or of rows unless `by_ids`."""
+def _site_rows(nodes: Given, names: Names) -> Rows:
+    """A site's own nodes, in the order of their ids."""
     rows = own_rows(nodes, names, "--data nodes")
     code, ids = rows["node"].codes()
     rows.check_once(code, ids, "node", noun="")
-    return rows.take(arranged(code, ids, by_ids)[0])
+    return rows.take(arranged(code, ids)[0])
 
 
 def site_border(
@@ -40,12 +40,11 @@ def site_border(
     names: Names,
     purpose: Purpose,
     borders: Borders,
-    by_ids: bool = True,
     carried: EdgeReader | None = None,
     sharing: Sharing = "",
 ) -> Border:
     """Return the edges of a site's nodes to nodes of others; arguments as of `site_part`."""
-    return _divided(_site_rows(nodes, names, by_ids), edges, purpose, borders, carried, sharing)[1].border
+    return _divided(_site_rows(nodes, names), edges, purpose, borders, carried, sharing)[1].border
 
 
 def _divided(
@@ -123,20 +122,19 @@ def site_part(
     purpose: Purpose,
     are_numbers: bool,
     unknown: Sequence[str] = (),
-    by_ids: bool = True,
     borders: Borders = "",
     carried: EdgeReader | None = None,
     sharing: Sharing = "",
 ) -> tuple[NodeShard, bool]:
     """Return the own part, with its labels, of the client of a purpose, and whether the table names a split.
 
-    Nodes are in the order of their ids, or of rows unless `by_ids`. `classes` are those of the recipe's task, which all
-    sites have in common, or () for those that occur; labels `unknown` are as empty. With `borders` edges to nodes of
+    Nodes are in the order of their ids. `classes` are those of the recipe's task, which all sites have in common, or
+    () for those that occur; labels `unknown` are as empty. With `borders` edges to nodes of
     others are in its halo, as far as the purpose knows where these are, and so are copies of nodes that others have,
     too, of which `sharing` says how they are known. `carried` says how edges are read that carry something; where they
     have labels, those that go out to nodes of nobody count, too.
     """
-    rows, name = _site_rows(nodes, names, by_ids), purpose.name
+    rows, name = _site_rows(nodes, names), purpose.name
     if borders or (carried and carried.labels):
         shard = _with_border(rows, edges, purpose, borders, classes, features, carried, sharing)
     else:

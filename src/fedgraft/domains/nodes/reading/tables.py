@@ -96,13 +96,12 @@ def read_nodes(
     are_numbers: bool = False,
     read_features: ColumnReader = read_columns,
     unknown: Sequence[str] = (),
-    by_ids: bool = True,
     borders: Borders = "",
     is_private: bool = False,
     carried: EdgeReader | None = None,
     sharing: Sharing = "",
 ) -> Collection[WholeGraph]:
-    """Return two tables as one graph, its nodes in the order of their ids, or of rows unless `by_ids`.
+    """Return two tables as one graph, its nodes in the order of their ids.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
     one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
@@ -118,7 +117,7 @@ def read_nodes(
     links = read(edges, EDGES, names, owner)
     client, clients = _clients(rows, links, code, ids, borders, owner)
     rows.check_once(code + client * len(ids) * bool(borders), ids, "node", f" of column {names['node']!r}")
-    order = _arranged(client, code, ids) if by_ids else np.arange(len(rows))
+    order = _arranged(client, code, ids)
     label, classes = _labels(rows, are_numbers, unknown)
     split, is_split = _split(rows, label)
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
