@@ -209,6 +209,10 @@ class EdgeReader:
         return rows[last[kept]], lasts, notes
 
 
+Carried: TypeAlias = tuple[EdgeReader, CarriedRows]
+"""How edges are read that carry something, and what the rows of a table carry."""
+
+
 def names_carried(rows: Rows, owner: str) -> tuple[str, ...]:
     """Return the columns that edges carry, but for their time. Raises `InputError`; `owner` as of `reader.read`."""
     names = rows.names["edge_features"]

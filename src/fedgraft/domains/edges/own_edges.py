@@ -15,14 +15,14 @@ from fedgraft.domains.edges.stages import EVER, split_of
 from fedgraft.domains.keyed_split import Hashes, joined, named
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_numbers, without
+from fedgraft.domains.tables.labels import read_labels, without
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.wire.layouts import Array
 
 NUMBERS_HINT: Final = " Numbers are for data.labels = 'numbers'."
 
 
-def read_labels(
+def read_edge_labels(
     rows: Rows, classes: Sequence[str], are_numbers: bool, unknown: Sequence[str], hashed: bool
 ) -> EdgeLabels:
     """Return the labels of a table of edges; none is known where it has no column of them.
@@ -36,14 +36,8 @@ def read_labels(
     """
     hashes, names = _hashes(rows) if hashed else None, tuple(classes)
     label: Array = np.full(len(rows), np.nan if are_numbers else -1)
-    if "edge_label" in rows:
-        cells = rows["edge_label"]
-        if are_numbers:
-            label = read_numbers(cells, unknown) if len(without(cells, unknown).filled) else label
-        elif names:
-            label = read_classes_among(cells, names, unknown)
-        else:
-            label, names = read_classes(cells, NUMBERS_HINT, unknown, needed=False)
+    if "edge_label" in rows and not (are_numbers and not len(without(rows["edge_label"], unknown).filled)):
+        label, names = read_labels(rows["edge_label"], names, unknown, are_numbers, NUMBERS_HINT)
     return EdgeLabels(label, () if are_numbers else names, hashes)
 
 

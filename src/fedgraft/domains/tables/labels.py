@@ -79,6 +79,25 @@ def read_classes(
     return label, tuple(names)
 
 
+def read_labels(
+    cells: Cells,
+    classes: tuple[str, ...] | None,
+    unknown: Sequence[str],
+    are_numbers: bool = False,
+    hint: str = "",
+) -> tuple[Array, tuple[str, ...]]:
+    """Return the class of each row, or the number, and the names of classes; labels `unknown` are as empty.
+
+    `classes` are the recipe's; () = those that occur, if any; None = likewise, but there must be one. `hint` ends the
+    error where classes are fractions.
+    """
+    if are_numbers:
+        return read_numbers(cells, unknown), ()
+    if classes:
+        return read_classes_among(cells, classes, unknown), classes
+    return read_classes(cells, hint, unknown, needed=classes is None)
+
+
 def class_codes(cells: Cells) -> Coded:
     """Return codes and names of classes, none of them empty, as `read_classes` writes them but all in text's order."""
     return cells.codes(_CLASS)

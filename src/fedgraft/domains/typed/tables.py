@@ -17,7 +17,7 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import EDGE_COLUMNS, CarriedRows, EdgeReader
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
-from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
+from fedgraft.domains.tables.labels import read_labels, read_split
 from fedgraft.domains.tables.reader import check_there, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, ascending, places_of, repeated
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
@@ -97,11 +97,7 @@ def read_typed_graph(
     edge_rows, every_row = numbered(carried) if reader else (None, None)
     _check_joined(list(kinds), links, target, owner)
     own = kinds[target]
-    cells = own["label"]
-    if known_classes:
-        label, classes = read_classes_among(cells, known_classes, unknown), known_classes
-    else:
-        label, classes = read_classes(cells, "", unknown, needed=known_classes is None)
+    label, classes = read_labels(own["label"], known_classes, unknown)
     split, client, clients = read_split(own, label), np.zeros(len(own), np.int64), np.array([], str)
     if "client" in own:
         # Of rows of other types nothing is read, whatever stands there: what is left may be of a simpler type.

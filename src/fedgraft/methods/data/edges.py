@@ -17,7 +17,7 @@ from fedgraft.domains.edge_data.border_columns import SIDES
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeLabels, EdgeReader, Make
 from fedgraft.domains.edge_data.scaled_edges import ALL, OF_EDGES, PUBLISHED
 from fedgraft.domains.edges.order_of_time import agreed_order, places_of, told_times
-from fedgraft.domains.edges.own_edges import edges_of, read_labels
+from fedgraft.domains.edges.own_edges import edges_of, read_edge_labels
 from fedgraft.domains.edges.queries import ASKED_EDGES
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.edges.stages import TRAIN, order_of, split_of
@@ -26,9 +26,9 @@ from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
-from fedgraft.domains.nodes.reading import tables as reading
+from fedgraft.domains.nodes.reading.client_tables import OWN_NODES, OwnFeatures, own_nodes, site_part
 from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
-from fedgraft.domains.nodes.reading.site_tables import site_part
+from fedgraft.domains.nodes.reading.tables import read_nodes
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import read_columns
 from fedgraft.domains.tables.features import check_present
@@ -109,7 +109,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         return replace(reader, labels=partial(self._read_labels, classes=classes))
 
     def _read_labels(self, rows: Rows, classes: tuple[str, ...]) -> EdgeLabels:
-        return read_labels(rows, classes, self.labels == "numbers", self.unknowns, hashed=not self.time)
+        return read_edge_labels(rows, classes, self.labels == "numbers", self.unknowns, hashed=not self.time)
 
     # --- what clients agree on ----------------------------------------------------------------------------------------
 
@@ -166,10 +166,9 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
 
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
-        columns = partial(self.read_columns, owner="Edges")
-        form = False, columns, (), self.borders, self.is_private, self.edge_reader(), self.sharing
         assert self.edges is not None, "options were checked"
-        collection = reading.read_nodes(self.nodes, self.edges, self.names(), "Edges", *form)
+        columns = partial(self.read_columns, owner="Edges")
+        collection = read_nodes(self.nodes, self.edges, self.form("Edges"), columns)
         carried = collection.edges.carried
         labels = _labels_of(collection).take(np.unique(carried.number, return_index=True)[1])  # two clients list one
         where = "Edges.edges" if isinstance(self.edges, pd.DataFrame) else str(self.edges)
@@ -209,7 +208,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[NodeShard]:
         """Return one client's nodes and the edges at them, with columns."""
 
-        def read(features: reading.OwnFeatures, reader: EdgeReader | None) -> NodeShard:
+        def read(features: OwnFeatures, reader: EdgeReader | None) -> NodeShard:
             assert reader is not None, "edges carry something"
             return self._at_site(task, tables, purpose, features, self.edge_reader(reader.make, task.class_names))
 
@@ -234,10 +233,11 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
             assert labels is not None, "as it was read"
             tell(class_notes(labels.label, labels.classes, str(tables["edges"]), self.unknowns))
         else:
-            names = {**self.names(), "edge_label": ""}
-            columns = self.feature_names(task, tables[reading.OWN_NODES])
+            columns = self.feature_names(task, tables[OWN_NODES])
             features = partial(self.own_features, names=columns, is_sparse=task.sparse)
-            graph = reading.own_nodes(task, tables, names, features, carried=reader)
+            form = self.form("data", reader)
+            form = replace(form, names={**form.names, "edge_label": ""})
+            graph = own_nodes(task, tables, form, features)
             self.check_width(task, graph)
         graph = replace(graph, scale_rows=self.scale_rows)
         place, mine = self._places(found[0], purpose.seed), np.arange(len(found[0]))
@@ -252,13 +252,12 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         task: Any,
         tables: Mapping[str, Given],
         purpose: Purpose,
-        features: reading.OwnFeatures,
-        carried: EdgeReader,
+        features: OwnFeatures,
+        reader: EdgeReader,
     ) -> NodeShard:
         """One client's nodes and the edges at them."""
         self.check_edges_given(tables)
-        form = purpose, False, (), self.borders, carried, self.sharing
-        return site_part(tables["nodes"], tables["edges"], self.names(), (), features, *form)[0]
+        return site_part(tables, self.form("data", reader), (), features, purpose)[0]
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 

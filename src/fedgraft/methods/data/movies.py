@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.reading.client_tables import OwnNodes
 from fedgraft.domains.nodes.reading.movies import read_movies
-from fedgraft.domains.nodes.reading.tables import OwnNodes
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,18 @@ from fedgraft.domains.edge_data.pyg_edges import table_of_edges
 from fedgraft.domains.edge_data.scaled_edges import RepeatedEdges
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
-from fedgraft.domains.nodes.reading import tables as reading
+from fedgraft.domains.nodes.reading.client_tables import (
+    OWN_NODES,
+    OwnFeatures,
+    named_features,
+    numbered,
+    own_nodes,
+    site_part,
+)
 from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
 from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
-from fedgraft.domains.nodes.reading.site_tables import site_part
+from fedgraft.domains.nodes.reading.tables import ASKED, GraphForm, read_nodes
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.labels import LabelOptions
 from fedgraft.domains.tables.own_tables import SplitOptions
@@ -65,7 +72,7 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
 
     task: ClassVar[str] = "node"
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"node_regression": {"labels": "numbers"}}
-    asked: ClassVar[tuple[Table, ...]] = reading.ASKED
+    asked: ClassVar[tuple[Table, ...]] = ASKED
 
     label: str = "label"
     split: str = "split"
@@ -131,13 +138,8 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
             nodes, edges = self.nodes, self.edges
             if edges is None:
                 nodes, edges = tables_of_file(Path(str(nodes)), self.names())
-            columns = partial(self.read_columns, owner="Nodes")
-            names, numbers = self.names(), self._are_numbers
-            form = numbers, columns, self.unknowns, self.borders, self.is_private, self.edge_reader()
-            return reading.read_nodes(nodes, edges, names, "Nodes", *form, self.sharing)
-        data, where = self._object()
-        given = self._are_numbers, bool(self.label), True, self.unknowns, self.names(), self.edge_reader()
-        collection = collection_of(data, where, (), *given)
+            return read_nodes(nodes, edges, self._form("Nodes"), partial(self.read_columns, owner="Nodes"))
+        collection = collection_of(*self._object(), self._form("Nodes"))
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -147,7 +149,7 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return nodes and edges by the usual names of columns, and a table "features" with the names of features."""
-        names = self.feature_names(task, own.get(reading.OWN_NODES))
+        names = self.feature_names(task, own.get(OWN_NODES))
         asked = super().questions(task, tables, own)
         if "nodes" in asked:
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
@@ -167,10 +169,9 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
         if not purpose.trains:
-            columns = self.feature_names(task, tables[reading.OWN_NODES])
+            columns = self.feature_names(task, tables[OWN_NODES])
             features = partial(self.own_features, names=columns, is_sparse=task.sparse)
-            check = self.edges is not None
-            shard = reading.own_nodes(task, tables, self.names(), features, check, self.unknowns, self.edge_reader())
+            shard = own_nodes(task, tables, self._form("data"), features, check=self.edges is not None)
             self.check_width(task, shard)
             return replace(shard, scale_rows=self.scale_rows)
         unclassed = self._are_numbers or not self.label
@@ -184,17 +185,19 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
         task: Any,
         tables: Mapping[str, Given],
         purpose: Purpose,
-        features: reading.OwnFeatures,
-        carried: EdgeReader | None,
+        features: OwnFeatures,
+        reader: EdgeReader | None,
     ) -> NodeShard:
         """One client's nodes and their edges, split."""
         self.check_edges_given(tables)
         classes = () if self._are_numbers or not self.label else task.class_names
-        form = purpose, self._are_numbers, self.unknowns, self.borders, carried, self.sharing
-        shard, is_split = site_part(tables["nodes"], tables["edges"], self.names(), classes, features, *form)
+        shard, is_split = site_part(tables, self._form("data", reader), classes, features, purpose)
         if not self.label:
             return shard
         return self._dealing().split_site(shard, is_split, self.split_seed_of(purpose.seed))
+
+    def _form(self, owner: str, reader: EdgeReader | None = None) -> GraphForm:
+        return self.form(owner, reader, are_numbers=self._are_numbers, unknown=self.unknowns)
 
     @property
     def _are_numbers(self) -> bool:
@@ -205,9 +208,9 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
         names = self.names()
         if is_graph_file(self.nodes) and Path(self.nodes).is_file():
             nodes, _ = tables_of_file(Path(self.nodes), names)
-            return reading.named_features(task, nodes, names, own, self.made.names)
+            return named_features(task, nodes, names, own, self.made.names)
         if self.edges is None:
-            return reading.numbered(task.features - self.made.added)
+            return numbered(task.features - self.made.added)
         return super().feature_names(task, own)
 
     def _object(self) -> tuple[Any, str]:

@@ -8,9 +8,9 @@ from fedgraft.contracts.ranges import OneOf, PositiveInt, Proportion
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.base.wrong_labels import with_wrong_labels
+from fedgraft.domains.nodes.reading.client_tables import OwnNodes
 from fedgraft.domains.nodes.reading.pyg_datasets import read_set
 from fedgraft.domains.nodes.reading.pyg_sets import SETS
-from fedgraft.domains.nodes.reading.tables import OwnNodes
 from fedgraft.domains.notes import tell
 from fedgraft.errors import require
 

@@ -17,10 +17,9 @@ from fedgraft.domains.edge_data.border_columns import AUTO, SIDES, Borders, bord
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader
 from fedgraft.domains.edge_data.scaled_edges import ScaledEdges
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading import tables as reading
-from fedgraft.domains.nodes.reading.borders import Border
-from fedgraft.domains.nodes.reading.copies import SHARED_WITH, Sharing, sharing_of
-from fedgraft.domains.nodes.reading.site_tables import site_border
+from fedgraft.domains.nodes.reading.client_tables import OWN_EDGES, OWN_TABLES, OwnFeatures, named_features, site_border
+from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, Border, Sharing, sharing_of
+from fedgraft.domains.nodes.reading.tables import EDGES, NODES, GraphForm, feature_names
 from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.features import check_present
 from fedgraft.domains.tables.own_tables import OwnTables
@@ -62,9 +61,9 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
             `target_client`.
     """
 
-    own_tables: ClassVar[tuple[str, ...]] = reading.OWN_TABLES
+    own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
     site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
-    schemas: ClassVar[tuple[Table, ...]] = (reading.NODES, reading.EDGES)
+    schemas: ClassVar[tuple[Table, ...]] = (NODES, EDGES)
 
     nodes: str | Path | pd.DataFrame | Any
     edges: str | Path | pd.DataFrame | None = None
@@ -142,8 +141,12 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
     def _border_at(self, tables: Mapping[str, Given], purpose: Purpose) -> Border:
         """The edges of a site's nodes to those of others."""
         self.check_edges_given(tables)
-        form = self.borders, self.edge_reader(), self.sharing
-        return site_border(tables["nodes"], tables["edges"], self.names(), purpose, *form)
+        return site_border(tables, self.form("data"), purpose)
+
+    def form(self, owner: str, reader: EdgeReader | None = None, **options: Any) -> GraphForm:
+        """Return how tables are read; the reader of edges is given, or the data set's own."""
+        more = {"borders": self.borders, "is_private": self.is_private, "sharing": self.sharing, **options}
+        return GraphForm(owner, self.names(), reader=reader or self.edge_reader(), **more)
 
     def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
         """Return the columns of nodes that features are made of, in order."""
@@ -151,10 +154,10 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
 
     def feature_names(self, task: Any, own: Given | None) -> tuple[str, ...]:
         """Return the same; `own` is a client's own table of nodes, None = the run's."""
-        return reading.named_features(task, self.nodes, self.names(), own, self.made.names)
+        return named_features(task, self.nodes, self.names(), own, self.made.names)
 
     def read_later(
-        self, read: Callable[[reading.OwnFeatures, EdgeReader | None], NodeShard]
+        self, read: Callable[[OwnFeatures, EdgeReader | None], NodeShard]
     ) -> tuple[NodeShard, Columns, CarriedRows | None]:
         """Return what `read` makes of a site's tables, with features and edges' columns apart, as they were read.
 
@@ -164,7 +167,7 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
         carried: list[CarriedRows] = []
 
         def features(rows: Rows, others: Collection_[str]) -> Array:
-            names = reading.feature_names(rows, "data")
+            names = feature_names(rows, "data")
             check_present(rows, names, "a feature of the recipe", others)
             columns.append(self.read_columns(rows, names, "data"))
             return np.zeros((len(rows), 0), np.float32)
@@ -181,7 +184,7 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
         """Raise `InputError` for edges that carry more or fewer numbers than the model was trained on."""
         if (width := getattr(task, "edge_features", shard.edge_width)) != shard.edge_width:
             raise InputError(
-                f"--{reading.OWN_EDGES}: edges carry {shard.edge_width} numbers, but the model was trained on {width}; "
+                f"--{OWN_EDGES}: edges carry {shard.edge_width} numbers, but the model was trained on {width}; "
                 "a run that names their columns in data.edge_features finds them among others."
             )
 

@@ -12,14 +12,8 @@ from numpy.typing import NDArray
 
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, asked_carried
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.tables import (
-    OWN_EDGES,
-    OWN_NODES,
-    numbered,
-    own_features,
-    own_nodes,
-    usual_names,
-)
+from fedgraft.domains.nodes.reading.client_tables import OWN_EDGES, OWN_NODES, numbered, own_features, own_nodes
+from fedgraft.domains.nodes.reading.tables import GraphForm, usual_names
 from fedgraft.domains.nodes.reading.transfers import (
     ACCOUNTS,
     TRANSFERS,
@@ -65,7 +59,7 @@ class OwnTransfers:
     def shard(self, task: Any, tables: Mapping[str, Given]) -> NodeShard:
         """Return one bank's accounts and the transfers between them."""
         features = partial(self._own_features, links=_links(tables.get(OWN_EDGES), f"--{OWN_EDGES}"))
-        return own_nodes(task, tables, NAMES, features, carried=self.reader)
+        return own_nodes(task, tables, GraphForm("data", NAMES, reader=self.reader), features)
 
     def asked(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         """Return tables of questions as tasks read them; of a new account transfers count that are asked with it."""
@@ -130,7 +124,7 @@ def scaled_shard(task: Any, tables: Mapping[str, Given]) -> NodeShard:
         )
     names = usual_names(edge_features=columns if reader else ())
     features = partial(own_features, names=numbered(task.features), is_sparse=task.sparse)
-    return own_nodes(task, tables, names, features, carried=reader)
+    return own_nodes(task, tables, GraphForm("data", names, reader=reader), features)
 
 
 def _has(tables: Mapping[str, Given], name: str, column: str) -> bool:

@@ -41,7 +41,7 @@ def read_set(root: Path, name: str) -> Collection[WholeGraph]:
     y = data.y if data.y.ndim == 1 or data.y.shape[1] == 1 else _commonest(data.y.numpy())
     # All up to the highest are published classes, also one that is no node's commonest label.
     classes = classes or tuple(str(each) for each in range(int(y.max()) + 1))
-    return collection_of(SimpleNamespace(x=data.x, y=y, edge_index=data.edge_index), published.title, classes)
+    return collection_of(SimpleNamespace(x=data.x, y=y, edge_index=data.edge_index), published.title, classes=classes)
 
 
 def _read(folder: Path, published: Published) -> tuple[Any, tuple[str, ...]]:

@@ -1,0 +1,244 @@
+"""Reads one client's own tables of nodes and edges: its part of a graph, to train on or to answer by."""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection as Collection_
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
+from fedgraft.domains.edge_data.border_columns import AUTO, UNSAID, said
+from fedgraft.domains.edge_data.edge_columns import each_both_ways, stored
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.examples import Features
+from fedgraft.domains.labels.class_notes import class_notes
+from fedgraft.domains.nodes.base.shards import NodeShard, undirected
+from fedgraft.domains.nodes.reading.cross_client_edges import Border, Copies, Divided, divided, with_halo
+from fedgraft.domains.nodes.reading.tables import EDGES, NODES, GraphForm, no_features, usual_names
+from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.features import known_features
+from fedgraft.domains.tables.labels import names_of_classes, read_split
+from fedgraft.domains.tables.reader import named_once, read
+from fedgraft.domains.tables.rows import Rows, arranged
+from fedgraft.domains.tables.schema import ALL_OTHERS, Names, check_one_client, form_of
+from fedgraft.errors import InputError, WireError, nearest
+from fedgraft.errors import unknown as unlike
+from fedgraft.tables.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
+from fedgraft.wire.layouts import Array
+from fedgraft.wire.tokens import ALONE, ANYBODY, check_addresses
+
+OWN_NODES, OWN_EDGES = OWN_TABLES = ("data", "data-edges")
+"""Names of the tables to answer by: one row per node; one row per edge between them."""
+OwnFeatures: TypeAlias = Callable[[Rows, Collection_[str]], Features]
+"""What makes features of rows, float32 [rows, features], by the names of columns that are none."""
+
+
+def own_rows(nodes: Given, names: Names, parameter: str) -> Rows:
+    """Read one client's own table of nodes, with all its columns; `parameter` names it in errors."""
+    nodes = named_once(nodes, parameter) if isinstance(nodes, pd.DataFrame) else nodes
+    return read(nodes, replace(NODES, folder="", rest=True), names, "data", parameter, needed=("node",))
+
+
+def ids_of(rows: Rows) -> Array:
+    """Return the ids of a client's own nodes, text, in the order of rows."""
+    code, ids = rows["node"].codes()
+    rows.check_once(code, ids, "node", noun="")
+    return ids[code]
+
+
+def own_part(
+    rows: Rows,
+    edges: Given,
+    form: GraphForm,
+    classes: tuple[str, ...],
+    features: OwnFeatures,
+    purpose: Purpose = ANSWER,
+) -> NodeShard:
+    """Return one client's own part of a graph from its own two tables, the first by `own_rows`. Labels are not read.
+
+    Edges to nodes that are not in the table of nodes are left out, with a note, but those to nodes of others are in its
+    halo, as far as the purpose knows where these are; so are copies of nodes that others have, too. Where edges have
+    labels, those that go out to nodes of nobody count, too.
+    """
+    links, part = _divided(rows, edges, form, purpose)
+    edge_rows, at_border = None, None
+    notes: Sequence[str] = ()
+    if form.reader and part.carried is not None:
+        values = form.reader.make(part.carried)
+        receiver, sender, row, along = each_both_ways(part.inside, form.reader.directed)
+        pointers, senders, kept = stored(len(rows), receiver, sender, part.row[row], along, part.carried)
+        edge_rows = kept.edge_rows(values)
+        at_border = part.carried.edge_rows(values, part.border.row, part.border.along)
+    else:
+        pointers, senders, notes = undirected(part.inside, len(rows), f"{links.where}, row")
+    tell((*rows.notes, *links.notes))
+    tell((*notes, *part.notes), f"{links.where}: ")
+    shard = NodeShard(
+        name=purpose.name,
+        ids=ids_of(rows).astype(object),
+        features=features(rows, no_features(rows.names)),
+        label=np.full(len(rows), -1 if classes else np.nan),
+        classes=classes,
+        split=np.full(len(rows), -1, np.int8),
+        pointers=pointers,
+        senders=senders,
+        edge_rows=edge_rows,
+        halo_owner=np.zeros(0, np.int32),
+        halo_place=np.zeros(0, np.int32),
+    )
+    return _with_halo(shard, rows, links, part.border, purpose, at_border) if form.borders else shard
+
+
+def _divided(rows: Rows, edges: Given, form: GraphForm, purpose: Purpose) -> tuple[Rows, Divided]:
+    """(the edges of a client's table, these divided); without borders every end is its own, or of nobody."""
+    table = replace(EDGES, folder="")
+    if not form.borders:
+        roles = {"source_client", "target_client"} if form.reader else {*EDGES.roles} - {"source", "target"}
+        table = replace(table, columns=tuple(column for column in table.columns if column.role not in roles))
+    links = read(edges, table, rows.names, "data", "--data edges" if purpose.trains else f"--{OWN_EDGES}")
+    ids, carried = ids_of(rows), form.carried(links)
+    if not form.borders:
+        return links, divided(links, np.full((2, len(links)), UNSAID), ids, 0, (purpose.name,), rows.where, carried)
+    if purpose.neighbours is None:
+        raise InputError(
+            "data.source_client and data.target_client say whose the ends of edges are, which is known at a site of a "
+            "federation alone: its folder names all clients and has their common secret."
+        )
+    clients, client = purpose.neighbours.clients, purpose.client
+    whose, notes = (np.full((2, len(links)), ANYBODY), ()) if form.borders == AUTO else said(links, clients)
+    part = divided(links, whose, ids, client, clients, rows.where, carried)
+    if copies := Copies.of(form.sharing, rows):
+        copies.check(clients)
+        part = replace(part, border=copies.added(part.border, np.arange(len(rows)), ids, client, clients))
+    return links, replace(part, notes=(*notes, *part.notes))
+
+
+def _with_halo(
+    shard: NodeShard, rows: Rows, links: Rows, border: Border, purpose: Purpose, carried: EdgeRows | None
+) -> NodeShard:
+    """A site's own part with its edges to others, as far as it is known where their other ends are."""
+    if purpose.neighbours is None or (addresses := purpose.neighbours.addresses) is None:
+        return shard
+    if not addresses:  # it was not there when others claimed theirs
+        nothing = np.full(len(border.place), ALONE, np.int32)
+        addresses = {"owner": nothing, "place": np.zeros(len(nothing), np.uint32)}
+    try:
+        check_addresses(addresses, len(border.place), len(purpose.neighbours.clients))
+    except WireError as error:
+        raise InputError(f"The server has sent what is no answer to the edges of {links.where}: {error}.") from error
+    for told, where in ((border.notes, links.where), (border.copy_notes, rows.where)):
+        tell(told(addresses["owner"], purpose.neighbours.clients), f"{where}: ")
+    return with_halo(shard, border, addresses, carried)
+
+
+# --- a part to train on -----------------------------------------------------------------------------------------------
+
+
+def _site_rows(nodes: Given, names: Names) -> Rows:
+    """A site's own nodes, in the order of their ids."""
+    rows = own_rows(nodes, names, "--data nodes")
+    code, ids = rows["node"].codes()
+    rows.check_once(code, ids, "node", noun="")
+    return rows.take(arranged(code, ids)[0])
+
+
+def site_border(tables: Mapping[str, Given], form: GraphForm, purpose: Purpose) -> Border:
+    """Return the edges of a site's nodes to nodes of others; arguments as of `site_part`."""
+    return _divided(_site_rows(tables["nodes"], form.names), tables["edges"], form, purpose)[1].border
+
+
+def site_part(
+    tables: Mapping[str, Given], form: GraphForm, classes: tuple[str, ...], features: OwnFeatures, purpose: Purpose
+) -> tuple[NodeShard, bool]:
+    """Return the own part, with its labels, of the client of a purpose, and whether the table names a split.
+
+    Nodes are in the order of their ids. `classes` are those of the recipe's task, which all sites have in common, or
+    () for those that occur.
+    """
+    rows, names = _site_rows(tables["nodes"], form.names), form.names
+    shard = own_part(rows, tables["edges"], form, classes, features, purpose)
+    if "client" in rows:
+        where = f"column {names['client']!r} of {rows.where}"
+        check_one_client(rows["client"].codes()[1].tolist(), where, purpose.name)
+    if not names["label"]:
+        return shard, False
+    if "label" not in rows:
+        raise InputError(f"{rows.where}: no column {names['label']!r} (data.label).{nearest(names['label'], rows)}")
+    label, classes = form.labels(rows, classes)
+    if classes:
+        tell(class_notes(label, classes, rows.where, form.unknown))
+    return replace(shard, label=label, classes=classes, split=read_split(rows, label)), "split" in rows
+
+
+# --- a part to answer by ----------------------------------------------------------------------------------------------
+
+
+class OwnNodes(OwnShardData[NodeShard]):
+    """Ability of data sets whose features have no names: read one client's own nodes, features in columns 0, 1 ..."""
+
+    own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
+
+    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
+        """Read one client's nodes and the edges between them."""
+        features = partial(own_features, names=numbered(task.features), is_sparse=task.sparse)
+        return own_nodes(task, tables, GraphForm("data", usual_names()), features)
+
+
+def own_features(rows: Rows, others: Collection_[str], names: Sequence[str], is_sparse: bool) -> Features:
+    """Return columns of a client's own nodes as a model knows them; arguments as of `known_features`."""
+    return known_features(rows, names, is_sparse, "a feature of the run's data", others)
+
+
+def own_nodes(
+    task: Any, tables: Mapping[str, Given], form: GraphForm, features: OwnFeatures, check: bool = False
+) -> NodeShard:
+    """Read one client's nodes and the edges between them from both of `OWN_TABLES`.
+
+    `check` says whether labels, which are not read, must be classes of the run, or unknown.
+    """
+    if OWN_EDGES not in tables:
+        raise InputError(f"--{OWN_NODES} needs --{OWN_EDGES}, the edges of these nodes; a table without rows for none.")
+    rows = own_rows(tables[OWN_NODES], form.names, f"--{OWN_NODES}")
+    for name in names_of_classes(rows["label"], form.unknown) if check and task.classes and "label" in rows else ():
+        if name not in task.class_names:
+            of = f"class of the run, as column {rows.names['label']!r} of {rows.where} has it,"
+            raise unlike(of, name, task.class_names)
+    return own_part(rows, tables[OWN_EDGES], replace(form, borders=""), task.class_names, features)
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    """Return so many columns of features where they have no names: "0", "1" ..."""
+    return tuple(map(str, range(count)))
+
+
+def named_features(
+    task: Any, nodes: Given, names: Names, own: Given | None, made: Callable[[Sequence[str]], Sequence[str]] = tuple
+) -> tuple[str, ...]:
+    """Return columns of features in order: those that are named, else all others of the run's table of nodes.
+
+    Where that, or the first file of a folder of them, is not there, they are those of the client's own table, in its
+    order; `own` is None where the run's data answer. `made` returns the names of the features that columns become.
+    """
+    if names["features"] is not ALL_OTHERS:
+        return tuple(names["features"])
+    first, form, others = nodes, form_of(names, NODES.name), no_features(names)
+    if is_folder(nodes):
+        first = next(iter(files_of(Path(str(nodes)))), nodes)
+    if isinstance(first, pd.DataFrame):
+        columns, where = columns_of(first, "data.nodes"), "data.nodes"
+    elif own is None or is_address(first) or Path(first).is_file():
+        columns, where = header(first, "data.nodes", form, others), shown(first)
+    else:
+        columns = columns_of(own, f"--{OWN_NODES}", form, others)
+        where = f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
+    features = tuple(name for name in columns if name not in others)
+    if (count := len(made(features))) != task.features:
+        raise InputError(
+            f"{where}: {count} columns of features, but the model was trained on {task.features}; "
+            "a run that names them in data.features finds them among others."
+        )
+    return features
