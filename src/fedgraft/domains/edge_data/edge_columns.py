@@ -92,10 +92,21 @@ class CarriedRows:
         labels = None if self.labels is None else self.labels.take(rows)
         return CarriedRows(self.columns.take(rows), weight, time, self.number[rows], labels)
 
+    @property
+    def carried(self) -> "CarriedRows":
+        """These rows, as of `StoredEdges`."""
+        return self
+
+    @property
+    def edge_labels(self) -> EdgeLabels:
+        """What is to be told of edges that were read with their labels."""
+        assert self.labels is not None, "read by a reader of labels"
+        return self.labels
+
     def outgoing(self) -> "CarriedRows":
         """Return those whose source is at the client whose table it is."""
-        assert self.labels is not None, "of others it is not known"
-        return self if self.labels.source is None else self.take(np.flatnonzero(self.labels.source >= 0))
+        source = self.edge_labels.source
+        return self if source is None else self.take(np.flatnonzero(source >= 0))
 
     def edge_rows(self, values: Values, row: Indices, along: NDArray[np.bool_]) -> EdgeRows:
         """Return what stored edges carry: `row`, int64 [stored], is whose they are; `values`, of all rows.
@@ -147,6 +158,8 @@ def _stacked_labels(parts: Sequence[EdgeLabels]) -> EdgeLabels:
 
 Make: TypeAlias = Callable[[CarriedRows], Values]
 """What a model reads of rows, float32 [edges, width]."""
+LabelReader: TypeAlias = Callable[[Rows], EdgeLabels]
+"""What reads labels of edges from a table."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +180,7 @@ class EdgeReader:
     directed: bool = False
     repeats: Repeats = "keep"
     texts: Collection[str] | None = None
-    labels: Callable[[Rows], EdgeLabels] | None = None
+    labels: LabelReader | None = None
 
     def read(self, rows: Rows, owner: str) -> CarriedRows:
         """Return what each row of a table carries. Raises `InputError`; `owner` as of `reader.read`."""

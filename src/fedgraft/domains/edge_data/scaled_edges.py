@@ -8,7 +8,7 @@ import numpy as np
 
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, Make, Repeats, Values
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, LabelReader, Make, Repeats, Values
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.column_statistics import agreed, statistics_of
 from fedgraft.domains.tables.scaled_tables import ScaledTables
@@ -22,6 +22,14 @@ PUBLISHED: Final = "edges"
 """What a client calls, of what it publishes, the statistics of its edges' columns."""
 OF_EDGES: Final = "edges: "
 """What the name of an edges' column begins with among transforms."""
+
+
+def with_edge_rows(collection: Collection[Any], make: Make) -> Collection[Any]:
+    """Return a graph with what its edges carry, made of their rows."""
+    if (edges := collection.edges) is None:
+        return collection
+    rows = edges.edge_rows(make(edges.carried))
+    return replace(collection, whole=replace(collection.whole, edge_rows=rows), edges=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +75,12 @@ class ScaledEdges(ScaledTables[Shard]):
         names = self.edge_features
         return tuple(names) if isinstance(names, list | tuple) else (names,) * bool(names)
 
-    def edge_reader(self, make: Make | None = None) -> EdgeReader | None:
-        """Return how edges are read; None where they carry nothing. `make` None = by what clients agree on."""
+    def edge_reader(self, labels: LabelReader | None = None) -> EdgeReader | None:
+        """Return how edges are read, with their `labels` if they have some; None where they carry nothing."""
         if not self.carries:
             return None
         texts = None if self.transforms is None else self.edges_made.texts
-        return EdgeReader(make or self.values_of, self.one_way, self.repeating, texts)
+        return EdgeReader(self.values_of, self.one_way, self.repeating, texts, labels)
 
     def values_of(self, carried: CarriedRows) -> Values:
         """Return what is made of edges' columns, float32 [edges, width]."""
@@ -107,7 +115,7 @@ class ScaledEdges(ScaledTables[Shard]):
 
     def _of_own(self, collection: Collection[Any]) -> dict[str, Tree]:
         tree = super()._of_own(collection)
-        return {**tree, PUBLISHED: self._of_edges(collection.edges, "--data")} if self.carries else tree
+        return {**tree, PUBLISHED: self._of_edges(collection.edges.carried, "--data")} if self.carries else tree
 
     def _of_edges(self, carried: CarriedRows, where: str) -> dict[str, Tree]:
         """What a client publishes of the edges that have an end of its own; without one it knows no column's kind."""
@@ -147,10 +155,7 @@ class ScaledEdges(ScaledTables[Shard]):
 
     def with_edges(self, collection: Collection[Any]) -> Collection[Any]:
         """Return the collection with what its edges carry."""
-        if (edges := collection.edges) is None:
-            return collection
-        rows = edges.edge_rows(self.values_of(edges.carried))
-        return replace(collection, whole=replace(collection.whole, edge_rows=rows), edges=None)
+        return with_edge_rows(collection, self.values_of)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,14 +86,13 @@ def edges_of(
         classes: names of the classes; () for numbers.
         is_timed: whether the order is by time.
     """
-    assert carried.labels is not None, "as it was read"
     rows: Any = graph.edge_rows
     number = np.zeros(int(carried.number.max(initial=-1)) + 1, np.int64)
     number[carried.number] = np.arange(len(carried))
     row, own = number[rows.number], np.flatnonzero(~rows.along)
     receiver = np.repeat(np.arange(graph.own), graph.degree)
     alone, source = _alone(carried, mine, rows.number)
-    label, order = carried.labels.label[np.append(row[own], alone)], place[np.append(row[own], alone)]
+    label, order = carried.edge_labels.label[np.append(row[own], alone)], place[np.append(row[own], alone)]
     ends = np.stack([receiver[own], graph.senders[own].astype(np.int64)])
     return EdgeShard(
         name=graph.name,

@@ -225,10 +225,8 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], 
     def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[GraphShard]:
         """Return one client's graphs, nodes and edges, split, with attributes as columns."""
         collection = self._own(task, tables, purpose)
-        whole, edges = collection.whole, collection.edges
-        split = self._split_of(whole, collection.split, self.splitting(purpose))
-        carried = None if edges is None else edges.of_client(0, np.zeros(len(edges.row), np.int64))
-        return replace(collection, whole=replace(whole, split=split), edges=carried)
+        split = self._split_of(collection.whole, collection.split, self.splitting(purpose))
+        return replace(collection, whole=replace(collection.whole, split=split))
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""

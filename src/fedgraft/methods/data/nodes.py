@@ -6,23 +6,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.edge_columns import EdgeReader, asked_carried
+from fedgraft.domains.edge_data.edge_columns import asked_carried
 from fedgraft.domains.edge_data.pyg_edges import table_of_edges
 from fedgraft.domains.edge_data.scaled_edges import RepeatedEdges
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading.client_tables import (
     OWN_NODES,
-    OwnFeatures,
     named_features,
     numbered,
-    own_nodes,
-    site_part,
 )
 from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
 from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
@@ -138,8 +134,8 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
             nodes, edges = self.nodes, self.edges
             if edges is None:
                 nodes, edges = tables_of_file(Path(str(nodes)), self.names())
-            return read_nodes(nodes, edges, self._form("Nodes"), partial(self.read_columns, owner="Nodes"))
-        collection = collection_of(*self._object(), self._form("Nodes"))
+            return read_nodes(nodes, edges, self.form("Nodes"), partial(self.read_columns, owner="Nodes"))
+        collection = collection_of(*self._object(), self.form("Nodes"))
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -161,43 +157,29 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
         """Return the classes, int64 [nodes], and the split of each client's nodes."""
         return self._dealing().labels_by_client(collection, seed, self.split_seed_of(seed))
 
-    def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[NodeShard]:
-        """Return one client's nodes and the edges between them, split, with columns."""
-        shard, columns, edges = self.read_later(partial(self._at_site, task, tables, purpose))
-        return Collection(shard, np.zeros(len(shard.split), np.int64), (), True, (), columns=columns, edges=edges)
-
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
+        if purpose.trains:
+            check_said(self.features, None if self._are_numbers or not self.label else task.class_names)
+        shard: NodeShard = self.with_edges(self.part_at(task, tables, purpose)).whole
         if not purpose.trains:
-            columns = self.feature_names(task, tables[OWN_NODES])
-            features = partial(self.own_features, names=columns, is_sparse=task.sparse)
-            shard = own_nodes(task, tables, self._form("data"), features, check=self.edges is not None)
             self.check_width(task, shard)
-            return replace(shard, scale_rows=self.scale_rows)
-        unclassed = self._are_numbers or not self.label
-        check_said(self.features, None if unclassed else task.class_names)
-        features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
-        shard = self._at_site(task, tables, purpose, features, self.edge_reader())
-        return replace(shard, scale_rows=self.scale_rows)
+        return shard
 
-    def _at_site(
-        self,
-        task: Any,
-        tables: Mapping[str, Given],
-        purpose: Purpose,
-        features: OwnFeatures,
-        reader: EdgeReader | None,
-    ) -> NodeShard:
-        """One client's nodes and their edges, split."""
-        self.check_edges_given(tables)
-        classes = () if self._are_numbers or not self.label else task.class_names
-        shard, is_split = site_part(tables, self._form("data", reader), classes, features, purpose)
+    def split_at(self, part: Collection[NodeShard], purpose: Purpose) -> Collection[NodeShard]:
+        """Return one client's part with the split of its nodes."""
         if not self.label:
-            return shard
-        return self._dealing().split_site(shard, is_split, self.split_seed_of(purpose.seed))
+            return part
+        whole = self._dealing().split_site(part.whole, part.split, self.split_seed_of(purpose.seed))
+        return replace(part, whole=whole)
 
-    def _form(self, owner: str, reader: EdgeReader | None = None) -> GraphForm:
-        return self.form(owner, reader, are_numbers=self._are_numbers, unknown=self.unknowns)
+    def form(self, owner: str, task: Any = None) -> GraphForm:
+        """Return how tables are read."""
+        return replace(super().form(owner, task), are_numbers=self._are_numbers, unknown=self.unknowns)
+
+    def node_classes(self, task: Any) -> tuple[str, ...]:
+        """Return the classes of nodes; () where they have none."""
+        return () if self._are_numbers or not self.label else tuple(task.class_names)
 
     @property
     def _are_numbers(self) -> bool:

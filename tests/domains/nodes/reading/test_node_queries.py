@@ -268,13 +268,13 @@ DENSE, SPARSE = (partial(own_features, names=("0", "1"), is_sparse=is_sparse) fo
 def test_a_clients_own_part_is_what_is_between_its_nodes(caplog) -> None:
     with caplog.at_level(logging.WARNING):
         rows = own_rows(OWN, NAMES, "own.csv")
-        part = own_part(rows, joined(("q", "p"), ("r", "elsewhere"), ("r", "r")), FORM, CLASSES, DENSE)
+        part = own_part(rows, joined(("q", "p"), ("r", "elsewhere"), ("r", "r")), FORM, CLASSES, DENSE).whole
     assert part.name == "own"
     assert directed([part]) == [("p", "q"), ("q", "p")]
     assert part.features.tolist() == [[1, 2], [3, 4], [5, 6]]
     assert "1 edges to nodes that are not in own.csv left out" in caplog.text
     assert "1 edges from a node to itself left out" in caplog.text
-    assert own_part(rows, joined(), FORM, CLASSES, SPARSE).degree.tolist() == [0, 0, 0]
+    assert own_part(rows, joined(), FORM, CLASSES, SPARSE).whole.degree.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,16 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
+from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.border_columns import AUTO, UNSAID, said
-from fedgraft.domains.edge_data.edge_columns import each_both_ways, stored
-from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.edge_data.edge_columns import StoredEdges, each_both_ways, stored
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.nodes.base.shards import NodeShard, undirected
 from fedgraft.domains.nodes.reading.cross_client_edges import Border, Copies, Divided, divided, with_halo
 from fedgraft.domains.nodes.reading.tables import EDGES, NODES, GraphForm, no_features, usual_names
 from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.features import known_features
 from fedgraft.domains.tables.labels import names_of_classes, read_split
 from fedgraft.domains.tables.reader import named_once, read
@@ -28,13 +29,13 @@ from fedgraft.domains.tables.schema import ALL_OTHERS, Names, check_one_client, 
 from fedgraft.errors import InputError, WireError, nearest
 from fedgraft.errors import unknown as unlike
 from fedgraft.tables.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
-from fedgraft.wire.layouts import Array
+from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.tokens import ALONE, ANYBODY, check_addresses
 
 OWN_NODES, OWN_EDGES = OWN_TABLES = ("data", "data-edges")
 """Names of the tables to answer by: one row per node; one row per edge between them."""
-OwnFeatures: TypeAlias = Callable[[Rows, Collection_[str]], Features]
-"""What makes features of rows, float32 [rows, features], by the names of columns that are none."""
+OwnFeatures: TypeAlias = "Callable[[Rows, Collection_[str]], Features | Columns]"
+"""What makes features of rows, float32 [rows, features], or columns, by the names of columns that are none."""
 
 
 def own_rows(nodes: Given, names: Names, parameter: str) -> Rows:
@@ -57,40 +58,41 @@ def own_part(
     classes: tuple[str, ...],
     features: OwnFeatures,
     purpose: Purpose = ANSWER,
-) -> NodeShard:
+) -> Collection[NodeShard]:
     """Return one client's own part of a graph from its own two tables, the first by `own_rows`. Labels are not read.
 
     Edges to nodes that are not in the table of nodes are left out, with a note, but those to nodes of others are in its
     halo, as far as the purpose knows where these are; so are copies of nodes that others have, too. Where edges have
-    labels, those that go out to nodes of nobody count, too.
+    labels, those that go out to nodes of nobody count, too. What edges carry the part lacks yet, and features where
+    these are read as columns.
     """
     links, part = _divided(rows, edges, form, purpose)
-    edge_rows, at_border = None, None
+    kept: StoredEdges | None = None
     notes: Sequence[str] = ()
     if form.reader and part.carried is not None:
-        values = form.reader.make(part.carried)
         receiver, sender, row, along = each_both_ways(part.inside, form.reader.directed)
         pointers, senders, kept = stored(len(rows), receiver, sender, part.row[row], along, part.carried)
-        edge_rows = kept.edge_rows(values)
-        at_border = part.carried.edge_rows(values, part.border.row, part.border.along)
     else:
         pointers, senders, notes = undirected(part.inside, len(rows), f"{links.where}, row")
     tell((*rows.notes, *links.notes))
     tell((*notes, *part.notes), f"{links.where}: ")
+    made = features(rows, no_features(rows.names))
     shard = NodeShard(
         name=purpose.name,
         ids=ids_of(rows).astype(object),
-        features=features(rows, no_features(rows.names)),
+        features=np.zeros((len(rows), 0), np.float32) if isinstance(made, Columns) else made,
         label=np.full(len(rows), -1 if classes else np.nan),
         classes=classes,
         split=np.full(len(rows), -1, np.int8),
         pointers=pointers,
         senders=senders,
-        edge_rows=edge_rows,
         halo_owner=np.zeros(0, np.int32),
         halo_place=np.zeros(0, np.int32),
     )
-    return _with_halo(shard, rows, links, part.border, purpose, at_border) if form.borders else shard
+    if addresses := _addresses(rows, links, part.border, purpose) if form.borders else None:
+        shard, kept = with_halo(shard, kept, part.border, addresses)
+    client, columns = np.zeros(len(rows), np.int64), made if isinstance(made, Columns) else None
+    return Collection(shard, client, (), False, (), columns=columns, edges=kept)
 
 
 def _divided(rows: Rows, edges: Given, form: GraphForm, purpose: Purpose) -> tuple[Rows, Divided]:
@@ -117,12 +119,10 @@ def _divided(rows: Rows, edges: Given, form: GraphForm, purpose: Purpose) -> tup
     return links, replace(part, notes=(*notes, *part.notes))
 
 
-def _with_halo(
-    shard: NodeShard, rows: Rows, links: Rows, border: Border, purpose: Purpose, carried: EdgeRows | None
-) -> NodeShard:
-    """A site's own part with its edges to others, as far as it is known where their other ends are."""
+def _addresses(rows: Rows, links: Rows, border: Border, purpose: Purpose) -> Arrays | None:
+    """Where the other ends of a site's edges to others are, with notes; None where nothing is known of them yet."""
     if purpose.neighbours is None or (addresses := purpose.neighbours.addresses) is None:
-        return shard
+        return None
     if not addresses:  # it was not there when others claimed theirs
         nothing = np.full(len(border.place), ALONE, np.int32)
         addresses = {"owner": nothing, "place": np.zeros(len(nothing), np.uint32)}
@@ -132,7 +132,7 @@ def _with_halo(
         raise InputError(f"The server has sent what is no answer to the edges of {links.where}: {error}.") from error
     for told, where in ((border.notes, links.where), (border.copy_notes, rows.where)):
         tell(told(addresses["owner"], purpose.neighbours.clients), f"{where}: ")
-    return with_halo(shard, border, addresses, carried)
+    return addresses
 
 
 # --- a part to train on -----------------------------------------------------------------------------------------------
@@ -153,25 +153,26 @@ def site_border(tables: Mapping[str, Given], form: GraphForm, purpose: Purpose) 
 
 def site_part(
     tables: Mapping[str, Given], form: GraphForm, classes: tuple[str, ...], features: OwnFeatures, purpose: Purpose
-) -> tuple[NodeShard, bool]:
-    """Return the own part, with its labels, of the client of a purpose, and whether the table names a split.
+) -> Collection[NodeShard]:
+    """Return the own part, with its labels, of the client of a purpose.
 
     Nodes are in the order of their ids. `classes` are those of the recipe's task, which all sites have in common, or
     () for those that occur.
     """
     rows, names = _site_rows(tables["nodes"], form.names), form.names
-    shard = own_part(rows, tables["edges"], form, classes, features, purpose)
+    part = own_part(rows, tables["edges"], form, classes, features, purpose)
     if "client" in rows:
         where = f"column {names['client']!r} of {rows.where}"
         check_one_client(rows["client"].codes()[1].tolist(), where, purpose.name)
     if not names["label"]:
-        return shard, False
+        return part
     if "label" not in rows:
         raise InputError(f"{rows.where}: no column {names['label']!r} (data.label).{nearest(names['label'], rows)}")
     label, classes = form.labels(rows, classes)
     if classes:
         tell(class_notes(label, classes, rows.where, form.unknown))
-    return replace(shard, label=label, classes=classes, split=read_split(rows, label)), "split" in rows
+    whole = replace(part.whole, label=label, classes=classes, split=read_split(rows, label))
+    return replace(part, whole=whole, split="split" in rows)
 
 
 # --- a part to answer by ----------------------------------------------------------------------------------------------
@@ -185,7 +186,7 @@ class OwnNodes(OwnShardData[NodeShard]):
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them."""
         features = partial(own_features, names=numbered(task.features), is_sparse=task.sparse)
-        return own_nodes(task, tables, GraphForm("data", usual_names()), features)
+        return own_nodes(task, tables, GraphForm("data", usual_names()), features).whole
 
 
 def own_features(rows: Rows, others: Collection_[str], names: Sequence[str], is_sparse: bool) -> Features:
@@ -195,19 +196,20 @@ def own_features(rows: Rows, others: Collection_[str], names: Sequence[str], is_
 
 def own_nodes(
     task: Any, tables: Mapping[str, Given], form: GraphForm, features: OwnFeatures, check: bool = False
-) -> NodeShard:
+) -> Collection[NodeShard]:
     """Read one client's nodes and the edges between them from both of `OWN_TABLES`.
 
     `check` says whether labels, which are not read, must be classes of the run, or unknown.
     """
     if OWN_EDGES not in tables:
         raise InputError(f"--{OWN_NODES} needs --{OWN_EDGES}, the edges of these nodes; a table without rows for none.")
+    form = replace(form, borders="", names={**form.names, "edge_label": ""})
     rows = own_rows(tables[OWN_NODES], form.names, f"--{OWN_NODES}")
     for name in names_of_classes(rows["label"], form.unknown) if check and task.classes and "label" in rows else ():
         if name not in task.class_names:
             of = f"class of the run, as column {rows.names['label']!r} of {rows.where} has it,"
             raise unlike(of, name, task.class_names)
-    return own_part(rows, tables[OWN_EDGES], replace(form, borders=""), task.class_names, features)
+    return own_part(rows, tables[OWN_EDGES], form, task.class_names, features)
 
 
 def numbered(count: int) -> tuple[str, ...]:

@@ -16,8 +16,7 @@ import numpy as np
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.border_columns import AUTO, ENDS, NOBODY, SHOWN, UNSAID
-from fedgraft.domains.edge_data.edge_columns import Carried, CarriedRows, repeats_before
-from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges
+from fedgraft.domains.edge_data.edge_columns import Carried, CarriedRows, StoredEdges, repeats_before
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.tables.rows import Cells, Rows, codes_of
 from fedgraft.errors import InputError, nearest
@@ -352,28 +351,32 @@ def _said(cells: Cells, client: int, names: Sequence[str]) -> tuple[Indices, Ind
 # --- a client's shard -------------------------------------------------------------------------------------------------
 
 
-def with_halo(shard: NodeShard, border: Border, addresses: Arrays, carried: EdgeRows | None = None) -> NodeShard:
+def with_halo(
+    shard: NodeShard, edges: StoredEdges | None, border: Border, addresses: Arrays
+) -> tuple[NodeShard, StoredEdges | None]:
     """Return a client's shard, which has edges inside it alone, with those to others that were joined.
 
-    `addresses` are as `tokens.ADDRESSES` has them, one for each claim of the border; `carried` is what these carry.
+    `edges` are what its edges carry, which the result has beside those of others, too. `addresses` are as
+    `tokens.ADDRESSES` has them, one for each claim of the border.
     """
     joined = addresses["owner"] >= 0
     address = addresses["owner"][joined].astype(np.int64) << 32 | addresses["place"][joined]
     halo, number = np.unique(address, return_inverse=True)
     pairs = np.stack([border.place[joined], shard.own + number])
-    edge_rows = None
-    if carried is None:
+    if edges is None:
         pairs = np.unique(pairs, axis=1)
-    else:
-        edge_rows = stacked_edges([shard.edge_rows, carried.take(joined)])
     receiver = np.concatenate([np.repeat(np.arange(shard.own), shard.degree), pairs[0]])
     senders = np.concatenate([shard.senders, pairs[1]])
-    order = np.lexsort((senders, receiver) if edge_rows is None else (edge_rows.number, senders, receiver))
-    return replace(
+    order = np.lexsort((senders, receiver))
+    if edges is not None:
+        row, along = np.append(edges.row, border.row[joined]), np.append(edges.along, border.along[joined])
+        order = np.lexsort((edges.carried.numbers(row), senders, receiver))
+        edges = replace(edges, row=row[order], along=along[order])
+    found = replace(
         shard,
         pointers=np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=shard.own))]),
         senders=senders[order].astype(np.int32),
-        edge_rows=None if edge_rows is None else edge_rows.take(order),
         halo_owner=(halo >> 32).astype(np.int32),
         halo_place=(halo & 0xFFFFFFFF).astype(np.int32),
     )
+    return found, edges

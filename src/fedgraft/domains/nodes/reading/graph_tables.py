@@ -1,23 +1,33 @@
 """What data sets of own tables of nodes and of edges have in common: whose nodes are, and which edges join clients."""
 
-from collections.abc import Callable, Mapping
 from collections.abc import Collection as Collection_
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.abilities.matching import MatchedData
 from fedgraft.contracts.data import OwnShardData, Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Shard
+from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.border_columns import AUTO, SIDES, Borders, borders_of
-from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader
+from fedgraft.domains.edge_data.edge_columns import LabelReader
 from fedgraft.domains.edge_data.scaled_edges import ScaledEdges
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.client_tables import OWN_EDGES, OWN_TABLES, OwnFeatures, named_features, site_border
+from fedgraft.domains.nodes.reading.client_tables import (
+    OWN_EDGES,
+    OWN_NODES,
+    OWN_TABLES,
+    OwnFeatures,
+    named_features,
+    own_nodes,
+    site_border,
+    site_part,
+)
 from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, Border, Sharing, sharing_of
 from fedgraft.domains.nodes.reading.tables import EDGES, NODES, GraphForm, feature_names
 from fedgraft.domains.tables.columns import Columns
@@ -27,7 +37,7 @@ from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names, Table
 from fedgraft.errors import InputError
 from fedgraft.tables.table_files import Given
-from fedgraft.wire.layouts import Array, Arrays
+from fedgraft.wire.layouts import Arrays
 
 SHARES: Final = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
@@ -126,7 +136,7 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
 
     def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
         """Return what a site tells of its edges to others."""
-        return self._border_at(tables, purpose).claims(secret)
+        return site_border(tables, self.form("data"), purpose).claims(secret)
 
     def elsewhere_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> pd.DataFrame:
         """Return the nodes of others to which a site's edges were joined."""
@@ -135,18 +145,25 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
         addresses = purpose.neighbours.addresses
         joined = addresses["owner"] >= 0
         columns = {name: addresses[name][joined] for name in ("owner", "place")}
-        others = self._border_at(tables, purpose).others[joined]
+        others = site_border(tables, self.form("data"), purpose).others[joined]
         return pd.DataFrame({**columns, "node": others}).drop_duplicates(ignore_index=True)
 
     def _border_at(self, tables: Mapping[str, Given], purpose: Purpose) -> Border:
         """The edges of a site's nodes to those of others."""
-        self.check_edges_given(tables)
         return site_border(tables, self.form("data"), purpose)
 
-    def form(self, owner: str, reader: EdgeReader | None = None, **options: Any) -> GraphForm:
-        """Return how tables are read; the reader of edges is given, or the data set's own."""
-        more = {"borders": self.borders, "is_private": self.is_private, "sharing": self.sharing, **options}
-        return GraphForm(owner, self.names(), reader=reader or self.edge_reader(), **more)
+    def form(self, owner: str, task: Any = None) -> GraphForm:
+        """Return how tables are read; those of one client with the classes of a task."""
+        reader = self.edge_reader(self.label_reader(task))
+        return GraphForm(owner, self.names(), False, (), reader, self.borders, self.is_private, self.sharing)
+
+    def label_reader(self, task: Any) -> LabelReader | None:
+        """Return what reads labels of edges, by the classes of a task; None = there are none."""
+        return None
+
+    def node_classes(self, task: Any) -> tuple[str, ...]:
+        """Return the classes of nodes; () where they have none."""
+        return ()
 
     def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
         """Return the columns of nodes that features are made of, in order."""
@@ -156,28 +173,38 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
         """Return the same; `own` is a client's own table of nodes, None = the run's."""
         return named_features(task, self.nodes, self.names(), own, self.made.names)
 
-    def read_later(
-        self, read: Callable[[OwnFeatures, EdgeReader | None], NodeShard]
-    ) -> tuple[NodeShard, Columns, CarriedRows | None]:
-        """Return what `read` makes of a site's tables, with features and edges' columns apart, as they were read.
+    def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[NodeShard]:
+        """Return one client's nodes and the edges at them, split, with columns."""
+        return self._at_site(task, tables, purpose, self._own_columns)
 
-        It takes what makes features, and how edges are read, which find none here until clients agree on them.
-        """
-        columns: list[Columns] = []
-        carried: list[CarriedRows] = []
+    def part_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[NodeShard]:
+        """Return the same with features as a model knows them; what edges carry is still apart."""
+        names = (self.features or ()) if purpose.trains else self.feature_names(task, tables[OWN_NODES])
+        features = partial(self.own_features, names=names, is_sparse=task.sparse)
+        if purpose.trains:
+            part = self._at_site(task, tables, purpose, features)
+        else:
+            part = own_nodes(task, tables, self.form("data", task), features, check=self.edges is not None)
+        return replace(part, whole=replace(part.whole, scale_rows=self.scale_rows))
 
-        def features(rows: Rows, others: Collection_[str]) -> Array:
-            names = feature_names(rows, "data")
-            check_present(rows, names, "a feature of the recipe", others)
-            columns.append(self.read_columns(rows, names, "data"))
-            return np.zeros((len(rows), 0), np.float32)
+    def _at_site(
+        self, task: Any, tables: Mapping[str, Given], purpose: Purpose, features: OwnFeatures
+    ) -> Collection[NodeShard]:
+        if "edges" not in tables:
+            raise InputError(
+                "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
+            )
+        form = self.form("data", task)
+        return self.split_at(site_part(tables, form, self.node_classes(task), features, purpose), purpose)
 
-        def make(rows: CarriedRows) -> Array:
-            carried.append(rows)
-            return np.zeros((len(rows), 0), np.float32)
+    def split_at(self, part: Collection[NodeShard], purpose: Purpose) -> Collection[NodeShard]:
+        """Return one client's part with the split of its nodes; where these have no label there is none."""
+        return part
 
-        shard = read(features, self.edge_reader(make))
-        return shard, columns[0], carried[0] if carried else None
+    def _own_columns(self, rows: Rows, others: Collection_[str]) -> Columns:
+        names = feature_names(rows, "data")
+        check_present(rows, names, "a feature of the recipe", others)
+        return self.read_columns(rows, names, "data")
 
     @staticmethod
     def check_width(task: Any, shard: NodeShard) -> None:
@@ -186,12 +213,4 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], Mat
             raise InputError(
                 f"--{OWN_EDGES}: edges carry {shard.edge_width} numbers, but the model was trained on {width}; "
                 "a run that names their columns in data.edge_features finds them among others."
-            )
-
-    @staticmethod
-    def check_edges_given(tables: Mapping[str, Given]) -> None:
-        """Raise `InputError` where a site has no table of edges."""
-        if "edges" not in tables:
-            raise InputError(
-                "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, asked_carried
+from fedgraft.domains.edge_data.scaled_edges import with_edge_rows
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.client_tables import OWN_EDGES, OWN_NODES, numbered, own_features, own_nodes
 from fedgraft.domains.nodes.reading.tables import GraphForm, usual_names
@@ -59,7 +60,9 @@ class OwnTransfers:
     def shard(self, task: Any, tables: Mapping[str, Given]) -> NodeShard:
         """Return one bank's accounts and the transfers between them."""
         features = partial(self._own_features, links=_links(tables.get(OWN_EDGES), f"--{OWN_EDGES}"))
-        return own_nodes(task, tables, GraphForm("data", NAMES, reader=self.reader), features)
+        part = own_nodes(task, tables, GraphForm("data", NAMES, reader=self.reader), features)
+        shard: NodeShard = with_edge_rows(part, self._values).whole
+        return shard
 
     def asked(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         """Return tables of questions as tasks read them; of a new account transfers count that are asked with it."""
@@ -115,7 +118,7 @@ def scaled_shard(task: Any, tables: Mapping[str, Given]) -> NodeShard:
     """
     columns, reader = numbered(task.edge_features), None
     if columns and _has(tables, OWN_EDGES, columns[0]):
-        reader = EdgeReader(lambda rows: np.asarray(rows.columns.numbers, np.float32), directed=True, texts=())
+        reader = EdgeReader(_as_they_are, directed=True, texts=())
     elif OWN_EDGES in tables and "columns" in task.encoder.reads(task.features, len(columns)):
         raise InputError(
             f"--{OWN_EDGES}: no column {SOURCE!r}, and none of {', '.join(map(repr, columns))}: the model reads what "
@@ -124,7 +127,13 @@ def scaled_shard(task: Any, tables: Mapping[str, Given]) -> NodeShard:
         )
     names = usual_names(edge_features=columns if reader else ())
     features = partial(own_features, names=numbered(task.features), is_sparse=task.sparse)
-    return own_nodes(task, tables, GraphForm("data", names, reader=reader), features)
+    part = own_nodes(task, tables, GraphForm("data", names, reader=reader), features)
+    shard: NodeShard = with_edge_rows(part, _as_they_are).whole
+    return shard
+
+
+def _as_they_are(carried: CarriedRows) -> NDArray[np.float32]:
+    return np.asarray(carried.columns.numbers, np.float32)
 
 
 def _has(tables: Mapping[str, Given], name: str, column: str) -> bool:
