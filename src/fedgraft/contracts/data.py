@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar, overload
 
@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.labels import ClassCounts
-from fedgraft.contracts.ranges import Checked
+from fedgraft.contracts.ranges import Checked, NonNegativeInt
 from fedgraft.contracts.task import Shard
 from fedgraft.tables.table_files import FOUND_OUT, Given, TextForm
 from fedgraft.wire.layouts import Arrays, Tree
@@ -88,15 +88,24 @@ class KnownRows(ABC):
         """
 
 
+@dataclass(frozen=True, kw_only=True)
 class StayingData(Data[Shard]):
-    """Ability: split rows by a hash of what they are called, so that each stays in its split as a table grows."""
+    """Ability: split rows by a hash of what they are called, so that each stays in its split as a table grows.
 
-    split_seed: int | None
-    """Of the key of the hash; None = the experiment's."""
+    Args:
+        split_seed: of the split where the data name none; None (default) = the experiment's seed, or with `--from` that
+            of the other run.
+    """
 
-    @abstractmethod
+    split_seed: NonNegativeInt | None = None
+
     def split_seed_of(self, seed: int) -> int:
-        """Return the seed of the key in an experiment with this one."""
+        """Return the seed of the key of the hash in an experiment with this one."""
+        return seed if self.split_seed is None else self.split_seed
+
+    def splitting(self, purpose: "Purpose") -> "Purpose":
+        """Return a purpose that says the seed of the key."""
+        return replace(purpose, split_seed=self.split_seed_of(purpose.seed))
 
 
 class QueriedData(Data[Shard]):

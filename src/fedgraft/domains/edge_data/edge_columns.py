@@ -15,7 +15,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.border_columns import ENDS, SIDE_COLUMNS, SIDES
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.columns import Columns, read_columns
+from fedgraft.domains.tables.columns import Columns, check_present, read_columns
 from fedgraft.domains.tables.reader import OWNER, named_once, read
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
@@ -392,6 +392,21 @@ def asked_columns(
         columns["weight"] = np.zeros(len(rows), np.float32)
         columns["weight"][kept] = carried.weight
     return pd.DataFrame({**columns, **{str(place): made[:, place] for place in range(made.shape[1])}})
+
+
+def asked_values(rows: Rows, known: EdgeRows, roles: Collection[str]) -> tuple[Values, Values | None]:
+    """Return what edges carry by columns "0", "1" ... and "weight", where those that are known have these.
+
+    `roles` are other columns. Raises `InputError` for a column that is not there.
+    """
+    names, weight = [str(place) for place in range(known.width)], ["weight"] * (known.weight is not None)
+    values = np.zeros((len(rows), len(names)), np.float32)
+    if not len(rows):
+        return values, np.zeros(0, np.float32) if weight else None
+    check_present(rows, [*names, *weight], "which edges of the run's data carry", roles)
+    for place, name in enumerate(names):
+        values[:, place] = rows.column(name).numbers()
+    return values, rows.column("weight").numbers().astype(np.float32) if weight else None
 
 
 def _end_numbers(rows: Rows) -> Indices:

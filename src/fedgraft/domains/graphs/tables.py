@@ -4,32 +4,37 @@ A table is a CSV or Parquet file or a DataFrame. Ids, kinds and classes are kept
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices, Questions
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import (
+    DIRECTED,
     EDGE_COLUMNS,
     LEFT_OUT,
     NO_COLUMNS,
+    CarriedRows,
     EdgeReader,
     StoredEdges,
+    Values,
+    each_both_ways,
+    stored,
 )
-from fedgraft.domains.graphs.asked_edges import AskedReader, asked_reader
-from fedgraft.domains.graphs.carried_edges import carried_edges
-from fedgraft.domains.graphs.shards import Edges, GraphShard, check_graphs, tidy_edges, with_degrees
+from fedgraft.domains.graphs.shards import Edges, GraphShard, check_graphs, check_inside, tidy_edges, with_degrees
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import classes_hint, is_known, numbers_hint
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.columns import ColumnReader
-from fedgraft.domains.tables.features import some
+from fedgraft.domains.tables.columns import ColumnReader, some
 from fedgraft.domains.tables.labels import check_among, class_codes, without
 from fedgraft.domains.tables.reader import OWNER, read
 from fedgraft.domains.tables.rows import Rows, arranged, as_numbers, ascending, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
+from fedgraft.domains.tables.transforms import Transforms
 from fedgraft.errors import InputError
 from fedgraft.errors import unknown as unlike
 from fedgraft.nn.sparse import ranges
@@ -334,3 +339,75 @@ def _clients(shards: Sequence[GraphShard], graphs: pd.DataFrame) -> np.ndarray:
         if name not in names:
             raise unlike("client", name, names)
     return np.array([names.index(name) for name in graphs["client"].astype(str)], np.int64)
+
+
+# --- asked edges ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AskedReader(EdgeReader):
+    """Reads edges of questions; `made`: a data set has made columns "0", "1" ... of them, and has left rows out."""
+
+    made: bool = False
+
+
+def asked_reader(trained: GraphShard, edges: Given, owner: str) -> tuple[Names, AskedReader | None]:
+    """({role: name} of columns that edges must have, how they are read), as those of a client's training carry it.
+
+    Of a data set that makes nothing of tables columns have the names of the shard's: where these are of the form
+    "NAME=VALUE" the column NAME has the values as text. `owner` is what notes call the table.
+    """
+    if (rows := trained.edge_rows) is None:
+        return {}, None
+    made, directed = False, not rows.along.all()
+    if isinstance(edges, pd.DataFrame) and LEFT_OUT in edges:
+        made, directed = True, bool(edges[DIRECTED].any())
+    values: dict[str, list[str]] = {}
+    for name in () if made else trained.edge_names:
+        column, is_text, value = name.partition("=")
+        values.setdefault(column, []).extend([value] * bool(is_text))
+    texts = {column: {"values": each} for column, each in values.items() if each}
+    columns = tuple(values) or tuple(map(str, range(rows.width)))
+    names = {**NO_COLUMNS, "edge_features": columns, "weight": "weight" * (rows.weight is not None)}
+    make = partial(_values, transforms=Transforms(texts), where=f"{owner}.edges: ")
+    return names, AskedReader(make, directed, "keep" if made else "last", tuple(texts), made=made)
+
+
+def _values(carried: CarriedRows, transforms: Transforms, where: str) -> Values:
+    """What a model reads of rows, float32 [edges, width]; a note says which values training had not."""
+    for name, texts in carried.columns.texts.items():
+        known = transforms.by_name[name]["values"]
+        told = ["nothing" if text is None else text for text in texts]
+        if new := sorted({*told} - {*known}):
+            count = sum(text in new for text in told)
+            tell([f"{where}{count:,} edges whose {name!r} is unseen in training ({some(new)}) count as of none."])
+    return np.asarray(transforms.dense(carried.columns), np.float32)
+
+
+# --- carried edges ----------------------------------------------------------------------------------------------------
+
+
+def carried_edges(
+    ends: Indices, sizes: Indices, carried: CarriedRows, reader: EdgeReader, where: str, base: int = 0
+) -> tuple[Edges, StoredEdges, tuple[str, ...]]:
+    """Return edges as a `GraphShard` holds them, what they carry, and a note for each kind of row that is no edge.
+
+    An undirected edge may be listed one way or both: listed both ways it has each way what its row there says, so that
+    it is one edge. Several rows of one direction are several edges, or what `reader.repeats` makes of them. The other
+    arguments are as of `tidy_edges`.
+    """
+    check_inside(ends, sizes, where, base)
+    rows, carried, notes = replace(reader, directed=True).chosen(ends, carried)
+    ends, nodes = ends[:, rows], int(sizes.sum())
+    ways = each_both_ways(ends, True) if reader.directed else _each_way(ends, nodes)
+    pointers, senders, kept = stored(nodes, *ways, carried)
+    receivers = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(pointers))
+    return np.stack([receivers, senders]), kept, tuple(notes)
+
+
+def _each_way(ends: Indices, nodes: int) -> tuple[Indices, Indices, Indices, NDArray[np.bool_]]:
+    """(receiver, sender, row, along) of undirected edges, all [stored]: those listed one way alone go back, too."""
+    alone = np.flatnonzero(~np.isin(ends[1] * nodes + ends[0], ends[0] * nodes + ends[1]))
+    receiver, sender = np.concatenate([ends[1], ends[0, alone]]), np.concatenate([ends[0], ends[1, alone]])
+    row = np.concatenate([np.arange(ends.shape[1]), alone])
+    return receiver, sender, row, np.ones(len(row), bool)

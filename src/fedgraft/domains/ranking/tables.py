@@ -12,7 +12,7 @@ from fedgraft.domains.examples import NO_TIME, latest
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.ranking import item_features
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
-from fedgraft.domains.tables.features import feature
+from fedgraft.domains.tables.columns import feature
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table

@@ -9,8 +9,7 @@ import numpy as np
 from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.domains.examples import NO_TIME, latest
 from fedgraft.domains.notes import tell
-from fedgraft.domains.ratings.common_users import with_numbers
-from fedgraft.domains.ratings.dealing import whole_shard
+from fedgraft.domains.ratings.dealing import whole_shard, with_numbers
 from fedgraft.domains.ratings.shards import UNNUMBERED, Ids, Ratings, RatingShard
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, places_of

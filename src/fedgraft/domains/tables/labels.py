@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -19,23 +19,6 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A class that is a whole number; of at most as many digits as an int64 holds."""
 _CLASS: Final = re.compile(r"\+?(?:-(?=0\.))?(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
 """A whole number as a class may be written: "1", "+1", "1.0"."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelOptions:
-    """Options of data sets whose examples have labels.
-
-    Args:
-        unknown: label that stands for an unknown one, such as "-1", or several; "" (default) = none but an empty field.
-    """
-
-    unknown: str | int | float | tuple[str | int | float, ...] = ""
-
-    @property
-    def unknowns(self) -> tuple[str, ...]:
-        """The labels that stand for unknown ones, as text."""
-        several = self.unknown if isinstance(self.unknown, list | tuple) else (self.unknown,)
-        return tuple(text for each in several if (text := str(each).strip()))
 
 
 def numbers_of(labels: Sequence[str]) -> list[float]:

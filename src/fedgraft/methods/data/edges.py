@@ -15,12 +15,10 @@ from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.border_columns import SIDES
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, LabelReader
-from fedgraft.domains.edge_data.scaled_edges import ALL, OF_EDGES, PUBLISHED
-from fedgraft.domains.edges.order_of_time import agreed_order, places_of, told_times
-from fedgraft.domains.edges.own_edges import edges_of, read_edge_labels
+from fedgraft.domains.edge_data.scaled_tables import ALL, OF_EDGES, PUBLISHED
+from fedgraft.domains.edges.order_of_time import TRAIN, agreed_order, order_of, places_of, split_of, told_times
 from fedgraft.domains.edges.queries import ASKED_EDGES
-from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.edges.stages import TRAIN, order_of, split_of
+from fedgraft.domains.edges.shards import EdgeShard, edges_of, read_edge_labels
 from fedgraft.domains.keyed_split import positions
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import is_known
@@ -29,9 +27,8 @@ from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
 from fedgraft.domains.nodes.reading.tables import read_nodes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.columns import read_columns
-from fedgraft.domains.tables.features import check_present
-from fedgraft.domains.tables.labels import LabelOptions
+from fedgraft.domains.tables.columns import check_present, read_columns
+from fedgraft.domains.tables.own_tables import LabelOptions
 from fedgraft.domains.tables.reader import OWNER, named_once
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names, Table, check_said

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import ANSWER, Purpose
+from fedgraft.contracts.data import ANSWER, Purpose, StayingData
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import NO_COLUMNS, asked_carried
-from fedgraft.domains.edge_data.scaled_edges import RepeatedEdges
+from fedgraft.domains.edge_data.scaled_tables import RepeatedEdges
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import (
     FEWEST,
@@ -31,8 +31,7 @@ from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of
 from fedgraft.domains.keyed_split import split_by_hash
 from fedgraft.domains.labels.class_notes import untrained_notes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.labels import LabelOptions
-from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
+from fedgraft.domains.tables.own_tables import LabelOptions, OwnTables
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Names, Table, check_one_client
 from fedgraft.errors import InputError, require
@@ -41,7 +40,7 @@ from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], OwnTables[GraphShard]):
+class Graphs(LabelOptions, StayingData[GraphShard], RepeatedEdges[GraphShard], OwnTables[GraphShard]):
     """Own graphs with a class or a number each: tables of graphs, nodes and edges, or PyG objects.
 
     Source: none. Differs: graphs are split by the hash of their ids, so that each keeps its split as the table grows;

@@ -9,22 +9,21 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
+from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose, StayingData
 from fedgraft.contracts.ranges import OneOf, PositiveInt
 from fedgraft.domains.ranking import tables as reading
 from fedgraft.domains.ranking.item_features import make_features, sources_of
-from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards, site_shard
+from fedgraft.domains.ranking.shards import PARTITIONS, RankingShard, check_partition, make_shards, site_shard
 from fedgraft.domains.ranking.shards import Interactions as Whole
-from fedgraft.domains.ranking.shards import RankingShard
-from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
+from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.schema import FORMS, Table
 from fedgraft.errors import InputError, require
-from fedgraft.tables.table_files import Given, columns_of, is_folder
+from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShardData[RankingShard]):
+class Interactions(StayingData[RankingShard], OwnTables[RankingShard], OwnShardData[RankingShard]):
     """Own interactions: a table with columns for user and item, and perhaps one of items with what is known of them.
 
     Source: none. Differs: interactions are split by the hash of user and item, so that each keeps its split as the
@@ -125,16 +124,7 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShard
         return site_shard(here.read(), self.splitting(purpose))
 
     def _partition(self) -> str:
-        """Return how users get to clients, "auto" resolved."""
-        if self.partition != "auto":
-            return self.partition
-        if is_folder(self.interactions):
-            return "given"
-        if self.clients is not None:
-            return PARTITIONS[-1]
-        form, known = self.forms.of("interactions"), (self.user, self.item, self.client)
-        columns = columns_of(self.interactions, "Interactions.interactions", form, known)
-        return "given" if self.client in columns else PARTITIONS[-1]
+        return self.partition_of(PARTITIONS[-1], self.user, self.item)
 
     def _catalogue(self, taken: Array) -> reading.Catalogue:
         sources = None if self.features == "all" else self._sources()

@@ -9,16 +9,15 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.abilities.matching import MatchedData
-from fedgraft.contracts.data import ANSWER, Purpose
+from fedgraft.contracts.data import ANSWER, Purpose, StayingData
 from fedgraft.contracts.ranges import OneOf, PositiveInt
 from fedgraft.domains.ratings import tables as reading
-from fedgraft.domains.ratings.common_users import bytes_of, names_of, numbered_alike
-from fedgraft.domains.ratings.dealing import make_shards
+from fedgraft.domains.ratings.dealing import bytes_of, make_shards, names_of, numbered_alike
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
 from fedgraft.domains.tables import schema
-from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
+from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.errors import InputError, require
-from fedgraft.tables.table_files import Given, columns_of, is_folder, is_table
+from fedgraft.tables.table_files import Given, is_folder, is_table
 from fedgraft.wire.layouts import Arrays
 
 USUAL = 10
@@ -26,7 +25,7 @@ USUAL = 10
 
 
 @dataclass(frozen=True)
-class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard], MatchedData[RatingShard]):
+class Table(StayingData[RatingShard], reading.OwnRatings, OwnTables[RatingShard], MatchedData[RatingShard]):
     """Own ratings: a table with columns for user, item, rating, and category or client; trust links if there are any.
 
     Source: none. Differs: ratings are split by the hash of user and item, so that each keeps its split as the table
@@ -155,13 +154,7 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
         return reading.client_ratings(form, tables, self.splitting(purpose), task)
 
     def _partition(self) -> str:
-        """Return how ratings get to clients, "auto" resolved."""
-        if self.partition != "auto":
-            return self.partition
-        if self.clients is not None or is_folder(self.ratings):
-            return "given" if is_folder(self.ratings) else "average"
-        form, known = self.forms.of("ratings"), (self.user, self.item, self.rating, self.client)
-        return "given" if self.client in columns_of(self.ratings, "Table.ratings", form, known) else "average"
+        return self.partition_of("average", self.user, self.item, self.rating)
 
     def _scale(self) -> tuple[float, float]:
         """Return the lowest and the highest rating, read off the run's table where they were not said."""

@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, Purpose
+from fedgraft.contracts.data import ANSWER, Purpose, StayingData
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, Repeats
-from fedgraft.domains.edge_data.scaled_edges import ScaledEdges
+from fedgraft.domains.edge_data.graph_form import GraphForm
+from fedgraft.domains.edge_data.scaled_tables import ScaledTables
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.labels import LabelOptions
-from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
+from fedgraft.domains.tables.own_tables import LabelOptions, OwnTables
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
@@ -35,7 +35,7 @@ SHARES = 10
 
 @dataclass(frozen=True)
 class TypedGraph(
-    LabelOptions, SplitOptions[shards.TypedGraph], ScaledEdges[shards.TypedGraph], OwnTables[shards.TypedGraph]
+    LabelOptions, StayingData[shards.TypedGraph], ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]
 ):
     """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
 
@@ -175,15 +175,13 @@ class TypedGraph(
 
     def read(self) -> Collection[shards.TypedGraph]:
         """Read the graph, before it is dealt to clients."""
-        form = self.unknowns, self.edge_reader()
+        form = self.form("TypedGraph")
         if is_object(self.nodes) or self.edges is None:
-            given = self.nodes, self.target, self.metapaths
-            collection = collection_of(*given, "TypedGraph.nodes", self.names(), *form)
+            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes", form)
             dealt = "masks leave"
         else:
             columns = partial(self.read_columns, owner="TypedGraph")
-            known = self.target, self.names(), self.metapaths, "TypedGraph", None, columns
-            collection = read_typed_graph(self.nodes, self.edges, *known, *form)
+            collection = read_typed_graph(self.nodes, self.edges, self.target, form, self.metapaths, columns_of=columns)
             dealt = f"column {self.split!r} leaves"
         whole = collection.whole
         if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
@@ -270,11 +268,14 @@ class TypedGraph(
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
             )
         columns = partial(self.read_columns, owner="data")
-        known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
-        form = columns, self.unknowns, self.edge_reader()
-        collection = read_typed_graph(tables["nodes"], tables["edges"], *known, *form)
+        known = self.target, self.form("--data"), self.metapaths or task.metapaths, task.class_names, columns
+        collection = read_typed_graph(tables["nodes"], tables["edges"], *known)
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
         return collection
+
+    def form(self, owner: str) -> GraphForm:
+        """Return how tables are read."""
+        return GraphForm(owner, self.names(), unknown=self.unknowns, reader=self.edge_reader())
 
     def _dealing(self) -> TypedDealing:
         clients = self.clients or SHARES

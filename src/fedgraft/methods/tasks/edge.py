@@ -19,10 +19,10 @@ from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.client_edges import EdgeData
 from fedgraft.domains.edges.history import history_width
 from fedgraft.domains.edges.model import EdgeModel
+from fedgraft.domains.edges.order_of_time import stages
 from fedgraft.domains.edges.plain_edges import ReadPairs, plain_edges
 from fedgraft.domains.edges.queries import AskedEdges, split_edges_asked, with_asked
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
-from fedgraft.domains.edges.stages import stages
 from fedgraft.domains.edges.task import EdgeHalos
 from fedgraft.domains.edges.unrolled import COUNTS
 from fedgraft.domains.labelled.labels_of_data import LabelsOfData

@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from fedgraft.domains.nodes.reading.client_tables import named_features, own_features, own_nodes
-from fedgraft.domains.nodes.reading.tables import GraphForm, usual_names
+from fedgraft.domains.edge_data.graph_form import GraphForm
+from fedgraft.domains.nodes.reading.client_tables import own_nodes
+from fedgraft.domains.nodes.reading.tables import named_features, usual_names
+from fedgraft.domains.tables.columns import own_features
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 

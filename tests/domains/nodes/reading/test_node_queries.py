@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedgraft.contracts.values import HaloRows
+from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
-from fedgraft.domains.nodes.reading.client_tables import own_features, own_part, own_rows
+from fedgraft.domains.nodes.reading.client_tables import own_part, own_rows
 from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
-from fedgraft.domains.nodes.reading.tables import GraphForm, usual_names
+from fedgraft.domains.nodes.reading.tables import usual_names
+from fedgraft.domains.tables.columns import own_features
 from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
 

@@ -1,11 +1,9 @@
 """Reads one client's own tables of nodes and edges: its part of a graph, to train on or to answer by."""
 
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Collection as Collection_
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,28 +12,30 @@ from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.border_columns import AUTO, UNSAID, said
 from fedgraft.domains.edge_data.edge_columns import StoredEdges, each_both_ways, stored
-from fedgraft.domains.examples import Features
+from fedgraft.domains.edge_data.graph_form import GraphForm, OwnFeatures
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.nodes.base.shards import NodeShard, undirected
 from fedgraft.domains.nodes.reading.cross_client_edges import Border, Copies, Divided, divided, with_halo
-from fedgraft.domains.nodes.reading.tables import EDGES, NODES, GraphForm, no_features, usual_names
+from fedgraft.domains.nodes.reading.tables import (
+    EDGES,
+    NODES,
+    OWN_EDGES,
+    OWN_NODES,
+    OWN_TABLES,
+    no_features,
+    usual_names,
+)
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.columns import Columns
-from fedgraft.domains.tables.features import known_features
+from fedgraft.domains.tables.columns import Columns, own_features
 from fedgraft.domains.tables.labels import names_of_classes, read_split
 from fedgraft.domains.tables.reader import named_once, read
 from fedgraft.domains.tables.rows import Rows, arranged
-from fedgraft.domains.tables.schema import ALL_OTHERS, Names, check_one_client, form_of
+from fedgraft.domains.tables.schema import Names, check_one_client
 from fedgraft.errors import InputError, WireError, nearest
 from fedgraft.errors import unknown as unlike
-from fedgraft.tables.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
+from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.tokens import ALONE, ANYBODY, check_addresses
-
-OWN_NODES, OWN_EDGES = OWN_TABLES = ("data", "data-edges")
-"""Names of the tables to answer by: one row per node; one row per edge between them."""
-OwnFeatures: TypeAlias = "Callable[[Rows, Collection_[str]], Features | Columns]"
-"""What makes features of rows, float32 [rows, features], or columns, by the names of columns that are none."""
 
 
 def own_rows(nodes: Given, names: Names, parameter: str) -> Rows:
@@ -189,11 +189,6 @@ class OwnNodes(OwnShardData[NodeShard]):
         return own_nodes(task, tables, GraphForm("data", usual_names()), features).whole
 
 
-def own_features(rows: Rows, others: Collection_[str], names: Sequence[str], is_sparse: bool) -> Features:
-    """Return columns of a client's own nodes as a model knows them; arguments as of `known_features`."""
-    return known_features(rows, names, is_sparse, "a feature of the run's data", others)
-
-
 def own_nodes(
     task: Any, tables: Mapping[str, Given], form: GraphForm, features: OwnFeatures, check: bool = False
 ) -> Collection[NodeShard]:
@@ -215,32 +210,3 @@ def own_nodes(
 def numbered(count: int) -> tuple[str, ...]:
     """Return so many columns of features where they have no names: "0", "1" ..."""
     return tuple(map(str, range(count)))
-
-
-def named_features(
-    task: Any, nodes: Given, names: Names, own: Given | None, made: Callable[[Sequence[str]], Sequence[str]] = tuple
-) -> tuple[str, ...]:
-    """Return columns of features in order: those that are named, else all others of the run's table of nodes.
-
-    Where that, or the first file of a folder of them, is not there, they are those of the client's own table, in its
-    order; `own` is None where the run's data answer. `made` returns the names of the features that columns become.
-    """
-    if names["features"] is not ALL_OTHERS:
-        return tuple(names["features"])
-    first, form, others = nodes, form_of(names, NODES.name), no_features(names)
-    if is_folder(nodes):
-        first = next(iter(files_of(Path(str(nodes)))), nodes)
-    if isinstance(first, pd.DataFrame):
-        columns, where = columns_of(first, "data.nodes"), "data.nodes"
-    elif own is None or is_address(first) or Path(first).is_file():
-        columns, where = header(first, "data.nodes", form, others), shown(first)
-    else:
-        columns = columns_of(own, f"--{OWN_NODES}", form, others)
-        where = f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
-    features = tuple(name for name in columns if name not in others)
-    if (count := len(made(features))) != task.features:
-        raise InputError(
-            f"{where}: {count} columns of features, but the model was trained on {task.features}; "
-            "a run that names them in data.features finds them among others."
-        )
-    return features

@@ -10,12 +10,12 @@ an edge carries nothing. It is claimed by the names of both clients and the id: 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.edge_data.border_columns import AUTO, ENDS, NOBODY, SHOWN, UNSAID
+from fedgraft.domains.edge_data.border_columns import AUTO, ENDS, NOBODY, SHOWN, UNSAID, Sharing
 from fedgraft.domains.edge_data.edge_columns import Carried, CarriedRows, StoredEdges, repeats_before
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.tables.rows import Cells, Rows, codes_of
@@ -30,8 +30,6 @@ COPIES: Final = "copies"
 """Last of the texts by which such an edge is claimed, so that it is none that is listed."""
 SEPARATOR: Final = ";"
 """Between names of clients in a cell."""
-Sharing: TypeAlias = Literal["", "column", "auto"]
-"""How it is known which nodes several clients have: there are none, a column says it, or by ids among all."""
 UNKNOWN: Final = "taken as edges to unknown nodes"
 """What becomes of edges with labels whose targets nobody else lists."""
 

@@ -14,24 +14,23 @@ from fedgraft.contracts.data import OwnShardData, Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.border_columns import AUTO, SIDES, Borders, borders_of
+from fedgraft.domains.edge_data.border_columns import AUTO, SIDES, Borders, Sharing, borders_of
 from fedgraft.domains.edge_data.edge_columns import LabelReader
-from fedgraft.domains.edge_data.scaled_edges import ScaledEdges
+from fedgraft.domains.edge_data.graph_form import GraphForm, OwnFeatures
+from fedgraft.domains.edge_data.scaled_tables import ScaledTables
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.client_tables import (
+from fedgraft.domains.nodes.reading.client_tables import own_nodes, site_border, site_part
+from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, Border, sharing_of
+from fedgraft.domains.nodes.reading.tables import (
+    EDGES,
+    NODES,
     OWN_EDGES,
     OWN_NODES,
     OWN_TABLES,
-    OwnFeatures,
+    feature_names,
     named_features,
-    own_nodes,
-    site_border,
-    site_part,
 )
-from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, Border, Sharing, sharing_of
-from fedgraft.domains.nodes.reading.tables import EDGES, NODES, GraphForm, feature_names
-from fedgraft.domains.tables.columns import Columns
-from fedgraft.domains.tables.features import check_present
+from fedgraft.domains.tables.columns import Columns, check_present
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names, Table
@@ -44,7 +43,7 @@ SHARES: Final = 10
 
 
 @dataclass(frozen=True)
-class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], MatchedData[Shard]):
+class GraphTables(ScaledTables[Shard], OwnTables[Shard], OwnShardData[Shard], MatchedData[Shard]):
     """Ability of data sets of own tables: nodes and the edges between them, of one client or of several.
 
     Args:

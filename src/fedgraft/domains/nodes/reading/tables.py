@@ -4,8 +4,9 @@ Ids and classes are kept as text, as written ("007" is not "7").
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from fedgraft.domains.edge_data.border_columns import (
     NOBODY,
     SIDE_COLUMNS,
     UNSAID,
-    Borders,
     owners_said,
     said,
 )
@@ -28,23 +28,22 @@ from fedgraft.domains.edge_data.edge_columns import (
     EDGE_COLUMNS,
     NO_COLUMNS,
     Carried,
-    EdgeReader,
     StoredEdges,
     each_both_ways,
     stacked_rows,
     stored,
 )
+from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.labels.class_notes import class_notes
-from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.nodes.base.shards import Numbers, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, Copies, Divided, Sharing, divided
+from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, Copies, Divided, divided
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
-from fedgraft.domains.tables.labels import read_labels, read_split
+from fedgraft.domains.tables.labels import read_split
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Coded, Rows, ascending
-from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
+from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, form_of
 from fedgraft.errors import InputError, unknown
-from fedgraft.tables.table_files import Given, shown
+from fedgraft.tables.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.masking import matching_bytes
 from fedgraft.wire.tokens import ANYBODY, SECRET_BYTES, matched
@@ -83,39 +82,8 @@ def no_features(names: Names) -> tuple[str, ...]:
     return (*known, names[SHARED_WITH]) if names[SHARED_WITH] else known
 
 
-@dataclass(frozen=True)
-class GraphForm:
-    """How a user's tables of nodes and of edges are read.
-
-    Args:
-        owner: what errors call the options: "Nodes" for Nodes.label ...; "data" at a site.
-        names: of the columns.
-        are_numbers: whether labels are numbers, not classes.
-        unknown: labels that are as empty.
-        reader: how edges are read that carry something; None = they carry nothing.
-        borders: how edges between clients are known; with these clients may have ids alike.
-        is_private: whether sites match ids by private set intersection, which joins the same and takes more.
-        sharing: how it is known which nodes several clients have.
-    """
-
-    owner: str
-    names: Names
-    are_numbers: bool = False
-    unknown: Sequence[str] = ()
-    reader: EdgeReader | None = None
-    borders: Borders = ""
-    is_private: bool = False
-    sharing: Sharing = ""
-
-    def carried(self, links: Rows) -> Carried | None:
-        """Return how rows of edges are read and what they carry; None where they carry nothing."""
-        return (self.reader, self.reader.read(links, self.owner)) if self.reader else None
-
-    def labels(self, rows: Rows, classes: tuple[str, ...] | None = None) -> tuple[Array, tuple[str, ...]]:
-        """Return the label of each node and the names of classes, as `read_labels`; none where no label is read."""
-        if not self.names["label"]:
-            return np.full(len(rows), -1, np.int64), ()
-        return read_labels(rows["label"], classes, self.unknown, self.are_numbers, numbers_hint("node"))
+OWN_NODES, OWN_EDGES = OWN_TABLES = ("data", "data-edges")
+"""Names of the tables to answer by: one row per node; one row per edge between them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +210,35 @@ def feature_names(rows: Rows, owner: str) -> tuple[str, ...]:
 def usual_names(**renamed: Any) -> dict[str, Any]:
     """Return the usual names of the columns of nodes and of edges, or these."""
     return NODES.names(**{SHARED_WITH: "", **renamed}) | EDGES.names(**{**NO_COLUMNS, **renamed})
+
+
+def named_features(
+    task: Any, nodes: Given, names: Names, own: Given | None, made: Callable[[Sequence[str]], Sequence[str]] = tuple
+) -> tuple[str, ...]:
+    """Return columns of features in order: those that are named, else all others of the run's table of nodes.
+
+    Where that, or the first file of a folder of them, is not there, they are those of the client's own table, in its
+    order; `own` is None where the run's data answer. `made` returns the names of the features that columns become.
+    """
+    if names["features"] is not ALL_OTHERS:
+        return tuple(names["features"])
+    first, form, others = nodes, form_of(names, NODES.name), no_features(names)
+    if is_folder(nodes):
+        first = next(iter(files_of(Path(str(nodes)))), nodes)
+    if isinstance(first, pd.DataFrame):
+        columns, where = columns_of(first, "data.nodes"), "data.nodes"
+    elif own is None or is_address(first) or Path(first).is_file():
+        columns, where = header(first, "data.nodes", form, others), shown(first)
+    else:
+        columns = columns_of(own, f"--{OWN_NODES}", form, others)
+        where = f"--{OWN_NODES}" if isinstance(own, pd.DataFrame) else str(own)
+    features = tuple(name for name in columns if name not in others)
+    if (count := len(made(features))) != task.features:
+        raise InputError(
+            f"{where}: {count} columns of features, but the model was trained on {task.features}; "
+            "a run that names them in data.features finds them among others."
+        )
+    return features
 
 
 # --- edges between clients, joined as their sites would join them -----------------------------------------------------
