@@ -268,7 +268,7 @@ def test_who_was_not_there_is_told_that_nothing_was_joined(tmp_path: Path) -> No
     claimed = one.read(recipe)[1]["claimed"]
     assert isinstance(claimed, bytes)
     matched, told = matched_at_sites(experiment, {0: claimed}, 2)
-    assert sorted(matched.matching) == [0]
+    assert sorted(matched.joined.matching) == [0]
     for site in (one, two):
         shard, about = site.read(recipe, told[site.number])
         assert shard.halo == 0

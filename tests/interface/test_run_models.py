@@ -149,7 +149,7 @@ def test_predictions_are_those_of_the_models(trained):
 
 def test_what_is_exported_says_the_same(trained, tmp_path):
     run, models = trained
-    task, sharing = run.experiment.task_name, run.experiment.sections["sharing"]["name"]
+    task, sharing = run.experiment.task_name, run.experiment.recipe.sections["sharing"]["name"]
     if (task, sharing) not in EXPORTED:
         with pytest.raises(InputError, match=r"cannot be exported|in PyG's own layers|for a model that is exported"):
             run.export(next(iter(models)))

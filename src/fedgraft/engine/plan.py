@@ -41,6 +41,8 @@ COLLECTS = "collects"
 """Name of the scalar that tells those who are scored whether the next round sends what it makes."""
 REPORTED = ("loss", "loss_sq")
 """Names of the scalars that every training and every probe can report: the mean and the mean squared sample loss."""
+SERVER, CLIENTS, HOME = "server", "clients", "home"
+"""Where models are scored."""
 SCORE, SCORE_BEFORE = SCORES = ("score", "score_before")
 """Names of scalars that every training can report: the model's score on the own validation split, after and before."""
 
@@ -69,8 +71,8 @@ class Plan(Abilities):
         privacy: what noise their sums hold.
         rounds: most rounds of the run, which noise must last for; 0 = not known.
         probes: whether the selector asks clients before it chooses.
-        at_clients: whether clients score models; if not, the experimenter does, outside the protocol.
-        at_home: whether no score leaves a client; an experimenter who has all data here looks all the same.
+        scored_at: where models are scored: at the "server", by the experimenter, outside the protocol; at "clients"; or
+            at "home", so that no score leaves a client, and an experimenter who has all data here looks all the same.
         at_sites: whether data are at sites, so that there is no such experimenter.
     """
 
@@ -92,8 +94,7 @@ class Plan(Abilities):
     privacy: Privacy = field(default_factory=Privacy)
     rounds: int = 0
     probes: bool = False
-    at_clients: bool = False
-    at_home: bool = False
+    scored_at: str = SERVER
     at_sites: bool = False
 
     def derived(self, make: Callable[["Plan"], Made]) -> Made:
@@ -134,6 +135,16 @@ class Plan(Abilities):
     def connected(self) -> bool:
         """True where clients share a parameter; if not, each trains by itself and nothing is sent."""
         return bool(self.first)
+
+    @property
+    def at_clients(self) -> bool:
+        """True where clients score models, and the protocol has it."""
+        return self.scored_at == CLIENTS
+
+    @property
+    def at_home(self) -> bool:
+        """True where no score leaves a client."""
+        return self.scored_at == HOME
 
     @property
     def unscored(self) -> bool:

@@ -14,13 +14,13 @@ from threading import Thread
 from typing import Any, Final
 
 from fedgraft import errors
+from fedgraft.engine.plan import HOME
 from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
-from fedgraft.engine.server.loop.stopping import HOME
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError, Interrupted, MachineError
 from fedgraft.experiment.experiment import Experiment, chosen, load
 from fedgraft.experiment.recipes.findings import Finding
-from fedgraft.experiment.recipes.recipe import own_options, read_recipe, section_of
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.storage import folder_check
 from fedgraft.experiment.storage.folder_check import FEDERATION
 from fedgraft.experiment.storage.outside_classes import stored_experiment
@@ -87,16 +87,16 @@ def on_federation(
         if key.partition(".")[0] in OWN:
             raise InputError(f"{key} cannot be given with --on: data and task are those of {federation.recipe}.")
     own = load(str(federation.recipe))
-    content = {**read_recipe(recipe)[1], **{section: own.sections[section] for section in OWN}}
+    read = Recipe.read(recipe).with_sections({section: own.recipe.sections[section] for section in OWN})
     changes = {"seed": own.seed, **overrides, "yardsticks": []}
     resolved = Path(recipe).resolve() == federation.recipe
-    at = section_of(content, "evaluation").get("at")
+    at = read.section("evaluation").get("at")
     if (resolved and at != HOME) or at is None:
         changes.setdefault(SCORED_AT, "clients")
-    if section_of(content, "runtime").get("name") != FLOWER and overrides.get("runtime.name") != FLOWER:
+    if read.section("runtime").get("name") != FLOWER and overrides.get("runtime.name") != FLOWER:
         changes["runtime.name"] = FLOWER
-    yours = {*OWN, *(() if resolved else own_options(recipe))}
-    return chosen(read_recipe(recipe)[0], content, changes, yours, switch, partial(keys_of_server, federation))
+    read = (Recipe(read.name, read.sections) if resolved else read).asking(OWN)
+    return chosen(read, changes, switch, partial(keys_of_server, federation))
 
 
 def keys_made_here(recipe: Mapping[str, Any]) -> list[Finding]:

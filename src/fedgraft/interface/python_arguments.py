@@ -8,19 +8,17 @@ from fedgraft.contracts.data import GivenData
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe import own_options, read_recipe
-from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES, Section
+from fedgraft.experiment.recipes.recipe import Recipe
+from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES
 from fedgraft.interface.networks import section_of_network
 
 ARGUMENTS = ("out", "start", "progress", "on_round", "track", "seeds", "overrides", "secure")
 """What `fedgraft.run` takes beside what a recipe holds."""
 
 
-def content_of(recipe: str | Path | Experiment) -> tuple[str, Section, frozenset[str]]:
-    """Return a recipe's name, what it holds, and which options of it the user has set."""
-    if isinstance(recipe, Experiment):
-        return recipe.recipe, recipe.sections, recipe.asked
-    return *read_recipe(str(recipe)), own_options(str(recipe))
+def recipe_of(recipe: str | Path | Experiment) -> Recipe:
+    """Return the recipe that was given, by its name, its file, or an experiment of it."""
+    return recipe.recipe if isinstance(recipe, Experiment) else Recipe.read(str(recipe))
 
 
 def changes_of(choices: Mapping[str, Any]) -> dict[str, Any]:

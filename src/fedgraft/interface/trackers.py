@@ -81,7 +81,7 @@ class MLflow(Tracker):
 
         self._library = mlflow
         mlflow.start_run(run_name=folder.name)
-        options = list(flat(experiment.sections).items())
+        options = list(flat(experiment.recipe.sections).items())
         for first in range(0, len(options), MOST_PARAMS):
             mlflow.log_params(dict(options[first : first + MOST_PARAMS]))
 
@@ -105,7 +105,11 @@ class WandB(Tracker):
         project = os.environ.get("WANDB_PROJECT", "fedgraft")
         settings = wandb.Settings(silent=True)
         self._run = wandb.init(
-            project=project, name=folder.name, config=dict(experiment.sections), dir=str(folder), settings=settings
+            project=project,
+            name=folder.name,
+            config=dict(experiment.recipe.sections),
+            dir=str(folder),
+            settings=settings,
         )
 
     def track(self, figures: Mapping[str, float], round: int) -> None:

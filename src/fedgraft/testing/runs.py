@@ -12,6 +12,7 @@ from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.running.loops import loop_of
 from fedgraft.experiment.running.summary import summarise
 from fedgraft.runtimes.workers.in_process import InProcess
@@ -36,7 +37,7 @@ def toy(parted: bool = False, **sections: Any) -> Experiment:
         "yardsticks": [],
         "training": SGD,
     }
-    return build("laws", {**content, **sections})
+    return build(Recipe("laws", {**content, **sections}))
 
 
 def here(plan: Plan, shards: Sequence[Any]) -> Runtime:

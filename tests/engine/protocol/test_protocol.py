@@ -11,7 +11,7 @@ from fedgraft.engine.protocol.message_kind import MessageKind
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.experiment.described import without_data
-from fedgraft.experiment.recipes.recipe import read_recipe
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.recipe_files import recipes
 from fedgraft.wire.layouts import Layout, Spec
 
@@ -25,7 +25,7 @@ def all_told(recipe: str, **changes: object) -> set[str]:
 
 @pytest.mark.parametrize("recipe", sorted(recipes()))
 def test_each_recipe_says_what_every_reply_tells(recipe) -> None:
-    single = set() if "secure_sum" in read_recipe(recipe)[1] else {"losses", "scores"}  # masked ones tell nothing
+    single = set() if "secure_sum" in Recipe.read(recipe).sections else {"losses", "scores"}  # masked ones tell nothing
     assert {"sizes"} | single <= all_told(recipe) <= set(CAPABILITIES)
 
 

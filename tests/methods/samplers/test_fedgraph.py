@@ -247,7 +247,7 @@ def test_the_score_is_validations_whatever_the_selector_sees(tmp_path):
 @pytest.mark.parametrize(("model", "hidden"), [("sage", [8]), ("gcn", [8]), ("sage", [8, 8, 4])])
 def test_a_number_is_sent_for_each_convolution_of_the_model(model, hidden):
     built = experiment.load("fedgraph", {**BLOCKS, "model.name": model, "model.hidden": hidden, "rounds": 2})
-    assert built.plan.sampler.layers == built.sections["sampler"]["layers"] == len(hidden)
+    assert built.plan.sampler.layers == built.recipe.sections["sampler"]["layers"] == len(hidden)
     assert execute(built)["rounds"] == 2
 
 

@@ -198,7 +198,7 @@ def test_auto_takes_what_a_budget_pays_for(features, classes, most, form, width)
 def test_the_budget_of_a_run_decides():
     rich, poor = ({"budget.bytes": size, "sharing.form": "auto"} for size in ("1MB", 400))
     assert [once(**each)[0].plan.sharing.form for each in (rich, poor)] == ["gram", "class_sums"]
-    assert once(**poor)[0].sections["sharing"]["form"] == "class_sums", "a stored run knows"
+    assert once(**poor)[0].recipe.sections["sharing"]["form"] == "class_sums", "a stored run knows"
 
 
 def once(**changes):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgraft.experiment.recipes.recipe import read_recipe
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.running.runner import execute
 from fedgraft.reports.studies.study import load, panel_cells
 
@@ -74,7 +74,7 @@ def test_peers_differ_in_what_they_are_alone():
 def test_our_recipes_are_as_they_come_but_for_the_score():
     evaluation = {"local_steps": True, "keep": "last"}
     for method in ("graft_node", "graft_once"):
-        recipe, found = read_recipe(method)[1], settings("louvain_cut", method=method)
+        recipe, found = Recipe.read(method).sections, settings("louvain_cut", method=method)
         for name in ("task", "model", "sharing", "codec", "training", "rounds", "selector"):
             assert found.get(name) == recipe.get(name), (method, name)
         assert found["evaluation"] == {**recipe.get("evaluation", {}), **evaluation}

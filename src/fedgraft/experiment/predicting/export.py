@@ -57,10 +57,10 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
     """
     plain = _plain(run, client)
     network = isinstance(getattr(run.plan.task, "encoder", None), NetworkEncoder)
-    sharing = run.experiment.sections["sharing"]["name"]
+    sharing = run.experiment.recipe.sections["sharing"]["name"]
     whose = "of all clients" if client is None else f"of client {client}"
     text = _TEXT.format(
-        title=f"Model {whose}, recipe {run.experiment.recipe}, sharing {sharing}",
+        title=f"Model {whose}, recipe {run.experiment.recipe.name}, sharing {sharing}",
         source=SOURCE,
         weights=WEIGHTS,
         needs=", and the network's own module" if network else "",
@@ -112,7 +112,7 @@ def _plain(run: FinishedRun, client: str | None) -> PlainModel:
         raise InputError(f"Models of task {name!r} cannot be exported; those of {_those('tasks', PlainTask)} can.")
     encoder = getattr(task, "encoder", None)
     if not isinstance(encoder, task.encoders):
-        used = run.experiment.sections["model"]["name"]
+        used = run.experiment.recipe.sections["model"]["name"]
         raise InputError(
             f"Encoder {used!r} has no counterpart among PyG's layers; {_those('models', task.encoders)} have, and can "
             "be exported."

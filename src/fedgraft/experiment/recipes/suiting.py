@@ -38,8 +38,7 @@ from fedgraft.contracts.labels import JudgedTask
 from fedgraft.engine.plan import REPORTED, SCORES, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe import section_of
-from fedgraft.experiment.recipes.sections import Section
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.wire.layouts import Layout
 
 NO_OPTIMIZER = "none"
@@ -164,12 +163,12 @@ def check_merging(sharing: Sharing[Any], decay: float, aggregation: Aggregation,
         require(decay == 0, "evaluation.averaging", allowed, decay)
 
 
-def server_optimizer_of(content: Section, sharing: Sharing[Any]) -> ServerOptimizer[Any] | None:
+def server_optimizer_of(recipe: Recipe, sharing: Sharing[Any]) -> ServerOptimizer[Any] | None:
     """The server optimiser of a recipe, None for none.
 
     Raises `InputError` where the sharing method's models cannot be moved.
     """
-    section = section_of(content, "server_optimizer", default=NO_OPTIMIZER)
+    section = recipe.section("server_optimizer", default=NO_OPTIMIZER)
     if section == {"name": NO_OPTIMIZER}:
         return None
     if section["name"] == NO_OPTIMIZER:

@@ -9,17 +9,16 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.encoder_sections import build_encoder
 from fedgraft.experiment.recipes.options import hints_of
-from fedgraft.experiment.recipes.recipe import section_of
-from fedgraft.experiment.recipes.sections import Section
+from fedgraft.experiment.recipes.recipe import Recipe
 
 
-def build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
+def build_task(recipe: Recipe, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
     """The task of this name."""
     cls = discovery.find("tasks", name)
-    options = {key: value for key, value in section_of(content, "task", default=name).items() if key != "name"}
+    options = {key: value for key, value in recipe.section("task", default=name).items() if key != "name"}
     if "encoder" in {each.name for each in fields(cls)}:
-        options["encoder"] = build_encoder(section_of(content, "model"), name, hints_of(cls)["encoder"])
-    elif "model" in content:
+        options["encoder"] = build_encoder(recipe.section("model"), name, hints_of(cls)["encoder"])
+    elif "model" in recipe.sections:
         raise InputError(f"task {name!r} has a model of its own; leave the section [model] out.")
     discovery.check_keys("tasks", cls, "task", name, options)
     return _with_parts(discovery.construct(cls, "task", options), name, sharing)

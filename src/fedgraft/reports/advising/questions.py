@@ -10,7 +10,7 @@ from typing import Any
 from fedgraft.errors import InputError, require
 from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.recipes.data_tasks import task_of
-from fedgraft.experiment.recipes.recipe import override, read_recipe
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import Section
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.storage.provenance import digest_of
@@ -85,7 +85,7 @@ class Question:
     def task(self) -> str:
         """Name of the task that the data are for, or of another that they can be made for and the user names."""
         named = {"name": self.changes["task.name"]} if "task.name" in self.changes else {}
-        return task_of({"data": self.data, "task": named})[0]
+        return task_of(Recipe("", {"data": self.data, "task": named}))[0]
 
     @cached_property
     def choice(self) -> Choice:
@@ -109,18 +109,17 @@ class Question:
 
         A recipe that chooses more clients than there are chooses all of them, unless the user says how many.
         """
-        content = override(read_recipe(candidate.recipe)[1], {"data.name": self.data["name"]})
-        content["data"] = dict(self.data)
+        recipe = Recipe.read(candidate.recipe).changed({"data.name": self.data["name"]})
+        recipe = recipe.with_sections({"data": dict(self.data)})
         changes = {**candidate.changes, **self.changes, **candidate.fixed, "seed": seed, "budget.bytes": self.budget}
         if not yardsticks:
             changes["yardsticks"] = []
-        content = override(content, changes)
-        selector, clients = content.get("selector"), self._clients.get(seed)
+        recipe = recipe.changed(changes)
+        selector, clients = recipe.sections.get("selector"), self._clients.get(seed)
         if clients and isinstance(selector, dict) and "selector.clients" not in self.changes:
-            content["selector"] = {
-                key: min(value, clients) if key == "clients" else value for key, value in selector.items()
-            }
-        return build(candidate.recipe, content)
+            fewer = {key: min(value, clients) if key == "clients" else value for key, value in selector.items()}
+            recipe = recipe.with_sections({"selector": fewer})
+        return build(recipe)
 
     def shards(self, seed: int) -> Sequence[Any]:
         """Return the clients' data; those of one seed are kept. Raises `InputError` for fewer than two clients."""
@@ -147,7 +146,7 @@ class Question:
             "seed": job.seed,
         }
         if job.yardstick in ("", LOCAL):
-            sections = self.experiment(job.candidate, job.seed).sections
+            sections = self.experiment(job.candidate, job.seed).recipe.sections
             wanted = TRAINED if job.yardstick else [name for name in sections if name not in UNUSED]
             used["sections"] = {name: sections[name] for name in wanted if name in sections}
         settings: dict[str, Any] = json.loads(json.dumps(used, default=str))

@@ -65,8 +65,8 @@ def _rounds(experiment: Experiment, shard: Any) -> tuple[Scored, int]:
     """A client's scores in every round that is scored, those of smoothed answers alone if there are; its operations."""
     plan = sending_nothing(experiment.plan)
     rounds = experiment.stopping.rounds
-    every = rounds if plan.smoothing is not None else experiment.evaluation.every
-    scoring = Evaluation(averaging=experiment.evaluation.averaging, every=every)
+    every = rounds if plan.smoothing is not None else experiment.settings.evaluation.every
+    scoring = Evaluation(averaging=experiment.settings.evaluation.averaging, every=every)
     runtime, by_round = local_runtime(experiment.runtime).start(plan, [shard]), []
     try:
         loop = Loop(plan, find("selectors", "all")(), runtime, Clock(), Stopping(rounds=rounds), scoring)

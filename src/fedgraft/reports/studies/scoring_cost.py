@@ -5,8 +5,8 @@ from statistics import mean
 from typing import Any, Final
 
 from fedgraft import wire
+from fedgraft.engine.plan import CLIENTS, HOME
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.engine.server.loop.stopping import HOME
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.reports.studies.markdown import figures
 
@@ -28,7 +28,7 @@ def scoring_bytes(experiment: Experiment, summary: Mapping[str, Any]) -> int:
     smoothed after training are scored once more. 0 where clients were charged, and where no score leaves them.
     """
     plan = experiment.plan
-    if experiment.evaluation.at in ("clients", HOME):
+    if experiment.settings.evaluation.at in (CLIENTS, HOME):
         return 0
     names = Protocol.of(plan).request_names.get("evaluate", ())
     layout, bounds = Protocol.of(plan).request_layouts.get("evaluate"), Protocol.of(plan).request_bounds.get("evaluate")

@@ -20,7 +20,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe import override, read_recipe, renamed
+from fedgraft.experiment.recipes.recipe import Recipe, renamed
 from fedgraft.experiment.recipes.sections import Section
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.runner import execute_on
@@ -163,11 +163,9 @@ class Study:
     def settings(self, cell: Cell) -> Section:
         """Return the settings of a cell by section; other settings are another experiment."""
         own = self.methods[cell.method].get("changes", {})
-        content = override(
-            read_recipe(self.recipe_for(cell.split.data, cell.method))[1],
-            {**self.common_to(cell.split), **cell.model_changes, **own},
-        )
-        found = {name: value for name, value in content.items() if name not in ("description", "alternatives")}
+        recipe = Recipe.read(self.recipe_for(cell.split.data, cell.method))
+        changed = recipe.changed({**self.common_to(cell.split), **cell.model_changes, **own})
+        found = {name: value for name, value in changed.sections.items() if name not in ("description", "alternatives")}
         return {**found, ALONE: True} if self.methods[cell.method].get(ALONE) else found
 
     def cells(self, seeds: int) -> list[Cell]:

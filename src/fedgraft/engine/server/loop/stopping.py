@@ -14,8 +14,6 @@ from fedgraft.contracts.ranges import PositiveInt, ProperFraction, check_ranges
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import require
 
-HOME = "home"
-"""Where models are scored of which no score leaves a client."""
 PROBE, SCORING = "probe: ", "scoring: "
 """What a reason begins with where a client failed at something else than to train."""
 
