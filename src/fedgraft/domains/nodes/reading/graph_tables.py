@@ -20,7 +20,7 @@ from fedgraft.domains.edge_data.graph_form import GraphForm, OwnFeatures
 from fedgraft.domains.edge_data.scaled_tables import ScaledTables
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.client_tables import own_nodes, site_border, site_part
-from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, Border, sharing_of
+from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, sharing_of
 from fedgraft.domains.nodes.reading.tables import (
     EDGES,
     NODES,
@@ -146,10 +146,6 @@ class GraphTables(ScaledTables[Shard], OwnTables[Shard], OwnShardData[Shard], Ma
         columns = {name: addresses[name][joined] for name in ("owner", "place")}
         others = site_border(tables, self.form("data"), purpose).others[joined]
         return pd.DataFrame({**columns, "node": others}).drop_duplicates(ignore_index=True)
-
-    def _border_at(self, tables: Mapping[str, Given], purpose: Purpose) -> Border:
-        """The edges of a site's nodes to those of others."""
-        return site_border(tables, self.form("data"), purpose)
 
     def form(self, owner: str, task: Any = None) -> GraphForm:
         """Return how tables are read; those of one client with the classes of a task."""

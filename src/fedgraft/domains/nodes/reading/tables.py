@@ -70,7 +70,6 @@ EDGES = Table(
 """One row per edge, listed one way or both, by the ids of its ends; perhaps whose these are, and what it carries."""
 ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)), rest=True)
 ASKED_PAIRS = Table("pairs", (Column("source"), Column("target"), Column("client", needed=False)))
-OWN_EDGE_ENDS = replace(EDGES, columns=EDGES.columns[:2], folder="")
 ASKED_EDGES = replace(EDGES, columns=EDGES.columns[:4], folder="")
 ASKED = (ASKED_NODES, ASKED_EDGES, ASKED_PAIRS)
 """Tables of questions."""
