@@ -7,10 +7,11 @@ import pytest
 
 from fedgraft.contracts import Sharing
 from fedgraft.experiment.recipes import discovery
-from fedgraft.testing import sharing
 from fedgraft.testing.comparison import same
 from fedgraft.testing.runs import here, loop_of, play, toy
+from fedgraft.testing.sharing import keep_off_the_wire
 from helpers.laws import held
+from laws import sharing
 
 CASES = {
     **{name: (name, {}) for name in discovery.names("sharing")},
@@ -24,9 +25,22 @@ CASES = {
 """Every sharing method with its defaults, or fewer steps at the server, and options that change what laws are about."""
 
 
+LONG = (
+    "a_run_that_is_stopped_and_taken_up_ends_with_the_same_bits",
+    "local_steps_that_are_scored_leave_no_trace",
+    "partial_cohorts_failures_and_lossy_messages_are_survived",
+    "two_runs_are_equal_to_the_last_bit",
+)
+"""Laws of whole runs: options that no default has are held to them in the long tests."""
+SLOW = [f"{case}-{law}" for case in CASES if "," in case for law in LONG]
+
+
 @pytest.mark.parametrize(
     "law",
-    held({case: sharing.laws(discovery.find("sharing", name), **options) for case, (name, options) in CASES.items()}),
+    held(
+        {case: sharing.laws(discovery.find("sharing", name), **options) for case, (name, options) in CASES.items()},
+        SLOW,
+    ),
 )
 def test_keeps_the_law(law):
     law()
@@ -56,7 +70,7 @@ class Personal(Sharing[dict]):
 def test_private_parameters_stay_in_the_memory_of_their_client():
     experiment = toy(sharing={"name": "test_sharing:Personal"}, rounds=3)
     played = play(experiment)
-    private = sharing.keep_off_the_wire(experiment.plan, played)
+    private = keep_off_the_wire(experiment.plan, played)
     biases = {float(arrays["bias"][0]) for arrays in private.values()}
     assert len(biases) == 5, "every client has a bias of its own"
     with closing(here(experiment.plan, experiment.data.load(experiment.seed))) as runtime:

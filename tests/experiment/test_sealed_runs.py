@@ -45,7 +45,7 @@ AT_CLIENTS = {"evaluation.at": "clients"}
     [
         ("fedais", {**COLUMNS, **AT_CLIENTS}),
         pytest.param("fedais", {**AUTO, **PSI, "rows.name": "float16"}, marks=pytest.mark.slow),
-        ("fedgraph", {**AUTO, "rows.name": "identity"}),
+        pytest.param("fedgraph", {**AUTO, "rows.name": "identity"}, marks=pytest.mark.slow),
         ("graft_multigraph", {**COLUMNS, **PSI, **CARRIED, "selector.name": "random"}),
     ],
 )

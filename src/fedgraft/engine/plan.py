@@ -7,11 +7,8 @@ from typing import Any, TypeVar
 
 from fedgraft.contracts import (
     Codec,
-    ExtendedSharing,
-    RefreshingSampler,
     Sampler,
     Sharing,
-    StagedSharing,
     Task,
     randomness,
 )
@@ -176,10 +173,7 @@ class Plan(Abilities):
     @cached_property
     def refreshes(self) -> int:
         """The most times that a client pauses in a round."""
-        if self.halo is None or not isinstance(self.sampler, RefreshingSampler):
-            return 0
-        epochs = self.training.epochs
-        runs = self.sharing.runs(epochs) if isinstance(self.sharing, StagedSharing) else (epochs,)
+        runs = self.sharing.runs(self.training.epochs) if self.halo else ()
         return sum(self.sampler.refreshes(each) for each in runs)
 
     @cached_property
@@ -191,15 +185,13 @@ class Plan(Abilities):
     def first_sampler(self) -> Arrays:
         """The sampler's shared arrays as drawn at the start, equal at both ends, by the names that they travel by."""
         g = randomness.generator(self.seed, "sampler")
-        drawn = self.shared_sampler.first(g) if self.shared_sampler else {}
+        drawn = self.active.first(g) if self.active else {}
         return {SAMPLER + name: array for name, array in drawn.items()}
 
     @cached_property
     def download_layout(self) -> Layout:
         """Layout of what a group is sent to train from: what the sharing method sends, and the sampler's arrays."""
-        extended = isinstance(self.sharing, ExtendedSharing)
-        sent = self.sharing.downloads(self.model_layout) if extended else self.model_layout  # type: ignore[attr-defined]
-        return joined(sent, Layout.of(self.first_sampler))
+        return joined(self.sharing.downloads(self.model_layout), Layout.of(self.first_sampler))
 
     @property
     def scored_layout(self) -> Layout:
@@ -214,9 +206,7 @@ class Plan(Abilities):
     @cached_property
     def upload_layout(self) -> Layout:
         """Layout of what `local_update` returns, and of the updates of the sampler's arrays."""
-        extended = isinstance(self.sharing, ExtendedSharing)
-        sent = self.sharing.uploads(self.model_layout) if extended else self.model_layout  # type: ignore[attr-defined]
-        return joined(sent, Layout.of(self.first_sampler))
+        return joined(self.sharing.uploads(self.model_layout), Layout.of(self.first_sampler))
 
     @cached_property
     def collection(self) -> Collection:

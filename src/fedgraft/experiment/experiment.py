@@ -24,7 +24,7 @@ from fedgraft.contracts import (
     Task,
 )
 from fedgraft.contracts.abilities.tasks import FittedTask, derived_shards
-from fedgraft.contracts.data import Data, FittedData, StayingData
+from fedgraft.contracts.data import Data, FittedData
 from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.policy import Policy
@@ -58,7 +58,7 @@ from fedgraft.experiment.recipes.sections import (
     as_section,
     plain,
 )
-from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_sampler, fitted_sharing
+from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_to
 from fedgraft.experiment.recipes.task_sections import build_task
 from fedgraft.experiment.recipes.units import parse_bytes, with_sizes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
@@ -129,7 +129,7 @@ class Experiment:
     @property
     def split_seed(self) -> int | None:
         """The seed of the key by which rows are split; None where splits are drawn."""
-        return self.data.split_seed_of(self.seed) if isinstance(self.data, StayingData) else None
+        return self.data.split_seed_of(self.seed)
 
     @property
     def agreement_known(self) -> bool:
@@ -238,8 +238,8 @@ class Experiment:
     def with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Experiment":
         """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
-        sharing = sharing or fitted_sharing(self.plan.sharing, task)
-        sampler, rows = fitted_sampler(self.plan.sampler, task), build_rows(self.recipe, task)
+        sharing = sharing or fitted_to(self.plan.sharing, "sharing", task)
+        sampler, rows = fitted_to(self.plan.sampler, "sampler", task), build_rows(self.recipe, task)
         plan, before = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows), self.recipe.sections
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in before["task"]}
         recipe = self._resolved(sharing=sharing, sampler=sampler)
@@ -284,7 +284,7 @@ def build(recipe: Recipe) -> Experiment:
     aggregation: Aggregation = _built(recipe, "aggregation")
     runtime: RuntimeOptions = _built(recipe, "runtime")
     task = build_task(recipe, task_name, sharing)
-    sharing = fitted_sharing(sharing, task)
+    sharing = fitted_to(sharing, "sharing", task)
     selector: Selector[Any] = _built(recipe, "selector")
     sampler: Sampler[Any] = _built(recipe, "sampler")
     check_needs(selector, sampler, task)
@@ -298,7 +298,7 @@ def build(recipe: Recipe) -> Experiment:
     uplink = build_codec("codec", codecs.get("codec", {"name": "identity"}))
     plan = Plan(
         task=task,
-        sampler=fitted_sampler(sampler, task),
+        sampler=fitted_to(sampler, "sampler", task),
         sharing=sharing,
         downlink=build_codec("downlink", codecs["downlink"]) if "downlink" in codecs else uplink,
         uplink=uplink,

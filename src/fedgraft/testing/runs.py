@@ -25,13 +25,13 @@ Tamper = Callable[[str, int, int, Reply], Reply]
 """Replaces a reply: (kind of the request, round, client, reply) -> reply."""
 
 
-def toy(parted: bool = False, **sections: Any) -> Experiment:
+def toy(**sections: Any) -> Experiment:
     """Return a small experiment: five clients of 20, 40, 60, 20 and 40 training points, everybody trains.
 
-    A `parted` one has a model with parts; `sections` are those of the recipe that are others.
+    `sections` are those of the recipe that are others.
     """
     content = {
-        "data": {"name": f"fedgraft.testing.toy:{'PartedLines' if parted else 'Lines'}"},
+        "data": {"name": "fedgraft.testing.toy:Lines"},
         "selector": {"name": "all"},
         "rounds": 3,
         "yardsticks": [],

@@ -4,7 +4,6 @@ from dataclasses import fields, replace
 
 import pytest
 
-from fedgraft.contracts import ExtendedSharing
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.protocol import transport
 from fedgraft.engine.protocol.message_kind import MessageKind
@@ -64,7 +63,7 @@ def test_an_option_that_shares_less_or_more_is_seen(recipe, option, value, word)
 def test_an_array_that_says_nothing_is_an_error_of_its_method() -> None:
     plan = without_data("fedacs").plan
 
-    class Quiet(type(plan.sharing), ExtendedSharing):
+    class Quiet(type(plan.sharing)):
         def downloads(self, model):
             return model
 

@@ -142,7 +142,9 @@ def test_each_client_goes_on_with_parameters_of_its_own(tmp_path, caplog):
     assert run.summary["curve"][0][3] < drawn, "before the first round they know what they had learnt"
 
 
-@pytest.mark.parametrize(("sharing", "kept"), [("ditto", "personal"), ("fedala", "own")])
+@pytest.mark.parametrize(
+    ("sharing", "kept"), [("ditto", "personal"), pytest.param("fedala", "own", marks=pytest.mark.slow)]
+)
 def test_personal_models_go_on_too(tmp_path, sharing, kept):
     own = tiny(tmp_path / "own", rounds=3, **{"sharing.name": sharing})
     run = tiny(tmp_path / "run", start=own, **{"sharing.name": sharing})

@@ -2,7 +2,7 @@
 
 from fedgraft.experiment.experiment import load as load_experiment
 from fedgraft.experiment.recipes.recipe import Recipe
-from fedgraft.reports.studies.each_alone import each_alone
+from fedgraft.reports.studies.running import each_alone
 from fedgraft.reports.studies.study import load
 
 STUDY = load("edges")
@@ -27,7 +27,7 @@ def test_our_recipes_are_as_they_come() -> None:
 
 
 def test_each_client_of_edges_is_a_federation_of_its_own() -> None:
-    toy = {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2}
+    toy = {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}
     experiment = load_experiment("graft_edge", {"data": toy, "rounds": 2, "runtime.workers": 0, "yardsticks": []})
     shards = experiment.shards()
     alone = each_alone(experiment.fitted(shards), shards)

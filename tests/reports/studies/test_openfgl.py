@@ -80,6 +80,7 @@ def test_our_recipes_are_as_they_come_but_for_the_score():
         assert found["evaluation"] == {**recipe.get("evaluation", {}), **evaluation}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", sorted(PEERS | {"graft_node", "graft_once"}))
 def test_every_method_of_nodes_trains(method):
     own = {**STUDY.methods[method].get("changes", {}), **(SHORT if method == "adafgl" else {})}
@@ -89,6 +90,7 @@ def test_every_method_of_nodes_trains(method):
     assert summary["after_local_steps"]["test"] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", sorted(OF_GRAPHS - {"graft_graph_alone"}))
 def test_every_method_of_graphs_trains(method):
     summary = execute(STUDY.experiment("mutag", method, MOLECULES))

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, QueriedData, SiteData
+from fedgraft.contracts.data import ClientTables, Data, GivenData, Purpose
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
@@ -18,6 +19,26 @@ from fedgraft.errors import InputError, require_one_of
 from fedgraft.tables.table_files import Given, TextForm, check_names, is_folder
 from fedgraft.tables.table_files import columns_of as columns_of_table
 from fedgraft.tables.text_form import WORDS, check_encoding, check_separator
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitOptions(Data[Shard]):
+    """Options of data sets that split rows by a keyed hash.
+
+    Args:
+        split_seed: of the split where the data name none; None (default) = the experiment's seed, or with `--from` that
+            of the other run.
+    """
+
+    split_seed: NonNegativeInt | None = None
+
+    def split_seed_of(self, seed: int) -> int:
+        """Return the seed of the key of the hash in an experiment with this one."""
+        return seed if self.split_seed is None else self.split_seed
+
+    def splitting(self, purpose: Purpose) -> Purpose:
+        """Return a purpose that says the seed of the key."""
+        return replace(purpose, split_seed=self.split_seed_of(purpose.seed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +59,7 @@ class LabelOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
+class OwnTables(GivenData[Shard], ClientTables[Shard]):
     """Abilities of data sets whose options give tables and name their columns, by the schemas of these tables.
 
     Args:

@@ -1,6 +1,6 @@
 """Sections [model] that name a class of torch in place of an encoder: the encoder that takes it, and its options."""
 
-from fedgraft.contracts.encoder import Encoder, GivenEncoder
+from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.given_networks import imported, is_given
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
@@ -21,8 +21,7 @@ def with_encoder(recipe: Recipe) -> Recipe:
         return recipe
     options = {key: value for key, value in section.items() if key != "name"}
     for name in discovery.names("models"):
-        cls = discovery.find("models", name)
-        if issubclass(cls, GivenEncoder) and (taken := cls.options_from(path, value, options)) is not None:
+        if (taken := discovery.find("models", name).options_from(path, value, options)) is not None:
             return recipe.with_sections({"model": {"name": name, **taken}})
     raise InputError(
         f"model.name = {path!r} must be a class of torch.nn.Module, or an encoder of fedgraft; got {value!r}."

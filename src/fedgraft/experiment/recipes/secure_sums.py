@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from fedgraft.contracts import Aggregation, ProbingSelector, Selector, SilentSharing
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
-from fedgraft.contracts.abilities.summing import SummableCodec
 from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.server.clock.simulated_clock import Clock
 from fedgraft.engine.server.loop.stopping import Evaluation
@@ -129,7 +128,7 @@ def _of_codes(plan: Plan) -> list[Finding]:
     """What of the codec's codes does not add up."""
     uplink = plan.uplink
     try:
-        coding = uplink.sum_coding(plan.upload_layout) if isinstance(uplink, SummableCodec) else None
+        coding = uplink.sum_coding(plan.upload_layout)
     except InputError as error:
         return [Finding(f"secure_sum.name = {plan.secure_sum.name!r}", str(error).removesuffix("."))]
     if coding is not None:

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
-from fedgraft.contracts import PartsSharing, Sharing, Task
+from fedgraft.contracts import Sharing, Task
 from fedgraft.contracts.abilities.tasks import PartsTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
@@ -26,7 +26,7 @@ def build_task(recipe: Recipe, name: str, sharing: Sharing[Any]) -> Task[Any, An
 
 def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
     """The task with the parts in its model that the sharing method needs."""
-    if not isinstance(sharing, PartsSharing) or not sharing.parts:
+    if not sharing.parts:
         return task
     offers = task.offers if isinstance(task, PartsTask) else frozenset()
     if lacking := sharing.parts - offers:

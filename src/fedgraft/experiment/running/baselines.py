@@ -176,25 +176,29 @@ def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
 
 
 def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
-    """Train alone for as many rounds, scored with the round that is best on the own validation split.
+    """Train alone for as many rounds, scored with the round that is best on the own validation split."""
+    with running(alone(experiment), shards) as (loop, _):
+        state = loop.run(loop.start(), lambda state, row: None)
+        loop.smooth(state)
+    best: dict[str, Sums] = state.best["sums"]
+    return best
+
+
+def alone(experiment: Experiment, every: int = 1) -> Experiment:
+    """Return an experiment of as many rounds that trains without others, scored in every so many rounds.
 
     Nothing is sent, so nothing is lost on the way.
     """
-    alone = replace(
+    return replace(
         experiment,
         plan=sending_nothing(experiment.plan),
         selector=find("selectors", "all")(),
         aggregation=find("aggregation", "mean")(),
         server_optimizer=None,
         stopping=Stopping(rounds=experiment.stopping.rounds),
-        settings=Settings(evaluation=Evaluation(averaging=experiment.settings.evaluation.averaging)),
+        settings=Settings(evaluation=Evaluation(averaging=experiment.settings.evaluation.averaging, every=every)),
         runtime=local_runtime(experiment.runtime),
     ).after(agreement={}, matching={})
-    with running(alone, shards) as (loop, _):
-        state = loop.run(loop.start(), lambda state, row: None)
-        loop.smooth(state)
-    best: dict[str, Sums] = state.best["sums"]
-    return best
 
 
 def local_runtime(options: RuntimeOptions) -> RuntimeOptions:

@@ -11,7 +11,7 @@ import torch
 
 from fedgraft import wire
 from fedgraft.contracts.abilities.tasks import PredictingTask, PublishingTask
-from fedgraft.contracts.data import OwnShardData, names_of
+from fedgraft.contracts.data import ClientTables, names_of
 from fedgraft.engine.client.client_rows import common_in, shared_in
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.plan import Plan
@@ -68,10 +68,10 @@ class FinishedRun:
         return task
 
     @property
-    def own_data(self) -> OwnShardData[Any] | None:
+    def own_data(self) -> ClientTables[Any] | None:
         """What reads one client's own tables as the run's data are read; None where nothing does."""
         data = self.experiment.data
-        return data if isinstance(data, OwnShardData) else None
+        return data if isinstance(data, ClientTables) and data.own_tables else None
 
     def load(self) -> None:
         """Load now what else is loaded when it is first asked for: data, and what clients remember."""
@@ -275,7 +275,7 @@ def client_model(
 
 def shared_model(plan: Plan, state: RunState, models: Arrays, client: int) -> Arrays:
     """Return the shared parameters that a client answers with, of the best by validation of all groups."""
-    group = plan.group(state.sharing, client)
+    group = plan.sharing.group(state.sharing, client)
     shared = of_group(models, str(group))
     if not shared or (plan.personal and not plan.keep_best):  # a group may be younger than the best models
         shared = scored_model(plan, state.sharing, state.averages, group)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import ANSWER, Purpose, StayingData
+from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.contracts.values import Indices
@@ -31,7 +31,7 @@ from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of
 from fedgraft.domains.keyed_split import split_by_hash
 from fedgraft.domains.labels.class_notes import untrained_notes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import LabelOptions, OwnTables
+from fedgraft.domains.tables.own_tables import LabelOptions, OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Names, Table, check_one_client
 from fedgraft.errors import InputError, require
@@ -40,7 +40,7 @@ from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Graphs(LabelOptions, StayingData[GraphShard], RepeatedEdges[GraphShard], OwnTables[GraphShard]):
+class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], OwnTables[GraphShard]):
     """Own graphs with a class or a number each: tables of graphs, nodes and edges, or PyG objects.
 
     Source: none. Differs: graphs are split by the hash of their ids, so that each keeps its split as the table grows;

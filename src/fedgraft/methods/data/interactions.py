@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose, StayingData
+from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.ranges import OneOf, PositiveInt
 from fedgraft.domains.ranking import tables as reading
 from fedgraft.domains.ranking.item_features import make_features, sources_of
 from fedgraft.domains.ranking.shards import PARTITIONS, RankingShard, check_partition, make_shards, site_shard
 from fedgraft.domains.ranking.shards import Interactions as Whole
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.schema import FORMS, Table
 from fedgraft.errors import InputError, require
 from fedgraft.tables.table_files import Given
@@ -23,7 +23,7 @@ from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Interactions(StayingData[RankingShard], OwnTables[RankingShard], OwnShardData[RankingShard]):
+class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard]):
     """Own interactions: a table with columns for user and item, and perhaps one of items with what is known of them.
 
     Source: none. Differs: interactions are split by the hash of user and item, so that each keeps its split as the

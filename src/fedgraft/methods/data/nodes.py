@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, Purpose, StayingData
+from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import asked_carried
 from fedgraft.domains.edge_data.graph_form import GraphForm
@@ -22,7 +22,7 @@ from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.nodes.reading.tables import ASKED, OWN_NODES, named_features, read_nodes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import LabelOptions
+from fedgraft.domains.tables.own_tables import LabelOptions, SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Table, check_said
@@ -32,7 +32,7 @@ from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Nodes(LabelOptions, StayingData[NodeShard], RepeatedEdges[NodeShard], GraphTables[NodeShard]):
+class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], GraphTables[NodeShard]):
     """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nodes are split by the hash of their ids, so that each keeps its split as the graph grows;

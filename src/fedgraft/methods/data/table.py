@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.abilities.matching import MatchedData
-from fedgraft.contracts.data import ANSWER, Purpose, StayingData
+from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.ranges import OneOf, PositiveInt
 from fedgraft.domains.ratings import tables as reading
 from fedgraft.domains.ratings.dealing import bytes_of, make_shards, names_of, numbered_alike
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
 from fedgraft.domains.tables import schema
-from fedgraft.domains.tables.own_tables import OwnTables
+from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.errors import InputError, require
 from fedgraft.tables.table_files import Given, is_folder, is_table
 from fedgraft.wire.layouts import Arrays
@@ -25,7 +25,7 @@ USUAL = 10
 
 
 @dataclass(frozen=True)
-class Table(StayingData[RatingShard], reading.OwnRatings, OwnTables[RatingShard], MatchedData[RatingShard]):
+class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard], MatchedData[RatingShard]):
     """Own ratings: a table with columns for user, item, rating, and category or client; trust links if there are any.
 
     Source: none. Differs: ratings are split by the hash of user and item, so that each keeps its split as the table

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, Purpose, StayingData
+from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
@@ -16,7 +16,7 @@ from fedgraft.domains.edge_data.edge_columns import CarriedRows, Repeats
 from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.edge_data.scaled_tables import ScaledTables
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import LabelOptions, OwnTables
+from fedgraft.domains.tables.own_tables import LabelOptions, OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
@@ -35,7 +35,7 @@ SHARES = 10
 
 @dataclass(frozen=True)
 class TypedGraph(
-    LabelOptions, StayingData[shards.TypedGraph], ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]
+    LabelOptions, SplitOptions[shards.TypedGraph], ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]
 ):
     """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
 

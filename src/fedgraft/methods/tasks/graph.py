@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import UnionType
 from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -13,9 +12,8 @@ from torch import nn
 
 from fedgraft.contracts import Observations
 from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.abilities.tasks import EmbeddingTask, ObservedTask, ProfiledTask
-from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
@@ -45,7 +43,6 @@ class Graph(
     ClassifyingTask[GraphShard, GraphData],
     EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
-    PlainTask[GraphShard, GraphData],
     ProfiledTask[GraphShard, GraphData],
 ):
     """Graph: tell the class of a whole graph.
@@ -96,8 +93,6 @@ class Graph(
     """
 
     profile: ClassVar[frozenset[str]] = PROFILE
-
-    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     judged: str = ""
     rare: str = ""

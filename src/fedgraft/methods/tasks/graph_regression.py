@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from types import UnionType
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, cast
 
 from annotated_types import Ge
 from torch import nn
 
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.encoder import NetworkEncoder
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.labels import Labels
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.shards import GraphShard
@@ -19,7 +17,7 @@ from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
-class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask, PlainTask[GraphShard, GraphData]):
+class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask):
     """Graph regression: tell a number of a whole graph.
 
     The model is that of the task `graph`, with one output in place of classes. Clients learn in a unit of their own, in
@@ -52,8 +50,6 @@ class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask, PlainTask[
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
     """
-
-    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     huber: Annotated[float, Ge(0), "0 = squared errors"] = 0.0
     judged: str = ""

@@ -16,7 +16,7 @@ from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder
+from fedgraft.contracts.encoder import MetapathEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, ProperFraction
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
@@ -311,7 +311,7 @@ class TypedNode(
     def _graph(self, shard: TypedGraph, metapath: str, matrix: csr_matrix) -> Any:
         """The graph of a metapath, as the encoder reads it."""
         encoder, carries = self.encoder, shard.edge_rows is not None and JOIN in metapath
-        if carries and isinstance(encoder, CarriedMetapathEncoder) and encoder.reads(shard.width, self.edge_features):
+        if carries and encoder.reads(shard.width, self.edge_features):
             return encoder.carried_graph(carried_paths(shard, metapath, matrix))
         return encoder.graph(matrix)
 

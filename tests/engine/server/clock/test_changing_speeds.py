@@ -1,6 +1,5 @@
 """Devices whose speed changes: by hand, and its laws."""
 
-
 import numpy as np
 import pytest
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
+from fedgraft.contracts.data import ANSWER, ClientTables, Purpose
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.border_columns import AUTO, UNSAID, said
 from fedgraft.domains.edge_data.edge_columns import StoredEdges, each_both_ways, stored
@@ -178,7 +178,7 @@ def site_part(
 # --- a part to answer by ----------------------------------------------------------------------------------------------
 
 
-class OwnNodes(OwnShardData[NodeShard]):
+class OwnNodes(ClientTables[NodeShard]):
     """Ability of data sets whose features have no names: read one client's own nodes, features in columns 0, 1 ..."""
 
     own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal
 import pandas as pd
 
 from fedgraft.contracts.abilities.matching import MatchedData
-from fedgraft.contracts.data import OwnShardData, Purpose
+from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.dealing import Collection
@@ -43,7 +43,7 @@ SHARES: Final = 10
 
 
 @dataclass(frozen=True)
-class GraphTables(ScaledTables[Shard], OwnTables[Shard], OwnShardData[Shard], MatchedData[Shard]):
+class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
     """Ability of data sets of own tables: nodes and the edges between them, of one client or of several.
 
     Args:

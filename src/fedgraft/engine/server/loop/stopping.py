@@ -132,7 +132,7 @@ class Row:
         staleness: {client: rounds by which its answer was late}, of late answers that arrived.
         began: when the orders were sent, after the probe, in simulated seconds of the run.
         scored: how many clients the scores are of, where they are a sample; 0 where they are all.
-        terms: {term of the choice: {client: value}}, see `ExplainedSelector`, of clients that have one and could be
+        terms: {term of the choice: {client: value}}, see `Selector.terms`, of clients that have one and could be
             chosen; of many clients see `choosing.MOST_EXPLAINED`. {} where the selector tells none, and in rounds
             that draw at random.
     """
