@@ -3,24 +3,33 @@
 A client's own tables tell of such an edge the client's own end and the id of the other. It claims the edge by a token
 of both ids under a secret that all clients have and the server has not; the server joins what exactly two sides claim
 and routes addresses. One machine with all tables does the same: what two sites would not join is not joined there.
+
+Nodes that several clients have: each keeps its own copy, and an edge joins copies of every two of these clients. Such
+an edge carries nothing. It is claimed by the names of both clients and the id: what exactly both claim is joined.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.edge_data.border_columns import ENDS, NOBODY, UNSAID
-from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, repeats_before
-from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges
+from fedgraft.domains.edge_data.border_columns import AUTO, ENDS, NOBODY, SHOWN, UNSAID, Sharing
+from fedgraft.domains.edge_data.edge_columns import Carried, CarriedRows, StoredEdges, repeats_before
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.tables.rows import Rows, codes_of
+from fedgraft.domains.tables.rows import Cells, Rows, codes_of
+from fedgraft.errors import InputError, nearest
 from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.tokens import ALONE, ANYBODY, SEVERAL, tokens
 
 DOMAIN: Final = "edge between clients"
+SHARED_WITH: Final = "shared_with"
+"""Role of the column of nodes that says which other clients have a node, too."""
+COPIES: Final = "copies"
+"""Last of the texts by which such an edge is claimed, so that it is none that is listed."""
+SEPARATOR: Final = ";"
+"""Between names of clients in a cell."""
 UNKNOWN: Final = "taken as edges to unknown nodes"
 """What becomes of edges with labels whose targets nobody else lists."""
 
@@ -36,7 +45,7 @@ class Border:
         other: int64 [n], whose the other end is, the number of a client or `ANYBODY`.
         pairs: texts of both ends in an order that both sides know; and which edge of these it is.
         first: bool [n], whether its own end comes first there.
-        row: int64 [n], which of its rows carry them, -1 for none; None where edges carry nothing.
+        row: int64 [n], which of its rows carry them, -1 for none.
         along: bool [n], whether they go to its own end.
         copies: how many of them, the last ones, join copies of one node that two clients have.
         guessed: whether copies are of every node and client, for nobody says who has one.
@@ -48,8 +57,8 @@ class Border:
     other: Indices
     pairs: Sequence[tuple[str, ...]]
     first: Array
-    row: Indices | None = None
-    along: Array | None = None
+    row: Indices
+    along: Array
     copies: int = 0
     guessed: bool = False
     remarks: Sequence[str] = ()
@@ -76,7 +85,7 @@ class Border:
         notes = []
         listed = slice(0, len(owner) - self.copies)
         others, owner = self.other[listed], owner[listed]
-        told = ~self.along[listed] if self.are_told and self.along is not None else np.zeros(len(owner), bool)
+        told = ~self.along[listed] & self.are_told
         for rows, what in ((~told, "left out"), (told, UNKNOWN)):
             for other, count in _counts(others[rows & (owner == ALONE)]):
                 nobody = other == ANYBODY
@@ -113,12 +122,8 @@ class Divided:
     inside: Indices
     border: Border
     notes: Sequence[str]
+    row: Indices
     carried: CarriedRows | None = None
-    row: Indices | None = None
-
-
-Carried: TypeAlias = tuple[EdgeReader, CarriedRows]
-"""How edges are read that carry something, and what the rows of a table carry."""
 
 
 def divided(
@@ -163,7 +168,7 @@ def divided(
     border, repeats = _border(links, rows, end, place[end, rows], whose[1 - end, rows], (client, names, ids))
     if repeats:
         notes.append(f"{repeats:,} repeated edges to nodes of others left out.")
-    return Divided(place[:, own.all(axis=0)], border, notes)
+    return Divided(place[:, own.all(axis=0)], border, notes, np.zeros(0, np.int64))
 
 
 def _border(
@@ -171,13 +176,14 @@ def _border(
 ) -> tuple[Border, int]:
     """(the border of some rows, how many of these were there before in the same direction)."""
     if not len(rows):
-        return Border(place, other, (), np.zeros(0, bool)), 0
+        nothing = np.zeros(0, bool)
+        return Border(place, other, (), nothing, rows, nothing), 0
     code, text = _others(links, rows, end)
     edge = np.stack([place, other, code])
     _, kept = np.unique(edge, axis=1, return_index=True)
     repeats = len(rows) - np.unique(np.vstack([edge, end]), axis=1).shape[1]
     pairs, first = _pairs(place[kept], other[kept], text[code[kept]], own)
-    return Border(place[kept], other[kept], pairs, first), repeats
+    return Border(place[kept], other[kept], pairs, first, np.full(len(kept), -1), np.ones(len(kept), bool)), repeats
 
 
 def _others(links: Rows, rows: Indices, end: Indices) -> tuple[Indices, Array]:
@@ -236,34 +242,139 @@ def _carrying(
     if kept.labels is not None:
         source = np.where(ends[0, chosen] < len(own[2]), ends[0, chosen], -1)
         kept = replace(kept, labels=replace(kept.labels, source=source))
-    return Divided(ends[:, chosen[inside]], found, [*notes, *more], kept, inside)
+    return Divided(ends[:, chosen[inside]], found, [*notes, *more], inside, kept)
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+
+def sharing_of(shared_with: str) -> Sharing:
+    """Return how the option says it."""
+    return AUTO if shared_with == AUTO else "column" if shared_with else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Which nodes are said to be others', too: by the cells of a column, one for each node; None = all by everybody."""
+
+    cells: Cells | None
+
+    @classmethod
+    def of(cls, sharing: Sharing, rows: Rows) -> "Copies | None":
+        """Return those of rows of nodes; None where there are none. Raises `InputError` where there is no column."""
+        if sharing != "column":
+            return cls(None) if sharing else None
+        if SHARED_WITH not in rows:
+            column = rows.names[SHARED_WITH]
+            raise InputError(f"{rows.where}: no column {column!r} (data.{SHARED_WITH}).{nearest(column, rows)}")
+        return cls(rows[SHARED_WITH])
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise `InputError` for a column that names somebody, but no client."""
+        if self.cells is None or not len(self.cells.filled):
+            return
+        named = {name for cell in self.cells.filled.tolist() for name in _names(self.cells, cell)}
+        if named.isdisjoint(names):
+            raise self.cells.error(
+                self.cells.filled[:1], "the name of a client", hint=nearest(min(named, default=""), names)
+            )
+
+    def added(self, border: Border, nodes: Indices, ids: Array, client: int, names: Sequence[str]) -> Border:
+        """Return a client's border with edges to copies of its nodes behind the others.
+
+        Args:
+            border: of the client.
+            nodes: int64 [own], which of all nodes its own are.
+            ids: texts of these.
+            client: its number.
+            names: of all clients.
+        """
+        if self.cells is None:
+            others = np.array([each for each in range(len(names)) if each != client], np.int64)
+            place, other = np.repeat(np.arange(len(nodes)), len(others)), np.tile(others, len(nodes))
+            notes: list[str] = []
+        else:
+            place, other, notes = _said(self.cells.take(nodes), client, names)
+        sides = [sorted((names[client], names[whose])) for whose in other.tolist()]
+        pairs = [(low, name, high, name, COPIES) for (low, high), name in zip(sides, ids[place].tolist(), strict=True)]
+        first = np.array([names[client] < names[whose] for whose in other.tolist()], bool)
+        return replace(
+            border,
+            place=np.concatenate([border.place, place]),
+            other=np.concatenate([border.other, other]),
+            pairs=[*border.pairs, *pairs],
+            first=np.concatenate([border.first, first]),
+            row=np.concatenate([border.row, np.full(len(place), -1)]),  # such an edge carries nothing
+            along=np.concatenate([border.along, np.ones(len(place), bool)]),
+            copies=len(place),
+            guessed=self.cells is None,
+            remarks=notes,
+        )
+
+
+def _names(cells: Cells, cell: int) -> list[str]:
+    """The names in a cell."""
+    return [name for name in map(str.strip, cells.text(cell).split(SEPARATOR)) if name]
+
+
+def _said(cells: Cells, client: int, names: Sequence[str]) -> tuple[Indices, Indices, list[str]]:
+    """(place of each node, which other client has it, too, notes on names of nobody and of the client itself)."""
+    number = {name: each for each, name in enumerate(names)}
+    said: set[tuple[int, int]] = set()
+    strangers: list[str] = []
+    own = 0
+    for place in cells.filled.tolist():
+        for name in _names(cells, place):
+            if name not in number:
+                strangers.append(name)
+            elif number[name] == client:
+                own += 1
+            else:
+                said.add((place, number[name]))
+    notes = []
+    if own:
+        notes.append(
+            f"{own:,} nodes that column {cells.name!r} says {names[client]!r} itself shares are its own alone."
+        )
+    if strangers:
+        shown, like = (
+            ", ".join(map(repr, strangers[:SHOWN])),
+            nearest(strangers[0], [name for name in names if name != names[client]]),
+        )
+        notes.append(f"{len(strangers):,} names in column {cells.name!r} are no client's, such as {shown}.{like}")
+    found = np.array(sorted(said), np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1], notes
 
 
 # --- a client's shard -------------------------------------------------------------------------------------------------
 
 
-def with_halo(shard: NodeShard, border: Border, addresses: Arrays, carried: EdgeRows | None = None) -> NodeShard:
+def with_halo(
+    shard: NodeShard, edges: StoredEdges | None, border: Border, addresses: Arrays
+) -> tuple[NodeShard, StoredEdges | None]:
     """Return a client's shard, which has edges inside it alone, with those to others that were joined.
 
-    `addresses` are as `tokens.ADDRESSES` has them, one for each claim of the border; `carried` is what these carry.
+    `edges` are what its edges carry, which the result has beside those of others, too. `addresses` are as
+    `tokens.ADDRESSES` has them, one for each claim of the border.
     """
     joined = addresses["owner"] >= 0
     address = addresses["owner"][joined].astype(np.int64) << 32 | addresses["place"][joined]
     halo, number = np.unique(address, return_inverse=True)
     pairs = np.stack([border.place[joined], shard.own + number])
-    edge_rows = None
-    if carried is None:
+    if edges is None:
         pairs = np.unique(pairs, axis=1)
-    else:
-        edge_rows = stacked_edges([shard.edge_rows, carried.take(joined)])
     receiver = np.concatenate([np.repeat(np.arange(shard.own), shard.degree), pairs[0]])
     senders = np.concatenate([shard.senders, pairs[1]])
-    order = np.lexsort((senders, receiver) if edge_rows is None else (edge_rows.number, senders, receiver))
-    return replace(
+    order = np.lexsort((senders, receiver))
+    if edges is not None:
+        row, along = np.append(edges.row, border.row[joined]), np.append(edges.along, border.along[joined])
+        order = np.lexsort((edges.carried.numbers(row), senders, receiver))
+        edges = replace(edges, row=row[order], along=along[order])
+    found = replace(
         shard,
         pointers=np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=shard.own))]),
         senders=senders[order].astype(np.int32),
-        edge_rows=None if edge_rows is None else edge_rows.take(order),
         halo_owner=(halo >> 32).astype(np.int32),
         halo_place=(halo & 0xFFFFFFFF).astype(np.int32),
     )
+    return found, edges

@@ -24,15 +24,14 @@ from helpers.bank_tables import (
 
 
 @pytest.mark.parametrize(("alike", "options"), [(False, COLUMNS), (True, COLUMNS), (False, {"target_client": "auto"})])
-@pytest.mark.parametrize("split_by", ["ids", "rows"])
-def test_sites_have_the_halos_of_the_whole_that_was_cut(alike: bool, options: dict[str, str], split_by: str) -> None:
+def test_sites_have_the_halos_of_the_whole_that_was_cut(alike: bool, options: dict[str, str]) -> None:
     nodes, edges = graph(alike)
     nodes["split"] = (["train"] * 3 + ["validation", "test"]) * 8
-    found, claims = at_sites(nodes, edges, split_by=split_by, **options)
-    check_same(found, here(nodes, edges, split_by=split_by, **options))
+    found, claims = at_sites(nodes, edges, **options)
+    check_same(found, here(nodes, edges, **options))
     assert all(shard.halo > 2 for shard in found)
     if not alike:  # as a version that knows no borders cuts it
-        check_same(found, here(nodes, edges, split_by=split_by))
+        check_same(found, here(nodes, edges))
     assert all(len(each["token"]) == len({bytes(token) for token in each["token"]}) for each in claims.values())
 
 
@@ -52,7 +51,7 @@ def test_edges_between_clients_carry_at_both_ends_what_the_whole_has(
     borders: dict[str, str], carried: dict[str, Any]
 ) -> None:
     nodes, edges = graph(alike=borders is COLUMNS)
-    edges, form = carrying(edges), {**carried, "scaling": "none", "split_by": "ids"}
+    edges, form = carrying(edges), {**carried, "scaling": "none"}
     nodes["split"] = (["train"] * 3 + ["validation", "test"]) * 8
     found, _ = at_sites(nodes, edges, **borders, **form)
     check_same(found, here(nodes, edges, **borders, **form))

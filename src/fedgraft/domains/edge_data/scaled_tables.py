@@ -1,30 +1,31 @@
-"""What data sets have in common whose columns of features are brought to one size, by what all clients agree on."""
+"""What data sets have in common whose columns, of features and of edges, are brought to one size for all clients."""
 
 from abc import abstractmethod
 from collections.abc import Collection as Collection_
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from fedgraft.contracts.data import FittedData, Purpose
 from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.contracts.task import ClassCounts, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.examples import Features
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, LabelReader, Make, Repeats, Values
+from fedgraft.domains.examples import Features, in_form
 from fedgraft.domains.labels.class_counts import CLASSES, classes_of_all, published_classes
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.column_statistics import agreed, all_alike, are_sparse, statistics_of
-from fedgraft.domains.tables.columns import Columns, read_columns
-from fedgraft.domains.tables.features import check_present, known_features, some
+from fedgraft.domains.tables.columns import Columns, check_present, known_features, read_columns, some
 from fedgraft.domains.tables.labels import in_order
 from fedgraft.domains.tables.rows import Rows
+from fedgraft.domains.tables.schema import ALL_OTHERS
 from fedgraft.domains.tables.transforms import Transforms, notes_on
+from fedgraft.errors import InputError
 from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Array, Tree
 
@@ -33,9 +34,24 @@ ALIKE = "alike"
 HINT = " Columns that are no features are left out by naming the others in {option}."
 
 
+ALL: Final = "all"
+PUBLISHED: Final = "edges"
+"""What a client calls, of what it publishes, the statistics of its edges' columns."""
+OF_EDGES: Final = "edges: "
+"""What the name of an edges' column begins with among transforms."""
+
+
+def with_edge_rows(collection: Collection[Any], make: Make) -> Collection[Any]:
+    """Return a graph with what its edges carry, made of their rows."""
+    if (edges := collection.edges) is None:
+        return collection
+    rows = edges.edge_rows(make(edges.carried))
+    return replace(collection, whole=replace(collection.whole, edge_rows=rows), edges=None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScaledTables(FittedData[Shard]):
-    """Ability of data sets of own tables: bring columns of features to one size.
+    """Ability of data sets of own tables: bring columns of features, and of what edges carry, to one size.
 
     Args:
         scaling: what is done with columns of features: "auto" (default) takes off the mean of each column of numbers
@@ -44,6 +60,10 @@ class ScaledTables(FittedData[Shard]):
             alone, and tasks may bring each row to one length; "none" leaves all as it is.
         least_examples: rows of a client that must be behind what it tells of a column, >= 1.
         transforms: what is made of each column; None (default) = what clients agree on, which a run stores here.
+        edge_features: columns of `edges` with numbers or texts that edges carry, or "all" = all that have no other
+            role; "" (default) = none. They are brought to one size as columns of features are: `scaling`.
+        weight: column of `edges`, how many edges a row stands for, a finite number >= 0; "" (default) = one each.
+        time: column of `edges`, numbers or dates, which edges carry, too; "" (default) = none.
     """
 
     features_option: ClassVar[str] = "features"
@@ -58,6 +78,9 @@ class ScaledTables(FittedData[Shard]):
     scaling: Literal["auto", "standard", "rows", "none"] = "auto"
     least_examples: PositiveInt = 5
     transforms: dict[str, dict[str, Any]] | None = None
+    edge_features: str | tuple[str, ...] = ""
+    weight: str = ""
+    time: str = ""
 
     @abstractmethod
     def read(self) -> Collection[Any]:
@@ -93,7 +116,24 @@ class ScaledTables(FittedData[Shard]):
             return []
         owner, clients = self.owners(collection, seed)
         where = collection.whole.name
-        return [self._statistics_of(collection.columns.take(owner == k), where) for k in range(clients)]
+        trees = [self._statistics_of(collection.columns.take(owner == k), where) for k in range(clients)]
+        if collection.edges is None:
+            return trees
+        of_edges = [self._of_edges(carried, where) for carried in self.edges_of_clients(collection, seed)]
+        return [{**tree, PUBLISHED: edges} for tree, edges in zip(trees, of_edges, strict=True)]
+
+    def edges_of_clients(self, collection: Collection[Any], seed: int) -> Sequence[CarriedRows]:
+        """Return the rows of the edges that have an end of each client's."""
+        owner, clients = self.owners(collection, seed)
+        receiving = np.repeat(owner, collection.whole.degree)
+        return [collection.edges.of_client(client, receiving) for client in range(clients)]
+
+    def _of_edges(self, carried: CarriedRows, where: str) -> dict[str, Tree]:
+        """What a client publishes of the edges that have an end of its own; without one it knows no column's kind."""
+        if not len(carried):
+            return {"rows": 0}
+        option = "data.edge_features"
+        return statistics_of(carried.columns, self.least_examples, self.scaling, where, option=option)
 
     def _statistics_of(self, columns: Columns, where: str) -> dict[str, Tree]:
         """What a client publishes of its columns; `where` names its table in errors."""
@@ -152,7 +192,8 @@ class ScaledTables(FittedData[Shard]):
 
     def _of_own(self, collection: Collection[Any]) -> dict[str, Tree]:
         """The statistics of one client's columns."""
-        return self._statistics_of(collection.columns, "--data")
+        tree = self._statistics_of(collection.columns, "--data")
+        return {**tree, PUBLISHED: self._of_edges(collection.edges.carried, "--data")} if self.carries else tree
 
     def named(self, published: Sequence[Any]) -> Self:
         """Return this data set with the columns that are features, which clients have alike, by name."""
@@ -169,7 +210,9 @@ class ScaledTables(FittedData[Shard]):
             known |= {"features": len(self.made.names(names)), "sparse": are_sparse(published, self.made)}
         if (classes := self.classes_of(task, published)) is not None and classes.names and classes.alike:
             known |= {"classes": len(classes.names), "class_names": classes.names}
-        return known
+        width = len(self.edges_made.names(self.carried_names))
+        carried = {"edge_features": width, "edge_weights": bool(self.weight) or self.repeating == "sum"}
+        return {**known, **{name: value for name, value in carried.items() if value}}
 
     def classes_of(self, task: Any, published: Sequence[Any]) -> ClassCounts | None:
         """Return the classes of all clients."""
@@ -187,7 +230,20 @@ class ScaledTables(FittedData[Shard]):
         """{option: value} of what clients agree on, by what each has published."""
         transforms = agreed(published, self.scaling) if published else {}
         tell(notes_on(published, transforms))
-        return {"transforms": transforms}
+        return {
+            "transforms": {**transforms, **(self._agreed_of_edges(published) if self.carries and published else {})}
+        }
+
+    def _agreed_of_edges(self, published: Sequence[Any]) -> dict[str, Any]:
+        """{name: transform} of the columns of edges, also of what stays as it is."""
+        parts = [each.get(PUBLISHED) if isinstance(each, Mapping) else None for each in published]
+        telling: list[Any] = [each for each in parts if not (isinstance(each, Mapping) and each.get("rows") == 0)]
+        transforms = agreed(telling, self.scaling, "data.edge_features") if telling else {}
+        tell(notes_on(telling, transforms, "Columns of edges"))
+        if wrong := next((name for name in published[0]["names"] if name.startswith(OF_EDGES)), ""):
+            raise InputError(f"Column {wrong!r} of nodes must have another name: {OF_EDGES!r} begins those of edges.")
+        names = telling[0]["names"] if telling else ()
+        return {f"{OF_EDGES}{name}": transforms.get(name, {}) for name in names}
 
     @cached_property
     def collection(self) -> Collection[Any]:
@@ -196,8 +252,15 @@ class ScaledTables(FittedData[Shard]):
 
     @property
     def made(self) -> Transforms:
-        """What is made of the columns; nothing where that is not known yet."""
-        return Transforms(self.transforms or {})
+        """What is made of the columns of features; nothing where that is not known yet."""
+        every = (self.transforms or {}).items()
+        return Transforms({name: each for name, each in every if not name.startswith(OF_EDGES)})
+
+    @property
+    def edges_made(self) -> Transforms:
+        """What is made of the columns of edges, likewise."""
+        every = (self.transforms or {}).items()
+        return Transforms({name.removeprefix(OF_EDGES): each for name, each in every if name.startswith(OF_EDGES)})
 
     @property
     def scale_rows(self) -> bool:
@@ -205,9 +268,9 @@ class ScaledTables(FittedData[Shard]):
         return self.scaling == "rows" or (self.scaling == "auto" and not self.made.scales)
 
     def encoded(self, collection: Collection[Any]) -> Collection[Any]:
-        """Return the collection with features."""
+        """Return the collection with features, and with what edges carry."""
         if collection.columns is None:
-            return collection
+            return self.with_edges(collection)
         features, scale_rows = self.features_of(collection.columns, ""), self.scale_rows
         ends = np.cumsum([0, *(len(part.split) for part in collection.parts)])
         parts = [
@@ -215,7 +278,7 @@ class ScaledTables(FittedData[Shard]):
             for part, start, end in zip(collection.parts, ends[:-1], ends[1:], strict=True)
         ]
         whole = replace(collection.whole, features=features, scale_rows=scale_rows)
-        return replace(collection, whole=whole, parts=tuple(parts), columns=None)
+        return self.with_edges(replace(collection, whole=whole, parts=tuple(parts), columns=None))
 
     def load(self, seed: int) -> Sequence[Shard]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
@@ -257,10 +320,7 @@ class ScaledTables(FittedData[Shard]):
         if not self.made.by_name:
             return known_features(rows, names, is_sparse, what, others)
         check_present(rows, names, what, others)
-        features = self.features_of(self.read_columns(rows, names, "data"), f"{rows.where}: ")
-        if is_sparse:
-            return sparse.csr_matrix(features)
-        return features if isinstance(features, np.ndarray) else features.toarray()
+        return in_form(self.features_of(self.read_columns(rows, names, "data"), f"{rows.where}: "), is_sparse)
 
     def asked_features(
         self, table: pd.DataFrame, names: Sequence[str], where: str, may_be_empty: bool = False
@@ -292,3 +352,85 @@ class ScaledTables(FittedData[Shard]):
         ]
         if lost:
             LOG.warning(f"{where}: {some(lost)} lack numbers, which none did in training: the mean stands for them.")
+
+    # --- what edges carry ---------------------------------------------------------------------------------------------
+
+    @property
+    def edge_label(self) -> str:
+        """The column of `edges` with what is to be told of them; "" for none."""
+        return ""
+
+    @property
+    def carries(self) -> bool:
+        """Whether edges carry something, if only that they repeat."""
+        return True
+
+    @property
+    def one_way(self) -> bool:
+        """Whether edges go from their source to their target."""
+        return True
+
+    @property
+    def repeating(self) -> Repeats:
+        """What becomes of several edges of the same two ends."""
+        return "keep"
+
+    @property
+    def edge_names(self) -> tuple[str, ...] | None:
+        """Columns that edges carry, but for the time, or `ALL_OTHERS`, until clients agree on these."""
+        if self.edge_features == ALL:
+            return tuple(name for name in self.edges_made.by_name if name != self.time) or ALL_OTHERS
+        names = self.edge_features
+        return tuple(names) if isinstance(names, list | tuple) else (names,) * bool(names)
+
+    def edge_reader(self, labels: LabelReader | None = None) -> EdgeReader | None:
+        """Return how edges are read, with their `labels` if they have some; None where they carry nothing."""
+        if not self.carries:
+            return None
+        texts = None if self.transforms is None else self.edges_made.texts
+        return EdgeReader(self.values_of, self.one_way, self.repeating, texts, labels)
+
+    def values_of(self, carried: CarriedRows) -> Values:
+        """Return what is made of edges' columns, float32 [edges, width]."""
+        tell(self.edges_made.unknown(carried.columns), "Edges: ")
+        return self.edges_made.dense(carried.columns).astype(np.float32)
+
+    @property
+    def carried_names(self) -> tuple[str, ...]:
+        """All columns that edges carry, with the time."""
+        return (*(self.edge_names or ()), *([self.time] if self.time else []))
+
+    def with_edges(self, collection: Collection[Any]) -> Collection[Any]:
+        """Return the collection with what its edges carry."""
+        return with_edge_rows(collection, self.values_of)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatedEdges(ScaledTables[Shard]):
+    """Ability of data sets of own tables: edges may also go one way, or both, and carry nothing.
+
+    Args:
+        directed: whether edges go from their source to their target.
+        repeats: what becomes of several edges of the same two ends, in the same direction if they are directed: "keep";
+            "sum" adds their numbers and weights (one each where there are none); "last" keeps the last one by time,
+            else by row; "" (default) = "keep" where one of the options above is given, else edges carry nothing and the
+            same two ends have one.
+    """
+
+    directed: bool = False
+    repeats: Literal["", "keep", "sum", "last"] = ""
+
+    @property
+    def carries(self) -> bool:
+        """Whether edges carry something, if only that they repeat."""
+        return bool(self.edge_features or self.weight or self.time or self.directed or self.repeats)
+
+    @property
+    def one_way(self) -> bool:
+        """Whether edges go from their source to their target."""
+        return self.directed
+
+    @property
+    def repeating(self) -> Repeats:
+        """What becomes of several edges of the same two ends."""
+        return self.repeats or "keep"

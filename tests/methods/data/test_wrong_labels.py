@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedgraft.domains.nodes.base.shards import cut
-from fedgraft.domains.nodes.base.wrong_labels import with_wrong_labels
+from fedgraft.methods.data.pyg_nodes import with_wrong_labels
 from helpers.toy_nodes import same, whole
 
 NODES, CLIENTS = 200, 10
