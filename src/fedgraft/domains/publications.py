@@ -9,6 +9,11 @@ from fedgraft.wire.layouts import Arrays, Layout
 from fedgraft.wire.lazy import Made
 
 
+def itself(shard: Any) -> tuple[Any, ...]:
+    """Return the shard alone; a function of the module, since plans travel to other processes."""
+    return (shard,)
+
+
 class Published(NamedTuple):
     """One of these things.
 
@@ -18,7 +23,7 @@ class Published(NamedTuple):
     """
 
     by: Any
-    look: Callable[[Any], tuple[Any, ...]] = lambda shard: (shard,)
+    look: Callable[[Any], tuple[Any, ...]] = itself
 
 
 @dataclass(frozen=True, eq=False)
