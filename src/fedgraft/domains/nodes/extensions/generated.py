@@ -65,6 +65,11 @@ class Generated(NodeExtension):
         return generator_of(model).learns
 
 
+def unmended(model: nn.Module, data: NodeData) -> NodeData:
+    """Return the client's part of the graph as it is."""
+    return data
+
+
 @dataclass(frozen=True, eq=False)
 class MendedExchange(NodeExchange):
     """Exchange embeddings of nodes by which a generator learns to make other clients' nodes.
@@ -72,7 +77,7 @@ class MendedExchange(NodeExchange):
     `view` returns the mended part of the graph, of (model, data).
     """
 
-    view: Callable[[nn.Module, NodeData], NodeData] = lambda model, data: data
+    view: Callable[[nn.Module, NodeData], NodeData] = unmended
 
     def look(self, model: nn.Module, data: NodeData, seed: int, losses: bool) -> Array:
         """Note embeddings of own nodes that others want; return losses of training nodes, float32 [nodes]."""
