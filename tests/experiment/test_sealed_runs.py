@@ -189,7 +189,7 @@ def sites_of(tmp_path: Path, options: dict[str, Any]) -> tuple[Any, LocalSites]:
     every = tables()
     given = [own(every, name, tmp_path / "tables" / name) for name in CLIENTS]
     nowhere = {f"data.{key}": "nowhere.csv" for key in every}
-    changes = {**CHANGES, **nowhere, **options, "runtime.name": "flower", "yardsticks": []}
+    changes = {**CHANGES, **nowhere, **options, "runtime.name": "sites", "yardsticks": []}
     experiment = experiments.load("fedais", changes)
     return experiment, LocalSites(experiment, given, list(CLIENTS), tmp_path / "nodes")
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedgraft import wire
-from fedgraft.domains.nodes.reading.borders import DOMAIN
+from fedgraft.domains.nodes.reading.cross_client_edges import DOMAIN
 from fedgraft.domains.publications import Publications
 from fedgraft.engine.protocol.transport import keyed
 from fedgraft.errors import InputError

@@ -9,8 +9,8 @@ from fedgraft.wire.layouts import Arrays, Layout
 from fedgraft.wire.lazy import Made
 
 
-def as_it_is(shard: Any) -> tuple[Any, ...]:
-    """Return a shard as the one argument of `statistics`."""
+def itself(shard: Any) -> tuple[Any, ...]:
+    """Return the shard alone; a function of the module, since plans travel to other processes."""
     return (shard,)
 
 
@@ -23,7 +23,7 @@ class Published(NamedTuple):
     """
 
     by: Any
-    look: Callable[[Any], tuple[Any, ...]] = as_it_is
+    look: Callable[[Any], tuple[Any, ...]] = itself
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,8 +28,8 @@ from fedgraft.errors import ClientError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.policies import own_policy
 from fedgraft.nn.clipped_gradients import each_gradient
-from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
-from fedgraft.runtimes.flower_federation.places import Places
+from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
+from fedgraft.runtimes.federation.places import Places
 from fedgraft.secrets.masked_sum import Member
 from fedgraft.wire import Message
 from helpers.local_nodes import RUN, LocalLink, nodes_of

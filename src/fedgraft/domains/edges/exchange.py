@@ -15,8 +15,8 @@ from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of
 from fedgraft.domains.edges.model import EdgeModel
+from fedgraft.domains.edges.order_of_time import stages
 from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.edges.stages import stages
 from fedgraft.domains.edges.told_history import ToldHistory
 from fedgraft.domains.edges.unrolled import COUNTS, Unrolled, unrolled
 from fedgraft.domains.examples import scaled
