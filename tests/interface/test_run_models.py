@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import fedgraft
+from fedgraft.domains.labels.shared_unit import unit_of
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.recipes import discovery
@@ -188,7 +189,7 @@ def of_nodes(finished, number, model):
     edges = np.stack([alone.senders, receivers]).astype(np.int64)
     if not task.tells_classes:
         outputs = task.prepare(alone, {}).scored(model).numpy(force=True)
-        unit = task.unit_of(alone, finished.memory(number)["shared"])
+        unit = unit_of(task.labels, alone, finished.memory(number)["shared"])
         return (np.asarray(alone.features), edges), unit.meant(outputs)
     return (np.asarray(alone.features), edges), task.scored(model, task.prepare(alone, {}))
 
