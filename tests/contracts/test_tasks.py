@@ -20,6 +20,7 @@ from fedgraft.testing import tasks
 from fedgraft.testing.laws import Law
 from fedgraft.testing.toy_edges import ToyEdges
 from helpers.laws import held
+from helpers.stages import staged
 
 NAMES = discovery.names("tasks")
 DATA: dict[str, Callable[[], Data[Any]]] = {
@@ -66,8 +67,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node regression, mean of hops": ("node_regression", {"propagate": 2, "joined": "mean", "share_states": False}),
     "node regression, last hop": ("node_regression", {"propagate": 2, "joined": "last", "share_states": False}),
     "graph, wl counts": ("graph", {"wl": 2, "wl_width": 64}),
-    "graph regression, wl counts": ("graph_regression", {"wl": 2, "wl_width": 64, "huber": 1.0}),
-    "node regression, sums of features": ("node_regression", {"share_states": False, "aggregates": True, "huber": 1.0}),
+    "graph regression, wl counts": ("graph_regression", {"wl": 2, "wl_width": 64, "loss.huber": 1.0}),
+    "node regression, sums of features": (
+        "node_regression",
+        {"share_states": False, "aggregates": True, "loss.huber": 1.0},
+    ),
     "node regression, nothing shared": ("node_regression", {"share_states": False, "share_features": False}),
     "node, smoothed": ("node", {"smoothing": 2, "halo": 1}),
     "node, smoothed with labels": ("node", {"smoothing": 1, "share_labels": True, "share_states": False}),
@@ -79,14 +83,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "node, fitted to own labels alone": ("node", {"local_fit": True}),
     "node, class prior alone": ("node", {"class_prior": True}),
     "graph, class prior": ("graph", {"class_prior": True}),
-    "link, perceptron and few neighbours": ("link", {"decoder": "perceptron", "negatives": 3, "neighbours": 2}),
+    "link, perceptron and few neighbours": ("link", {"decoder": "perceptron", "loss.negatives": 3, "neighbours": 2}),
     "link, inputs smoothed": ("link", {"propagate": 2, "likeness": True, "scale": 2.0}),
     "link, hops weighed": ("link", {"propagate": 1, "joined": "attention"}),
     "edge, histories and features alone": ("edge", {"share_states": False, "windows": 2}),
     "edge, nothing shared": ("edge", {"share_states": False, "share_features": False, "share_history": False}),
-    "ranking, as printed": ("ranking", {"objective": "margin", "negatives": 5, "decorrelation": 0.1}),
-    "ranking, one table": ("ranking", {"tied": True, "negatives": 0}),
-    "typed node, few neighbours": ("typed_node", {"neighbours": 2, "dropout": 0.2}),
+    "ranking, as printed": ("ranking", {"loss.name": "margin", "loss.negatives": 5, "decorrelation": 0.1}),
+    "ranking, one table": ("ranking", {"tied": True, "loss.negatives": 0}),
+    "typed node, few neighbours": ("typed_node", {"neighbours": 2, "loss.dropout": 0.2}),
     "typed node, inputs smoothed": ("typed_node", {"propagate": 2, "scale": 1.0}),
     "typed node, answers smoothed": ("typed_node", {"smoothing": 2}),
     "typed node, class prior": ("typed_node", {"smoothing": 1, "class_prior": True}),
@@ -109,7 +113,7 @@ def laws(name: str, options: dict[str, Any], left_out: Collection[str]) -> list[
     cls = discovery.find("tasks", name)
     encoder = {"encoder": discovery.build("models", "model", {"name": ENCODERS.get(name, "gcn")})}
     fields = {field.name for field in dataclasses.fields(cls)}
-    given = {key: value for key, value in encoder.items() if key in fields} | options
+    given = {key: value for key, value in encoder.items() if key in fields} | staged(name, options)
     found = tasks.laws(cls, DATA[name](), poolable=POOLABLE[name]() if name in POOLABLE else None, **given)
     return [law for law in found if law.name not in left_out]
 

@@ -92,7 +92,7 @@ def test_clients_score_what_the_server_would():
 
 def test_classes_count_by_their_weights():
     plain, weighted = (
-        execute(load("graft_once", {**ONCE, "sharing.form": "gram", "task.class_weights": weights}))
+        execute(load("graft_once", {**ONCE, "sharing.form": "gram", "loss.class_weights": weights}))
         for weights in ("", {"class 1": 50.0})
     )
     assert plain["digest"] != weighted["digest"]

@@ -27,7 +27,7 @@ QUICK: dict[str, Any] = {
     "runtime.workers": 0,
     "yardsticks": [],
     "rounds": 8,
-    "task.dropout": 0.0,
+    "loss.dropout": 0.0,
     "sampler.batch_size": 16,
 }
 CARRYING = {"data.edge_features": "all"}

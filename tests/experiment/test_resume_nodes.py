@@ -18,7 +18,7 @@ EVERYTHING = {
     "rounds": 4,
     "training.optimizer": "adam",
     "task.neighbours": 3,
-    "task.dropout": 0.2,
+    "loss.dropout": 0.2,
     "rows": {"name": "quantized", "bits": 6, "rounding": "stochastic"},
     "codec": "identity",
     "downlink": "identity",

@@ -74,7 +74,7 @@ def of_graphs(name):
 
 
 def of_nodes(name):
-    moments = {"training.keep_moments": True, "task.dropout": 0.5}
+    moments = {"training.keep_moments": True, "loss.dropout": 0.5}
     changes = NODES | OFTEN | IN_ONE_PROCESS | DROPPING | CODEC | moments | OPTIONS.get(name, {})
     return load("fedall", {**changes, "sharing.name": name})
 

@@ -11,6 +11,7 @@ from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.shops import Shops
+from fedgraft.methods.losses.sampled_softmax import SampledSoftmax
 from fedgraft.methods.tasks.node import Node
 from fedgraft.methods.tasks.ranking import Ranking
 from fedgraft.methods.tasks.rating import Rating
@@ -149,19 +150,21 @@ class Drawing(Ranking):
     """Draws from torch's own generators."""
 
     def _drawn(self, seed):
-        return torch.randperm(self.items)[: self.negatives].numpy()
+        return torch.randperm(self.items)[: self.objective.negatives].numpy()
 
 
 class Fixed(Ranking):
     """Draws the same in every step."""
 
     def _drawn(self, seed):
-        return np.arange(self.negatives)
+        return np.arange(self.objective.negatives)
 
 
 @pytest.mark.parametrize("cls", [Drawing, Fixed])
 def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
-    made = tasks.laws(cls, Catalogue(users=60, items=50, count=900, clients=2), negatives=5, dropout=0.0)
+    made = tasks.laws(
+        cls, Catalogue(users=60, items=50, count=900, clients=2), objective=SampledSoftmax(5, dropout=0.0)
+    )
     laws = {str(each): each for each in made}
     with pytest.raises(AssertionError, match="breaks the law 'what_a_step_draws_depends_on_its_seed_alone'"):
         laws["what_a_step_draws_depends_on_its_seed_alone"]()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.contracts.detailed_scores import Chance, DetailedScores
+from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices, Sums
 from fedgraft.wire.layouts import Array
@@ -94,8 +95,11 @@ class Labels(ABC):
         """Return labels as `losses` reads them, in a unit."""
 
     @abstractmethod
-    def losses(self, outputs: Tensor, label: Tensor) -> Tensor:
-        """Return the loss of each example, float32 [n], from outputs [n, width] and labels as `told`."""
+    def losses(self, outputs: Tensor, label: Tensor, shares: ClassShares | None = None) -> Tensor:
+        """Return the loss of each example, float32 [n], from outputs [n, width] and labels as `told`.
+
+        `shares` of classes at the client, for losses that depend on them; None leaves them as without.
+        """
 
     @abstractmethod
     def together(self, outputs: Sequence[Tensor]) -> Tensor:

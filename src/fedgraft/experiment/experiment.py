@@ -60,6 +60,7 @@ from fedgraft.experiment.recipes.recipe import (
 from fedgraft.experiment.recipes.sections import (
     METHODS,
     SETTINGS,
+    STAGES,
     VALUES,
     CheckpointOptions,
     Section,
@@ -68,7 +69,7 @@ from fedgraft.experiment.recipes.sections import (
     plain,
 )
 from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_sampler, fitted_sharing
-from fedgraft.experiment.recipes.task_sections import build_task
+from fedgraft.experiment.recipes.task_sections import build_task, stage_name
 from fedgraft.experiment.recipes.units import parse_bytes, with_sizes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.experiment.seen_rows import untested
@@ -237,7 +238,8 @@ class Experiment:
         sampler, rows = fitted_sampler(self.plan.sampler, task), build_rows(self.sections, task)
         plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows)
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
-        sections = self._with_sections(sharing=sharing, sampler=sampler)
+        stages = {section: getattr(task, field) for section, field in STAGES.items() if section in self.sections}
+        sections = self._with_sections(sharing=sharing, sampler=sampler, **stages)
         return replace(self, plan=plan, sections={**sections, "task": {**self.sections["task"], **known}})
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
@@ -364,14 +366,14 @@ def _resolve(
 ) -> Section:
     """Every option of every method with its value, but for what is not used, as TOML can hold it."""
     task_options = discovery.options_of(plan.task)
-    encoder = task_options.pop("encoder", None)
-    model = as_section(section_of(content, "model")["name"], encoder) if encoder else {}
+    made = {section: task_options.pop(field) for section, field in STAGES.items() if field in task_options}
+    stages = {section: as_section(stage_name(content, section, stage), stage) for section, stage in made.items()}
     names = {name: section_of(content, name, default=d)["name"] for name, d in DEFAULT_NAMES.items()}
     step = chosen["server_optimizer"]
     methods: dict[str, Any] = {
         "data": as_section(section_of(content, "data")["name"], data),
         "task": {"name": task, **plain(task_options)},
-        **({"model": without_layers(model)} if encoder else {}),
+        **{section: without_layers(stage) if section == "model" else stage for section, stage in stages.items()},
         "selector": as_section(section_of(content, "selector")["name"], chosen["selector"]),
         "sampler": as_section(names["sampler"], plan.sampler),
         "sharing": as_section(names["sharing"], plan.sharing),

@@ -38,7 +38,7 @@ def test_masks_and_noise_tell_together() -> None:
 
 
 def test_what_noise_does_not_hide_is_told_together() -> None:
-    said = refusal("graft_node_private", {"task.share_features": True, "task.class_weights": "balanced", "patience": 2})
+    said = refusal("graft_node_private", {"task.share_features": True, "loss.class_weights": "balanced", "patience": 2})
     for reason in ("clients tell each other of nodes", "class_counts, features without noise", "patience = 0"):
         assert reason in said
 

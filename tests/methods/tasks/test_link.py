@@ -18,6 +18,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.data.blocks import Blocks
+from fedgraft.methods.losses.pair_entropy import PairEntropy
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.link import Link
 from helpers import toy_nodes
@@ -77,7 +78,7 @@ def test_the_weight_of_likeness_is_learnt():
 
 
 def test_the_loss_is_that_of_an_edge_and_the_mean_of_what_it_is_drawn_against():
-    task, data, model = made(negatives=3)
+    task, data, model = made(objective=PairEntropy(3))
     draw = Draw(np.array([4, 2]), seed=9)
     others, found = data.without_edge(draw.examples, 3, 9)
     assert found.all()
@@ -156,12 +157,10 @@ def test_all_data_in_one_place_are_scored_on_the_same_pairs():
     ("options", "message"),
     [
         ({"width": 0}, r"Link\.width must be >= 1; got 0\."),
-        ({"negatives": 0}, r"Link\.negatives must be >= 1; got 0\."),
         ({"k": 0}, r"Link\.k must be >= 1; got 0\."),
         ({"neighbours": -1}, r"Link\.neighbours must be >= 0; got -1\."),
         ({"test": 0.0}, r"Link\.test must be in \(0, 1\); got 0\.0\."),
         ({"validation": 0.5, "test": 0.5}, r"Link\.validation \+ Link\.test must be below 1, so that edges are left"),
-        ({"dropout": 1.0}, r"Link\.dropout must be in \[0, 1\); got 1\.0\."),
         ({"scale": -1.0}, r"Link\.scale must be >= 0 \(0 = as they are\); got -1\.0\."),
     ],
 )

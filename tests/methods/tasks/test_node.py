@@ -10,6 +10,7 @@ from fedgraft.contracts import Draw
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
@@ -51,7 +52,7 @@ def test_draws_only_what_it_must():
     quiet = Node(SAGE(), neighbours=0)
     assert (quiet.draws_neighbours, quiet.stochastic) == (False, False)
     assert replace(quiet, neighbours=5).draws_neighbours
-    assert replace(quiet, dropout=0.5).stochastic
+    assert replace(quiet, objective=CrossEntropy(dropout=0.5)).stochastic
     made = replace(quiet, generator=True, share_features=False, share_states=False)
     assert (made.draws_neighbours, made.stochastic) == (True, True)
 

@@ -8,10 +8,12 @@ import torch
 
 from fedgraft import wire
 from fedgraft.contracts import Draw
+from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import SPLITS, HaloRows
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
 from fedgraft.errors import InputError, WireError
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
@@ -19,7 +21,7 @@ from helpers.node_runs import model_of, relayed, set_up, small, store_of
 from helpers.toy_nodes import whole
 from helpers.toy_runs import same
 
-PLAIN = {"task__neighbours": 0, "task__logit_adjustment": 0.0, "task__label_smoothing": 0.0}
+PLAIN = {"task__neighbours": 0, "loss__logit_adjustment": 0.0, "loss__label_smoothing": 0.0}
 """Losses are cross-entropies, of all neighbours."""
 
 
@@ -216,11 +218,12 @@ def test_a_profile_tells_the_shares_of_classes():
 
 def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_alone():
     task, model, (here, *_) = made(**PLAIN)
-    raised = replace(task, logit_adjustment=2.0)
+    raised = replace(task, objective=CrossEntropy(logit_adjustment=2.0))
     counts = np.bincount(here.label[here.rows["train"]], minlength=task.classes)
-    here.class_counts = counts = np.where(np.arange(task.classes) == 1, 0, counts)  # as if nobody were of class 1
+    counts = np.where(np.arange(task.classes) == 1, 0, counts)  # as if nobody were of class 1
+    here.shares = ClassShares.of(counts)
     logs = np.log(np.where(counts, counts / counts.sum(), 1e-4))
-    np.testing.assert_allclose(here.log_shares, logs, rtol=1e-6)
+    np.testing.assert_allclose(here.shares.logs, logs, rtol=1e-6)
 
     plain = here.logits(model, here.computed(here.rows["train"], (0,) * task.layers, False), False).detach()
     label = torch.from_numpy(here.label[here.rows["train"]])
@@ -232,10 +235,11 @@ def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_
 
 def test_labels_are_spread_over_the_clients_classes_in_training_alone():
     task, model, (here, *_) = made(**PLAIN)
-    smooth = replace(task, label_smoothing=0.3)
+    smooth = replace(task, objective=CrossEntropy(label_smoothing=0.3))
     plain = here.logits(model, here.computed(here.rows["train"], (0,) * task.layers, False), False).detach()
     logs, label = plain.log_softmax(1).numpy(), here.label[here.rows["train"]]
-    shares = np.bincount(label, minlength=task.classes) / len(label)
+    counts = np.bincount(label, minlength=task.classes)
+    shares, here.shares = counts / len(label), ClassShares.of(counts)
     expected = -0.7 * logs[np.arange(len(label)), label] - 0.3 * logs @ shares
     np.testing.assert_allclose(losses(smooth, model, here), expected, rtol=1e-4)
     np.testing.assert_array_equal(looked(smooth, model, here), looked(task, model, here))
@@ -261,10 +265,6 @@ def test_a_task_learns_of_the_data_what_its_model_must_know():
         ({"halo": -1}, r"Node\.halo must be >= 0; got -1\."),
         ({"features": -1}, r"Node\.features must be >= 0; got -1\."),
         ({"classes": -2}, r"Node\.classes must be >= 0; got -2\."),
-        ({"dropout": 1.0}, r"Node\.dropout must be in \[0, 1\); got 1\.0\."),
-        ({"logit_adjustment": -1.0}, r"Node\.logit_adjustment must be >= 0 \(0 = none\); got -1\.0\."),
-        ({"label_smoothing": 1.0}, r"Node\.label_smoothing must be in \[0, 1\); got 1\.0\."),
-        ({"dropout": -0.1}, r"Node\.dropout must be in \[0, 1\); got -0\.1\."),
         ({"aggregates": True}, r"Node\.aggregates must be false where states are shared, or features are not; got"),
         ({"aggregates": True, "share_states": False, "share_features": False}, r"Node\.aggregates must be false where"),
     ],

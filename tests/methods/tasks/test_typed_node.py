@@ -149,7 +149,6 @@ def test_new_nodes_are_answered_for_from_their_edges():
     ("options", "text"),
     [
         ({"neighbours": -1}, r"TypedNode\.neighbours must be >= 0"),
-        ({"dropout": 1.0}, r"TypedNode\.dropout must be in \[0, 1\)"),
         ({"features": 7}, r"task\.features = 7, but the data have 5"),
     ],
 )

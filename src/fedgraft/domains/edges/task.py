@@ -16,7 +16,7 @@ from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of
 from fedgraft.domains.edges.model import EdgeModel
@@ -48,7 +48,6 @@ class EdgeHalos(
     share_states: bool = True
     share_history: bool = True
     sealed: bool = False
-    dropout: ProperFraction = 0.0
     scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
     features: NonNegativeInt = 0
     edge_features: NonNegativeInt = 0
@@ -171,7 +170,6 @@ class EdgeHalos(
             known=all_known,
             needed=needed,
             states=States(graph.own, graph.halo, self.halo_widths),
-            class_counts=np.zeros(0, np.int64),
             sums=None,
             degree=graph.weighted_degree,
             layers=self.encoder.depth,

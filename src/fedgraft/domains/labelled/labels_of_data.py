@@ -1,20 +1,20 @@
 """What tasks have in common whose data say what their labels are: the kind, its measure, what examples count."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from annotated_types import Ge
 from torch import Tensor
 
 from fedgraft.contracts.abilities.tasks import FittedTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.loss import ClassObjective, Objective
 from fedgraft.contracts.task import Prepared
 from fedgraft.domains.labelled.shard import LabelledShard, labels_of
 from fedgraft.domains.labels import numbers
-from fedgraft.domains.labels.class_weights import BalancedClasses, ClassWeights, check_weights
+from fedgraft.domains.labels.class_weights import BalancedClasses
 from fedgraft.domains.labels.judged import METRICS
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.shared_unit import SharedUnit
@@ -33,16 +33,15 @@ class LabelsOfData(
 ):
     """Tell labels that are classes or numbers, as the data have them; options as of `LabelTask`."""
 
+    objective: Objective
     class_names: tuple[str, ...] = ()
     judged: str = ""
     rare: str = ""
-    class_weights: ClassWeights = ""
-    focal: Annotated[float, Ge(0), "0 = off"] = 0.0
 
     @cached_property
     def labels(self) -> Labels:
         """As the data have them."""
-        return labels_of(self.class_names, (), self.judged, self.rare, self.focal)
+        return labels_of(self.class_names, (), self.judged, self.rare, self.objective)
 
     @property
     def classes(self) -> int:  # type: ignore[override]
@@ -69,7 +68,6 @@ class LabelsOfData(
 
         Raises `InputError` for what classes alone, or numbers alone, have; and where there is nothing to learn.
         """
-        check_weights("task", self.class_weights)  # not at its birth, where a domain's task checks its own
         known = self.known_of(telling(shards)[0])
         told = replace(self, **{name: value for name, value in known.items() if not getattr(self, name)})
         kind, allowed = ("classes", METRICS) if told.class_names else ("numbers", numbers.METRICS)
@@ -79,8 +77,14 @@ class LabelsOfData(
                 f"{self.judged!r}.{nearest(self.judged, allowed)}"
             )
         if not told.class_names:
-            require(not self.class_weights, "task.class_weights", "'' where labels are numbers", self.class_weights)
-            require(not self.focal, "task.focal", "0 where labels are numbers", self.focal)
+            self._check_numbers_loss()
+        elif not isinstance(self.objective, ClassObjective):
+            raise InputError(f"{type(self.objective).__name__} is a loss of numbers; these data have classes.")
+        elif getattr(told, "label_names", ()):
+            plain = not self.objective.reads_shares
+            require(
+                plain, "loss", "one that reads no shares of classes where an example has several labels", self.objective
+            )
         return super(LabelsOfData, told).judged_by(shards, True)
 
     def known_of(self, shard: Labelled) -> dict[str, Any]:
@@ -94,6 +98,14 @@ class LabelsOfData(
             if (other := self.known_of(shard)) != known:
                 raise InputError(f"{shards[0].name} and {shard.name} must be labelled alike; got {known} and {other}.")
         return replace(self, **known)
+
+    def _check_numbers_loss(self) -> None:
+        """Raise `InputError` for options of a loss of classes where labels are numbers."""
+        if isinstance(self.objective, ClassObjective):
+            for each in fields(self.objective):  # type: ignore[arg-type]
+                value, fits = getattr(self.objective, each.name), each.name == "dropout"
+                allowed = f"{each.default!r} where labels are numbers"
+                require(fits or value == each.default, f"loss.{each.name}", allowed, value)
 
     def _weights(self, shard: Labelled, shared: Arrays) -> Tensor | None:
         return self.weights_of(shard, shared) if self.class_names else None

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.labels import Floats
+from fedgraft.contracts.loss import ClassObjective, ClassShares, ClassWeights, Objective
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.errors import InputError, WireError, nearest, require
@@ -18,7 +19,6 @@ from fedgraft.wire.lazy import Made
 BALANCED = "balanced"
 COUNTS, WEIGHTS = "class_counts", "class_weights"
 """float64 [classes], what a client publishes, how many training examples it has; what all get back."""
-ClassWeights = str | dict[str, float]
 
 
 class BalancedClasses(PublishingTask[Shard, Prepared]):
@@ -27,15 +27,20 @@ class BalancedClasses(PublishingTask[Shard, Prepared]):
     Where an example has several labels, counts and weights are [labels, classes].
 
     Attributes:
-        class_weights: "" for none, "balanced", or {class: weight}; others have weight 1.
+        objective: the loss, which says how classes weigh.
         classes: how many there are.
         class_names: theirs.
         label_names: of the labels where an example has several; a task need not have it.
     """
 
-    class_weights: ClassWeights
+    objective: Objective
     classes: int
     class_names: tuple[str, ...]
+
+    @property
+    def class_weights(self) -> ClassWeights:
+        """Those of the loss; "" where it is not of classes."""
+        return self.objective.class_weights if isinstance(self.objective, ClassObjective) else ""
 
     @property
     def statistics_layout(self) -> Layout:
@@ -73,6 +78,11 @@ class BalancedClasses(PublishingTask[Shard, Prepared]):
         if self.class_weights == BALANCED and WEIGHTS in shared:
             return torch.from_numpy(shared[WEIGHTS].astype(np.float32))
         return own_weights(self.class_weights, shard, self.class_names, self.classes)
+
+    def shares_of(self, shard: Shard) -> ClassShares | None:
+        """Return the shares of classes among a client's training examples; None for a loss that reads none."""
+        reads = isinstance(self.objective, ClassObjective) and self.objective.reads_shares
+        return ClassShares.of(counts_of(shard, self.classes)) if reads else None
 
     def _counted(self, layout: Layout, name: str) -> Layout:
         if self.class_weights != BALANCED:

@@ -74,7 +74,6 @@ class LinkData:
             known=np.ones(graph.own, bool),
             needed=np.zeros(0, np.int64),
             states=States(graph.own, 0, ()),
-            class_counts=np.zeros(0, np.int64),
             sums=None,
             degree=graph.weighted_degree,
             layers=layers,

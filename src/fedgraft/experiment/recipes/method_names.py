@@ -29,6 +29,7 @@ PACKAGES = {
             "server_optimizers",
             "tasks",
             "models",
+            "losses",
             "data",
             "yardsticks",
         )

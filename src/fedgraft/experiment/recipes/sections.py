@@ -24,6 +24,7 @@ METHODS = {
     "data": "data",
     "task": "tasks",
     "model": "models",
+    "loss": "losses",
     "selector": "selectors",
     "sampler": "samplers",
     "codec": "codecs",
@@ -35,10 +36,13 @@ METHODS = {
     "runtime": "runtimes",
 }
 """Sections that name a method, and the method's family."""
+STAGES = {"model": "encoder", "loss": "objective"}
+"""Sections that say of what a task is made, and the field of the task that each is; a task need not have them all."""
 QUESTIONS = {
     "data": "What is there to learn from? The data set, and how it is dealt to clients.",
-    "task": "To solve what? The data say which task; only its options are set here.",
+    "task": "To solve what? The data say which task; only its own options are set here, its stages in other sections.",
     "model": "With which graph encoder? Left out for a task that has a model of its own.",
+    "loss": "What is made small? The loss of training. Without a name it is that of the task by default.",
     "selector": "Who trains? It chooses the clients of every round.",
     "sampler": "On what? It chooses the examples, and the neighbours, that a client trains on.",
     "codec": "What is sent? The codec of updates, on the way up; of models, down, too, where there is no [downlink].\n"

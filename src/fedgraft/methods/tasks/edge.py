@@ -14,6 +14,7 @@ from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.loss import ClassObjective, NumberObjective
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.client_edges import EdgeData
@@ -33,6 +34,7 @@ from fedgraft.domains.nodes.reading.queries import remembered_halo
 from fedgraft.domains.nodes.training.halo_setup import inside
 from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.wire.layouts import Array, Arrays
 
 
@@ -68,6 +70,8 @@ class Edge(
 
     Args:
         encoder: the convolutions; the recipe's [model].
+        objective: what training makes small; the recipe's [loss]. Where labels are numbers the default, a loss of
+            classes, stands for half the squared error.
         windows: parts of the training edges, >= 2.
         readout: width of the perceptron's hidden layer, >= 1; ours.
         share_features: whether clients publish the features of nodes with edges to other clients, once, a row for each
@@ -78,15 +82,10 @@ class Edge(
             target: how many edges, and the means of their columns.
         sealed: whether the server hands all these on unread: each row is encrypted by itself, under a secret that the
             sites of a federation have. Where all clients are on one machine rows are as long, and open.
-        dropout: share of each hidden layer dropped in training, in [0, 1).
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         class_names: of the classes; taken from the data.
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
-        class_weights: what the loss of an edge of each class is multiplied by: "" for 1, "balanced" so that all classes
-            of all clients count alike, or a table {class = weight}, others having 1.
-        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
-            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
         features: width of features of nodes; 0 = as the data have.
         edge_features: numbers that an edge carries to its ends; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
@@ -98,12 +97,13 @@ class Edge(
     asks: ClassVar[tuple[str, ...]] = ("edges",)
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder
 
+    objective: ClassObjective | NumberObjective = CrossEntropy()
     columns: int = 0
 
     @property
     def stochastic(self) -> bool:
         """True where there is dropout, or a stochastic convolution."""
-        return self.dropout > 0 or self.encoder.stochastic
+        return self.objective.dropout > 0 or self.encoder.stochastic
 
     def known_of(self, shard: EdgeShard) -> dict[str, Any]:
         """Return the kind of labels, and the widths of what is read."""
@@ -130,6 +130,7 @@ class Edge(
             rows={split: shard.rows(split) for split in SPLITS},
             unit=unit.around(own),
             weights=self._weights(shard, shared),
+            shares=self.shares_of(shard),
         )
 
     def examples(self, data: EdgeData) -> int:
@@ -140,7 +141,9 @@ class Edge(
         """Return a model, the same for all clients."""
         features, messages = self.features + COUNTS, self.edge_features
         columns = self.columns + history_width(messages)
-        return EdgeModel(self.encoder, features, messages, columns, self.readout, self.labels.width, self.dropout, g)
+        return EdgeModel(
+            self.encoder, features, messages, columns, self.readout, self.labels.width, self.objective.dropout, g
+        )
 
     def loss(self, model: nn.Module, data: EdgeData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Return the labels' losses of the draw's edges, float32 [n]."""
@@ -151,7 +154,7 @@ class Edge(
         """Return the labels' losses of some edges, float32 [n]."""
         outputs = data.outputs(model, states, rows)
         label = data.label[rows].to(outputs.device)
-        return weighted(self.labels.losses(outputs, label), label, data.weights)
+        return weighted(self.labels.losses(outputs, label, data.shares), label, data.weights)
 
     def evaluate(self, model: nn.Module, data: EdgeData) -> dict[str, Sums]:
         """Return the labels' sums."""

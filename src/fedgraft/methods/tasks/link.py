@@ -19,7 +19,8 @@ from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import JudgedTask
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
+from fedgraft.contracts.loss import PairObjective
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.read_edges import ReadEdges
@@ -38,6 +39,7 @@ from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
+from fedgraft.methods.losses.pair_entropy import PairEntropy
 from fedgraft.nn.whole_networks import WholeNetwork
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -74,16 +76,15 @@ class Link(
 
     Args:
         encoder: the convolutions; the recipe's [model].
+        objective: what training makes small; the recipe's [loss].
         width: of an embedding, >= 1.
         decoder: "product", the embeddings' inner product and a bias, or "perceptron", of one hidden layer over their
             entrywise product.
         likeness: whether the cosine of the two nodes' features joins the score, by a weight that is learnt.
-        negatives: pairs without an edge that a training edge learns against in a step, >= 1.
         validation: share of a client's edges that are for validation, in (0, 1) (Kipf and Welling: 0.05).
         test: share that are for test, in (0, 1); both together below 1.
         neighbours: most neighbours of a node that take part in training, per layer, drawn anew for every batch; 0 =
             all. Scores and predictions always see all.
-        dropout: share of each hidden layer dropped in training, in [0, 1).
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         k: pairs without an edge that hits@k looks at, >= 1.
         features: width of features; 0 = as the data have.
@@ -108,14 +109,13 @@ class Link(
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     encoder: LayeredEncoder | NetworkEncoder
+    objective: PairObjective = PairEntropy()
     width: PositiveInt = 64
     decoder: Literal["product", "perceptron"] = "product"
     likeness: bool = False
-    negatives: PositiveInt = 1
     validation: Annotated[float, Interval(gt=0, lt=1)] = 0.1
     test: Annotated[float, Interval(gt=0, lt=1)] = 0.1
     neighbours: NonNegativeInt = 0
-    dropout: ProperFraction = 0.0
     scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
     k: PositiveInt = metrics.HITS
     features: NonNegativeInt = 0
@@ -144,7 +144,7 @@ class Link(
     @property
     def stochastic(self) -> bool:
         """True where there is dropout, or a stochastic convolution."""
-        return self.dropout > 0 or self.encoder.stochastic
+        return self.objective.dropout > 0 or self.encoder.stochastic
 
     @property
     def draws_neighbours(self) -> bool:
@@ -201,17 +201,20 @@ class Link(
         """Return a model, the same for all clients."""
         attention = attention_of(self.inputs, self.features)
         width = self.inputs.width(self.features or 1)
-        nodes = NodeModel(self.encoder, width, self.width, "linear", self.dropout, g, attention, self.edge_features)
+        nodes = NodeModel(
+            self.encoder, width, self.width, "linear", self.objective.dropout, g, attention, self.edge_features
+        )
         return LinkModel(nodes, self.width, self.decoder, self.likeness, g)
 
     def loss(self, model: nn.Module, data: LinkData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Each edge's cross-entropy and the mean of those of the pairs it learns against, float32 [edges]."""
         edges = data.edges[:, draw.examples]
-        others, drawn = data.without_edge(draw.examples, self.negatives, draw.seed)
+        others, drawn = data.without_edge(draw.examples, self.objective.negatives, draw.seed)
         odds = data.log_odds(model, np.concatenate([edges, others], axis=1), self._most(draw), draw.seed)
         count = edges.shape[1]
-        against = nn.functional.softplus(odds[count:]) * torch.from_numpy(drawn).to(odds.device)
-        return nn.functional.softplus(-odds[:count]) + against.view(count, self.negatives).mean(1)
+        shape = count, self.objective.negatives
+        there = torch.from_numpy(drawn).to(odds.device).view(shape)
+        return self.objective.losses(odds[:count], odds[count:].view(shape), there)
 
     def evaluate(self, model: nn.Module, data: LinkData) -> dict[str, Sums]:
         """Return sums over edges held out."""

@@ -7,7 +7,7 @@ from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
-from annotated_types import Ge, Interval
+from annotated_types import Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, LocalGraph, Sums
@@ -17,11 +17,11 @@ from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.linear import Linear
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
+from fedgraft.contracts.loss import ClassObjective
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.read_edges import ReadEdges
-from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
@@ -40,12 +40,10 @@ from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
 from fedgraft.domains.nodes.training.given_graphs import logits_on
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
 from fedgraft.domains.nodes.training.losses import (
-    Objective,
     by_hand,
     learning,
     losses_of,
     losses_with_back,
-    objective_of,
 )
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel
@@ -58,6 +56,7 @@ from fedgraft.domains.nodes.training.refinement import Refinement
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
 from fedgraft.domains.nodes.training.topology import View
 from fedgraft.errors import InputError, require
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -96,6 +95,7 @@ class Node(
 
     Args:
         encoder: the convolutions; the recipe's [model].
+        objective: what training makes small; the recipe's [loss].
         head: "linear", a linear layer behind the encoder's convolutions, or "convolution", one more of these.
         neighbours: most neighbours of a node that take part in training, per layer, drawn anew for every batch; 0 =
             all (FedAIS: 10). Scores and predictions always see all that `halo` leaves.
@@ -121,19 +121,8 @@ class Node(
         hidden: share of its nodes that a client hides from itself to train the generator, in (0, 1) (FedSage+: 0.5).
         elsewhere: nodes of others whose embeddings a client is told, to train the generator to make its own nodes of
             them, and most of its own whose it tells, >= 0; 64 is ours, in place of all.
-        dropout: share of each hidden layer dropped in training, in [0, 1).
-        logit_adjustment: by how many times the log shares of a client's classes logits are raised in its training, >= 0
-            (Menon et al., "Long-tail learning via logit adjustment", ICLR 2021: 1; at clients as Zhang et al., "FedLC",
-            ICML 2022): a client whose classes are uneven does not teach the model that they are so everywhere.
-        label_smoothing: share of a label spread in training over classes as the client has them, in [0, 1) (Pereyra et
-            al., 2017; Szegedy et al., CVPR 2016: 0.1, over all alike).
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
-        class_weights: what the loss of an example of each class is multiplied by: "" for 1, "balanced" so that all
-            classes of all clients count alike (examples / (classes x examples of the class)), for which each client
-            publishes how many it has, or a table {class = weight}, others having 1.
-        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
-            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         edge_features: numbers that an edge carries; 0 = as the data have.
@@ -161,18 +150,15 @@ class Node(
 
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
+    objective: ClassObjective = CrossEntropy()
     generator: bool = False
     mask: bool = False
     refinement: bool = False
     generated: PositiveInt = 5
     hidden: Annotated[float, Interval(gt=0, lt=1)] = 0.5
     elsewhere: NonNegativeInt = 64
-    logit_adjustment: Annotated[float, Ge(0), "0 = none"] = 0.0
-    label_smoothing: ProperFraction = 0.0
     judged: str = ""
     rare: str = ""
-    class_weights: str | dict[str, float] = ""
-    focal: Annotated[float, Ge(0), "0 = off"] = 0.0
     classes: NonNegativeInt = 0
     class_names: tuple[str, ...] = ()
     smoothing: NonNegativeInt = 0
@@ -184,7 +170,6 @@ class Node(
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self)
-        class_weights.check_weights("Node", self.class_weights)
 
     @cached_property
     def labels(self) -> CountedClasses | JudgedClasses:
@@ -193,11 +178,6 @@ class Node(
         if self.judged:
             return JudgedClasses(names, count, judged=self.judged, rare=self.rare)
         return CountedClasses(names, count)
-
-    @property
-    def objective(self) -> Objective:
-        """What losses of training are."""
-        return objective_of(self.logit_adjustment, self.label_smoothing, self.focal)
 
     @property
     def draws_neighbours(self) -> bool:
@@ -262,7 +242,7 @@ class Node(
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet; what neighbours are generated from."""
         data = super().prepare(shard, {name: array for name, array in shared.items() if name != WEIGHTS})
-        data.weights = self.weights_of(shard, shared)
+        data.weights, data.shares = self.weights_of(shard, shared), self.shares_of(shard)
         if self.hops:
             data.neighbours = Neighbours(shard, data.features.first(data.own) if self.local_fit else None)
         if self.refinement:
@@ -285,7 +265,9 @@ class Node(
             made.mask()
         if self.refinement:
             assert isinstance(self.encoder, LayeredEncoder), "whoever asks for it has looked"
-            made.refinement = Refinement(self.input_width or 1, self.encoder.width, self.classes, self.dropout, g)
+            made.refinement = Refinement(
+                self.input_width or 1, self.encoder.width, self.classes, self.objective.dropout, g
+            )
         if self.generator:
             assert isinstance(self.encoder, LayeredEncoder), "it was checked"
             made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
@@ -389,7 +371,7 @@ class Node(
         """The exchange before training; None for none."""
         return self._mending or super()._set_up
 
-    def _step(self, model: nn.Module, data: NodeData, draw: Draw) -> tuple[NodeData, Computed, Objective]:
+    def _step(self, model: nn.Module, data: NodeData, draw: Draw) -> tuple[NodeData, Computed, ClassObjective]:
         """The client's part of the graph, mended where it is, what a draw is computed from, and its losses."""
         data = data.mended(model, self._mending)
         return data, self._computed(data, draw), self.objective

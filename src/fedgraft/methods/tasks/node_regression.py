@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, ClassVar
-
-from annotated_types import Ge
+from typing import ClassVar
 
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.loss import NumberObjective
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.labels.shared_unit import UNIT, SharedUnit
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.informed_nodes import InformedNodes
 from fedgraft.domains.nodes.training.client_graph import NodeData
+from fedgraft.methods.losses.squared_error import SquaredError
 from fedgraft.wire.layouts import Arrays
 
 
@@ -28,12 +28,12 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
     `edges` with "source" and "target", and perhaps whose these are, "source_client" and "target_client". One client's
     own tables: `data`, its nodes with features, and `data-edges`.
 
-    Source: as of the task `node`; Huber, "Robust Estimation of a Location Parameter", 1964 (`huber`).
+    Source: as of the task `node`.
     Differs: no generator of neighbours, no smoothing of answers, and gradients are autograd's.
 
     Args:
         encoder: the convolutions; the recipe's [model].
-        huber: error, in standard deviations, above which a loss is linear and no longer squared, >= 0; 0 = none.
+        objective: what training makes small; the recipe's [loss].
         judged: what a model is chosen by and told as, "rmse", "mae" or "r2"; taken from evaluation.metric.
         head: "linear", a linear layer behind the encoder's convolutions, or "convolution", one more of these.
         neighbours: most neighbours of a node that take part in training, per layer, drawn anew for every batch; 0 =
@@ -45,7 +45,6 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
         aggregates: whether every node gets, once, the sum of all its neighbours' features; states are not shared then.
         fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
         pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for.
-        dropout: share of each hidden layer dropped in training, in [0, 1).
         scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         edge_features: numbers that an edge carries; 0 = as the data have.
@@ -58,13 +57,13 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
     classes: ClassVar[int] = 0
     class_names: ClassVar[tuple[str, ...]] = ()
 
-    huber: Annotated[float, Ge(0), "0 = squared errors"] = 0.0
+    objective: NumberObjective = SquaredError()
     judged: str = ""
 
     @cached_property
     def labels(self) -> Labels:
         """One number."""
-        return Numbers(self.huber, self.judged or "rmse")
+        return Numbers(self.objective, self.judged or "rmse")
 
     @property
     def tells_classes(self) -> bool:

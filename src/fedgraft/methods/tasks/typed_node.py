@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import pandas as pd
 import torch
-from annotated_types import Ge
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
@@ -18,11 +17,11 @@ from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
-from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, ProperFraction
+from fedgraft.contracts.loss import ClassObjective
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
-from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.class_weights import BalancedClasses, weighted
 from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
@@ -37,6 +36,7 @@ from fedgraft.domains.typed.queries import Asked, split_typed_nodes_asked, with_
 from fedgraft.domains.typed.shards import JOIN, TypedGraph, apart, merge_graphs, metapath_types, shortest_metapaths
 from fedgraft.domains.typed.smoothed_features import blocks, smoothed
 from fedgraft.errors import InputError
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -74,17 +74,12 @@ class TypedNode(
 
     Args:
         encoder: reads metapaths; the recipe's [model].
+        objective: what training makes small; the recipe's [loss].
         metapaths: names of node types joined by "-", each from the target type to the target type; the target type
             alone stands for a node by itself. () = as the data suggest.
         neighbours: most nodes that a metapath joins to a node, those that most paths lead to; 0 = all.
-        dropout: share of the embedding dropped in training, in [0, 1).
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
-        class_weights: what the loss of an example of each class is multiplied by: "" for 1, "balanced" so that all
-            classes of all clients count alike (examples / (classes x examples of the class)), for which each client
-            publishes how many it has, or a table {class = weight}, others having 1.
-        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
-            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
         scale: root mean square of every node's features once they are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         classes: how many there are; 0 = as the data have.
@@ -105,14 +100,12 @@ class TypedNode(
     profile: ClassVar[frozenset[str]] = PROFILE
 
     encoder: MetapathEncoder
+    objective: ClassObjective = CrossEntropy()
     metapaths: tuple[str, ...] = ()
     neighbours: NonNegativeInt = 0
-    dropout: ProperFraction = 0.0
     scale: NonNegativeFloat = 0.0
     judged: str = ""
     rare: str = ""
-    class_weights: str | dict[str, float] = ""
-    focal: Annotated[float, Ge(0), "0 = off"] = 0.0
     features: NonNegativeInt = 0
     classes: NonNegativeInt = 0
     class_names: tuple[str, ...] = ()
@@ -124,7 +117,6 @@ class TypedNode(
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        class_weights.check_weights("TypedNode", self.class_weights)
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
             raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
 
@@ -132,13 +124,13 @@ class TypedNode(
     def labels(self) -> Labels:
         """One class."""
         if self.judged:
-            return JudgedClasses(self.class_names, self.classes, self.focal, self.judged, self.rare)
-        return Classes(self.class_names, self.classes, self.focal)
+            return JudgedClasses(self.class_names, self.classes, self.objective, self.judged, self.rare)
+        return Classes(self.class_names, self.classes, self.objective)
 
     @property
     def stochastic(self) -> bool:
         """True where there is dropout."""
-        return self.dropout > 0
+        return self.objective.dropout > 0
 
     @property
     def hidden_width(self) -> int:
@@ -185,7 +177,7 @@ class TypedNode(
         joined = [joins[each] for each in self._joining] if self.smoothing else []
         around = JoinedTargets(shard, rows, joined) if self.hops else None
         data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, around=around)
-        return replace(data, weights=self.weights_of(shard, shared))
+        return replace(data, weights=self.weights_of(shard, shared), shares=self.shares_of(shard))
 
     def examples(self, data: TypedData) -> int:
         """Return how many training nodes the client has."""
@@ -207,7 +199,7 @@ class TypedNode(
         """Return a model, the same for all clients."""
         path_widths = [metapath.count(JOIN) * self.edge_features for metapath in self.metapaths] or [0]
         width = (self.features or 1) * blocks(len(self._joining), self.propagate)
-        return TypedModel(self.encoder, width, path_widths, self.labels.width, self.dropout, g)
+        return TypedModel(self.encoder, width, path_widths, self.labels.width, self.objective.dropout, g)
 
     def loss(self, model: nn.Module, data: TypedData, draw: Draw, encoded: Tensor | None) -> Losses:
         """Return the cross-entropy of each node of the draw, [n], and their embeddings, [n, width]."""
@@ -216,7 +208,7 @@ class TypedNode(
         hidden = model.represent(data.features, data.graphs)[nodes]  # type: ignore[operator]
         logits = model.classify(hidden)  # type: ignore[operator]
         label = data.label[nodes]
-        return Losses(weighted(self.labels.losses(logits, label), label, data.weights), hidden=hidden)
+        return Losses(weighted(self.labels.losses(logits, label, data.shares), label, data.weights), hidden=hidden)
 
     def observe(self, model: nn.Module, data: TypedData) -> Observations:
         """What the model makes of all training nodes, and their PageRank."""
@@ -225,7 +217,7 @@ class TypedNode(
         logits = model.classify(hidden)  # type: ignore[operator]
         label = there.label[nodes]
         return Observations(
-            losses=self.labels.losses(logits, label).numpy(force=True),
+            losses=self.labels.losses(logits, label, data.shares).numpy(force=True),
             probabilities=logits.softmax(1).numpy(force=True),
             hidden=hidden.numpy(force=True),
             correct=(logits.argmax(1) == label).numpy(force=True),

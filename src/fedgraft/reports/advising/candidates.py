@@ -61,7 +61,7 @@ AS_OTHERS_DO: Final[Mapping[str, Any]] = {
     "model": {"name": "gcn", "hidden": [64]},
     "task.head": "convolution",
     "task.neighbours": 0,
-    "task.dropout": 0.5,
+    "loss.dropout": 0.5,
     "selector": {"name": "all"},
     "sampler": {"name": "all"},
     "training.epochs": 3,

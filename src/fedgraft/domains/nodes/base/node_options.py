@@ -20,5 +20,3 @@ def check_options(node: Any) -> None:
     require(fits, "Node.refit", "'' or 'answers' with a linear model, which has no hidden layer", node.refit)
     fits = node.smoothing > 0 or not node.share_labels
     require(fits, "Node.share_labels", "false where Node.smoothing is 0", node.share_labels)
-    fits = not (node.focal and node.label_smoothing)
-    require(fits, "Node.focal", "0 unless task.label_smoothing is 0", node.focal)

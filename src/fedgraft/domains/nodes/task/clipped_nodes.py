@@ -8,6 +8,7 @@ from torch import nn
 from fedgraft.contracts import Indices
 from fedgraft.contracts.abilities.clipping import ClippedGradientTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.loss import ClassObjective
 from fedgraft.domains.labels.entropies import entropies_of
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
@@ -26,11 +27,7 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
     share_features: bool
     share_states: bool
     aggregates: bool
-    dropout: float
-    label_smoothing: float
-    logit_adjustment: float
-    class_weights: str | dict[str, float]
-    focal: float
+    objective: ClassObjective
 
     @property
     def unclipped(self) -> tuple[str, str]:
@@ -42,12 +39,12 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
         if self.share_features or self.share_states or self.aggregates:
             told = "clients tell each other of nodes"
             return told, "task.share_features, task.share_states and task.aggregates = false"
-        if self.label_smoothing or self.logit_adjustment:
+        if self.objective.reads_shares:
             shares = "losses depend on the client's shares of classes"
-            return shares, "task.label_smoothing and task.logit_adjustment = 0"
-        if self.class_weights and not isinstance(self.class_weights, dict):
-            return "weights of classes depend on how many nodes each has", "task.class_weights = '' or a table"
-        return ("units are dropped at random", "task.dropout = 0") if self.dropout else ("", "")
+            return shares, "loss.label_smoothing and loss.logit_adjustment = 0"
+        if isinstance(self.objective.class_weights, str) and self.objective.class_weights:
+            return "weights of classes depend on how many nodes each has", "loss.class_weights = '' or a table"
+        return ("units are dropped at random", "loss.dropout = 0") if self.objective.dropout else ("", "")
 
     def clipped(self, model: nn.Module, data: NodeData, examples: Indices, longest: float) -> Arrays:
         """Cross-entropies of nodes, by their features alone."""
@@ -63,5 +60,5 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
         """The layers, what the first one reads, and losses of what the last one gives."""
         assert isinstance(model, NodeModel), "nodes have no other"
         nodes = data.rows["train"][examples]
-        losses_of = entropies_of(data.label[nodes], data.weights, self.focal)
+        losses_of = entropies_of(data.label[nodes], data.weights, self.objective)
         return model.by_row, data.features.filled(nodes), losses_of

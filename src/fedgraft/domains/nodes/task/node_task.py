@@ -18,7 +18,8 @@ from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask
-from fedgraft.contracts.ranges import NonNegativeInt, ProperFraction
+from fedgraft.contracts.loss import Objective
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
@@ -60,6 +61,7 @@ class NodeTask(
     asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
 
     encoder: LayeredEncoder | NetworkEncoder
+    objective: Objective
     head: Literal["linear", "convolution"] = "linear"
     neighbours: NonNegativeInt = 10
     halo: NonNegativeInt = 0
@@ -69,7 +71,6 @@ class NodeTask(
     aggregates: bool = False
     fresh: bool = False
     pull: Literal["changed", "asked"] = "changed"
-    dropout: ProperFraction = 0.0
     scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
     features: NonNegativeInt = 0
     edge_features: NonNegativeInt = 0
@@ -97,7 +98,7 @@ class NodeTask(
     @property
     def stochastic(self) -> bool:
         """True where there is dropout, or a stochastic convolution."""
-        return self.dropout > 0 or self.encoder.stochastic
+        return self.objective.dropout > 0 or self.encoder.stochastic
 
     @cached_property
     def halo_widths(self) -> tuple[int, ...]:
@@ -216,7 +217,6 @@ class NodeTask(
             known=all_known,
             needed=needed,
             states=States(seen.own, seen.halo, self.halo_widths),
-            class_counts=_class_counts(seen),
             sums=None if sums is None else FeatureRows(sums, features),
             degree=full,
             layers=self.layers,
@@ -241,7 +241,7 @@ class NodeTask(
         attention = attention_of(self.inputs, self.features)
         width = self.input_width or 1
         classes, edges = self.labels.width, self.edge_features
-        return NodeModel(self.encoder, width, classes, self.head, self.dropout, g, attention, edges)
+        return NodeModel(self.encoder, width, classes, self.head, self.objective.dropout, g, attention, edges)
 
     @cached_property
     def linear(self) -> Linear | None:
@@ -355,10 +355,3 @@ class NodeTask(
         if count := len(draw.neighbours):
             require(count == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", count)
         return draw.neighbours or (self.neighbours,) * self.layers
-
-
-def _class_counts(shard: NodeShard) -> Indices:
-    """How many training nodes each class has, int64 [classes]; none where labels are numbers."""
-    if not shard.classes:
-        return np.zeros(0, np.int64)
-    return np.bincount(shard.label[shard.rows("train")], minlength=len(shard.classes))

@@ -1,30 +1,25 @@
 """What the task `node` tells of its model in training: of training nodes, and of all own nodes and their edges."""
 
-from abc import abstractmethod
-
 import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Indices, Observations
 from fedgraft.contracts.abilities.graphs import StructuredTask
 from fedgraft.contracts.encoder import NetworkEncoder
+from fedgraft.contracts.loss import ClassObjective
 from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.augmented_graph import augmented
 from fedgraft.domains.nodes.training.client_graph import NodeData
-from fedgraft.domains.nodes.training.losses import Objective, example_losses_of
+from fedgraft.domains.nodes.training.losses import example_losses_of
 
 
 class ObservedNodes(NodeTask, StructuredTask[NodeShard, NodeData]):
     """Tell what the model makes of nodes, with all their neighbours and none that are generated."""
 
     classes: int
-
-    @property
-    @abstractmethod
-    def objective(self) -> Objective:
-        """What losses of training are."""
+    objective: ClassObjective
 
     @property
     def hidden_width(self) -> int:

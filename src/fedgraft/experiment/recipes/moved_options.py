@@ -1,0 +1,34 @@
+"""Options of tasks that have moved to sections of their own: the one table of old and new names."""
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any, Final
+
+from fedgraft.errors import InputError
+
+MOVED: Final = {
+    **dict.fromkeys(("class_weights", "focal", "label_smoothing", "logit_adjustment", "dropout", "huber"), "loss"),
+    **dict.fromkeys(("objective", "margin", "negatives"), "loss"),
+}
+"""{earlier option of [task]: the section that it is in now}."""
+_NAMES: Final = {"objective": "name"}
+"""{earlier option of [task]: its name there}; the others keep theirs."""
+_VALUES: Final = {"objective": {"softmax": "sampled_softmax"}}
+"""{earlier option of [task]: {earlier value: its value now}}."""
+
+
+def where(option: str) -> str:
+    """Return where an earlier option of [task] is now, such as "loss.dropout"."""
+    return f"{MOVED[option]}.{_NAMES.get(option, option)}"
+
+
+def value_of(option: str, value: Any) -> Any:
+    """Return the value that an earlier option of [task] has now."""
+    return _VALUES.get(option, {}).get(value, value) if isinstance(value, str) else value
+
+
+def check_moved(options: Iterable[str], task: type[Any]) -> None:
+    """Raise `InputError` for an option that has moved, unless the task has one of that name."""
+    for option in sorted({*options} - {each.name for each in fields(task)}):
+        if option in MOVED:
+            raise InputError(f"task.{option} is {where(option)} now; `fedgraft recipe upgrade FILE` rewrites a recipe.")
