@@ -98,7 +98,7 @@ class Usual:
         names = [("n", f"path{number}", "n") for number in range(len(task.metapaths))]
         self._steps = 1 if whole else STEPS
         features = part.features if isinstance(part.features, np.ndarray) else part.features.toarray()
-        self._features, self._edges = feature_states(features, task.scale), {}
+        self._features, self._edges = feature_states(features, task.inputs.scale), {}
         for kind, metapath in zip(names, task.metapaths, strict=True):
             entries = metapath_matrix(part, metapath, task.neighbours).tocoo()
             self._edges[kind] = torch.from_numpy(np.stack([entries.col, entries.row]).astype(np.int64))

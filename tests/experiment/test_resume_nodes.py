@@ -17,7 +17,7 @@ EVERYTHING = {
     **OFTEN,
     "rounds": 4,
     "training.optimizer": "adam",
-    "task.neighbours": 3,
+    "exchange.neighbours": 3,
     "loss.dropout": 0.2,
     "rows": {"name": "quantized", "bits": 6, "rounding": "stochastic"},
     "codec": "identity",

@@ -21,7 +21,7 @@ NODES = {
     "model": {"name": "gcn", "hidden": [6, 5]},
     "selector": "all",
     "sampler": "all",
-    "task.share_states": False,
+    "exchange.states": False,
     "training.epochs": 1,
 }
 PAPERS = {"data.papers": 30, "data.clients": 4, "selector.clients": 2, "training.epochs": 1}

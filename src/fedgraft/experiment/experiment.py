@@ -238,7 +238,8 @@ class Experiment:
         sampler, rows = fitted_sampler(self.plan.sampler, task), build_rows(self.sections, task)
         plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows)
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
-        stages = {section: getattr(task, field) for section, field in STAGES.items() if section in self.sections}
+        others = [section for section in STAGES if section in self.sections and section != "model"]  # encoders stay
+        stages = {section: getattr(task, STAGES[section]) for section in others}
         sections = self._with_sections(sharing=sharing, sampler=sampler, **stages)
         return replace(self, plan=plan, sections={**sections, "task": {**self.sections["task"], **known}})
 

@@ -70,7 +70,7 @@ class RowSeal:
             if sealed[:, :TAG_BYTES].any():
                 raise WireError(f"rows of {what} are sealed, and this client has no secret to open them")
             return sealed[:, TAG_BYTES:]
-        with missing_extra("flower", by="task.sealed at a site"):
+        with missing_extra("flower", by="exchange.encrypted_rows at a site"):
             from cryptography.exceptions import InvalidTag
         try:
             made = [self._cipher.decrypt(row, about) for row, about in self._each(what, places, sealed)]
@@ -90,12 +90,12 @@ class RowSeal:
 
     @cached_property
     def _cipher(self) -> Any:
-        with missing_extra("flower", by="task.sealed at a site"):
+        with missing_extra("flower", by="exchange.encrypted_rows at a site"):
             from cryptography.hazmat.primitives.ciphers.aead import AESSIV
         return AESSIV(self._derived("rows", _KEY_BYTES))
 
     def _derived(self, purpose: str, length: int) -> bytes:
-        with missing_extra("flower", by="task.sealed at a site"):
+        with missing_extra("flower", by="exchange.encrypted_rows at a site"):
             from cryptography.hazmat.primitives.hashes import SHA256
             from cryptography.hazmat.primitives.kdf.hkdf import HKDF
         info = f"fedgraft sealed {purpose} {self.run}".encode()

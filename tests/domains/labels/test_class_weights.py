@@ -20,6 +20,7 @@ from fedgraft.domains.labels.class_weights import (
 )
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.errors import InputError, WireError
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
@@ -42,8 +43,8 @@ def test_all_clients_counts_make_one_weight_that_all_are_told():
         SAGE(),
         classes=2,
         class_names=("ok", "fraud"),
-        share_states=False,
         objective=CrossEntropy(class_weights="balanced"),
+        exchange=Halo(states=False),
     )
     published = {k: {COUNTS: np.array(counts, np.float64)} for k, counts in enumerate([[6, 0], [3, 1]])}
     assert [spec.name for spec in task.statistics_layout][-1] == COUNTS

@@ -18,6 +18,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.data.blocks import Blocks
+from fedgraft.methods.inputs.raw_features import RawFeatures
 from fedgraft.methods.losses.pair_entropy import PairEntropy
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.link import Link
@@ -102,7 +103,7 @@ def test_a_step_learns_against_pairs_without_a_training_edge():
 def test_where_every_pair_has_an_edge_there_is_nothing_to_learn_against():
     edges = [(a, b) for a in range(4) for b in range(a)]
     (complete,) = cut(toy_nodes.whole(edges, label=[0] * 4), np.zeros(4, int), ["client"])
-    data = LinkData.of(whole(complete), SAGE(), 1, 0.0)
+    data = LinkData.of(whole(complete), SAGE(), 1, RawFeatures())
     assert not data.without_edge(np.arange(6), 2, seed=1)[1].any()
     task = Link(SAGE(hidden=4, layers=1), features=2)
     model = task.model(torch.Generator().manual_seed(1))

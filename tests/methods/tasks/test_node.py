@@ -10,6 +10,7 @@ from fedgraft.contracts import Draw
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
@@ -25,7 +26,7 @@ COUNTS = ("correct", "count", "true", "claimed", "hit")
 
 def by_hand(layers=2, **options):
     """h = own + mean over neighbours, of the first feature alone; class 0 is likelier where it is above 1.5."""
-    task = Node(SAGE(hidden=(1,) * layers), neighbours=0, **options).fitted(PATH)
+    task = Node(SAGE(hidden=(1,) * layers), exchange=Halo(neighbours=0), **options).fitted(PATH)
     model = task.model(torch.Generator()).eval()
     with torch.no_grad():
         for key, parameter in model.named_parameters():
@@ -49,7 +50,7 @@ def last(task, model, data):
 
 
 def test_draws_only_what_it_must():
-    quiet = Node(SAGE(), neighbours=0)
+    quiet = Node(SAGE(), exchange=Halo(neighbours=0))
     assert (quiet.draws_neighbours, quiet.stochastic) == (False, False)
     assert replace(quiet, neighbours=5).draws_neighbours
     assert replace(quiet, objective=CrossEntropy(dropout=0.5)).stochastic
@@ -183,7 +184,7 @@ def test_so_it_is_by_way_of_the_server_whatever_clients_remember(name, head, lay
 @pytest.mark.parametrize("name", ["sage", "gcn"])
 def test_with_nothing_shared_a_graph_is_as_if_no_edge_were_cut(name):
     experiment, shards = small(
-        "fedlocal", sharing__name="fedavg", task__share_features=False, task__share_states=False, model__name=name
+        "fedlocal", sharing__name="fedavg", exchange__features=False, exchange__states=False, model__name=name
     )
     task, model = experiment.plan.task, model_of(experiment.plan.task)
     owner = np.repeat(np.arange(len(shards)), [shard.own for shard in shards])

@@ -21,7 +21,7 @@ from helpers.node_runs import model_of, relayed, set_up, small, store_of
 from helpers.toy_nodes import whole
 from helpers.toy_runs import same
 
-PLAIN = {"task__neighbours": 0, "loss__logit_adjustment": 0.0, "loss__label_smoothing": 0.0}
+PLAIN = {"exchange__neighbours": 0, "loss__logit_adjustment": 0.0, "loss__label_smoothing": 0.0}
 """Losses are cross-entropies, of all neighbours."""
 
 
@@ -50,7 +50,9 @@ def losses(task, model, data, **draw):
     return example_losses(task.loss(model, data, Draw(**draw), None)).detach()
 
 
-@pytest.mark.parametrize("changes", [{}, {"task__fresh": True}, {"task__head": "convolution"}, {"model__name": "gcn"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"exchange__fresh": True}, {"task__head": "convolution"}, {"model__name": "gcn"}]
+)
 def test_losses_from_remembered_states_of_this_very_model_are_those_of_a_look(changes):
     task, model, data = made(**PLAIN, **changes)
     for each in data:
@@ -78,10 +80,12 @@ def test_a_look_is_pushed_once_and_a_step_pushes_what_it_moved():
     np.testing.assert_array_equal(pushed.slot, moved[np.isin(moved, here.needed)])
 
 
-@pytest.mark.parametrize("changes", [{}, {"task__fresh": True}, {"task__head": "convolution", "task__fresh": True}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"exchange__fresh": True}, {"task__head": "convolution", "exchange__fresh": True}]
+)
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_step_reads_the_rows_that_it_says_and_no_others(changes, ahead):
-    task, model, data = made(recipe="fedall", task__neighbours=2, **{"sampler__batches": 3, **changes})
+    task, model, data = made(recipe="fedall", exchange__neighbours=2, **{"sampler__batches": 3, **changes})
     here = data[0]
     everything = here.states.to_tree()
     step = {"examples": np.array([0, 3, 4]), "seed": 11}
@@ -105,7 +109,7 @@ def test_a_step_reads_the_rows_that_it_says_and_no_others(changes, ahead):
 
 
 def test_equal_seeds_are_equal_steps_and_the_number_of_neighbours_is_the_draws():
-    task, model, data = made(recipe="fedall", task__neighbours=2, sampler__batches=3)
+    task, model, data = made(recipe="fedall", exchange__neighbours=2, sampler__batches=3)
     here = data[1]
     one, same_again, other = (losses(task, model, here, seed=seed) for seed in (5, 5, 6))
     assert torch.equal(one, same_again)
@@ -117,7 +121,7 @@ def test_equal_seeds_are_equal_steps_and_the_number_of_neighbours_is_the_draws()
 
 
 def test_what_is_computed_from_is_kept_while_nothing_changes_and_made_anew_when_it_does():
-    task, model, data = made(task__neighbours=0)
+    task, model, data = made(exchange__neighbours=0)
     here = data[0]
     before = losses(task, model, here)
     kept = here.kept["train"]
@@ -199,7 +203,7 @@ def test_labels_of_held_out_nodes_are_seen_by_no_step_and_no_state(encoder, is_s
 def test_given_sums_of_neighbours_the_first_layer_is_that_of_the_whole_graph(encoder, is_sparse):
     experiment, shards = small("fedgcn", data__sparse=is_sparse)
     task = replace(experiment.plan.task, encoder=encoder, head="linear")
-    assert task.aggregates
+    assert task.inputs.aggregates
     model = model_of(task)
     data, graph = set_up(task, shards), task.prepare(merge_shards(shards), {})
     for split in SPLITS[1:]:

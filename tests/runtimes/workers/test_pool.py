@@ -37,7 +37,7 @@ NODES = {
     **OFTEN,
     "rounds": 3,
     "training.optimizer": "adam",
-    "task.neighbours": 3,
+    "exchange.neighbours": 3,
     "loss.dropout": 0.2,
     "rows": {"name": "quantized", "bits": 6, "rounding": "stochastic"},
     "codec": "identity",

@@ -24,7 +24,7 @@ class ReadEdges:
         """
         if weighted and averages:
             raise InputError(
-                "A model with task.propagate over edges with weights cannot be exported: it averages features by these."
+                "A model with inputs.propagate over edges with weights cannot be exported: it averages by these."
             )
         read = encoder.reads(inputs, columns)
         is_weighted = weighted and encoder.reads_neighbours and "weights" in read

@@ -16,6 +16,8 @@ from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.exchange import EdgeExchange, SilentExchange
+from fedgraft.contracts.inputs import OwnInputs
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of
@@ -42,13 +44,10 @@ class EdgeHalos(
     """Compute states of nodes of a graph that is cut over clients, a copy per stage; options as of `Edge`."""
 
     encoder: LayeredEncoder
+    inputs: OwnInputs
+    exchange: EdgeExchange | SilentExchange
     windows: Annotated[int, Ge(2), "so that what trains hears from edges"] = 4
     readout: PositiveInt = 128
-    share_features: bool = True
-    share_states: bool = True
-    share_history: bool = True
-    sealed: bool = False
-    scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
     features: NonNegativeInt = 0
     edge_features: NonNegativeInt = 0
     edge_weights: bool = False
@@ -56,13 +55,18 @@ class EdgeHalos(
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.hands_on or not self.sealed, "Edge.sealed", "false where nothing is shared", self.sealed)
+        require(
+            self.hands_on or not self.exchange.encrypted_rows,
+            "exchange.encrypted_rows",
+            "false where nothing is shared",
+            self.exchange.encrypted_rows,
+        )
         require(self.encoder.depth >= 1, "Edge.encoder", "of at least one convolution", self.encoder.depth)
 
     @property
     def halo_widths(self) -> tuple[int, ...]:
         """Widths of all layers: what is told of an edge reads the last."""
-        return self.encoder.widths if self.share_states else ()
+        return self.encoder.widths if self.exchange.states else ()
 
     @property
     def pull(self) -> str:
@@ -78,7 +82,7 @@ class EdgeHalos(
     def statistics(self, shard: EdgeShard) -> Arrays:
         """Return what a client publishes."""
         published = super().statistics(shard)
-        if self.share_history:
+        if self.exchange.history:
             published = {**self._history.statistics(shard), **published}
         if self._connected:
             seen = self._seen(shard)
@@ -111,16 +115,16 @@ class EdgeHalos(
     @property
     def seals(self) -> bool:
         """Whether rows are sealed."""
-        return self.sealed
+        return self.exchange.encrypted_rows
 
     @property
     def hands_on(self) -> bool:
         """Whether features, states or histories are shared."""
-        return self.share_features or self.share_states or self.share_history
+        return self.exchange.features or self.exchange.states or self.exchange.history
 
     def sealing(self) -> Self:
         """Return this task with sealed rows."""
-        return replace(self, sealed=True)
+        return replace(self, exchange=replace(self.exchange, encrypted_rows=True))  # type: ignore[type-var]
 
     @property
     def handed_on(self) -> tuple[str, ...]:
@@ -134,7 +138,7 @@ class EdgeHalos(
     def received_places(self, client: int, shard: EdgeShard, shared: Arrays) -> Mapping[str, Indices]:
         """Copies elsewhere; who tells histories."""
         copies = self._set_up.received_places(self.halo_of(shard), shared) if self._connected else {}
-        return {**copies, **(self._history.received_places(client, shared) if self.share_history else {})}
+        return {**copies, **(self._history.received_places(client, shared) if self.exchange.history else {})}
 
     def halo_of(self, shard: EdgeShard) -> Halo:
         """Return the addresses of copies elsewhere."""
@@ -173,14 +177,14 @@ class EdgeHalos(
             sums=None,
             degree=graph.weighted_degree,
             layers=self.encoder.depth,
-            exchanges=self.share_states,
+            exchanges=self.exchange.states,
         )
         return nodes, seen.ends
 
     def history(self, shard: EdgeShard, shared: Arrays) -> NDArray[np.float32]:
         """What came before each edge, float32 [examples, n]; of targets elsewhere as their clients told it."""
         found = history_of(shard)
-        told, later = self._history.received(shard, shared if self.share_history else {})
+        told, later = self._history.received(shard, shared if self.exchange.history else {})
         asked = np.flatnonzero((shard.order >= 1) & (shard.ends[1] >= shard.graph.own))
         told[asked] = later[shard.ends[1][asked] - shard.graph.own]
         found[:, -told.shape[1] :] += told
@@ -226,26 +230,26 @@ class EdgeHalos(
     @property
     def _exchanges(self) -> list[HaloSetup | ToldHistory]:
         """What clients tell each other before training."""
-        return [*([self._set_up] * self._connected), *([self._history] * self.share_history)]
+        return [*([self._set_up] * self._connected), *([self._history] * self.exchange.history)]
 
     @property
     def _history(self) -> ToldHistory:
-        return ToldHistory(self.edge_features, self.sealed)
+        return ToldHistory(self.edge_features, self.exchange.encrypted_rows)
 
     @property
     def _connected(self) -> bool:
-        return self.share_states or self.share_features
+        return self.exchange.states or self.exchange.features
 
     @property
     def _set_up(self) -> HaloSetup:
         coding = FeatureCoding(self.features + COUNTS, self.sparse)
-        return HaloSetup(coding, self.share_features, self.edge_weights, self.sealed)
+        return HaloSetup(coding, self.exchange.features, self.edge_weights, self.exchange.encrypted_rows)
 
     def _seen(self, shard: EdgeShard) -> Unrolled:
         """Copies of the nodes that take part, their features as the model reads them."""
         graph = shard.graph
-        if self.scale and graph.scale_rows:
-            graph = replace(graph, features=scaled(graph.features, self.scale))
+        if self.inputs.scale and graph.scale_rows:
+            graph = replace(graph, features=scaled(graph.features, self.inputs.scale))
         if not self._connected:
             ends = np.where(shard.ends < graph.own, shard.ends, -1)
             shard = replace(shard, ends=ends)

@@ -63,7 +63,7 @@ def sealed_by_data(content: Section, plan: Plan, data: Data[Any]) -> Plan:
 
     Where that cannot be, a note says why.
     """
-    task, said = plan.task, "sealed" in content.get("task", {})
+    task, said = plan.task, "encrypted_rows" in section_of(content, "exchange")
     if said or not (isinstance(data, MatchedData) and data.matches and isinstance(task, SealedTask) and task.hands_on):
         return plan
     try:
@@ -78,7 +78,7 @@ def _check_sealed(rows: Codec[Any], section: Section, task: Task[Any, Any]) -> N
     """Raise `InputError` for a codec that cannot code each row by itself, where rows are sealed."""
     if isinstance(task, SealedTask) and task.seals and not isinstance(rows, RowCodec):
         known = [name for name in discovery.names("codecs") if issubclass(discovery.find("codecs", name), RowCodec)]
-        allowed = f"one of {', '.join(known)}, which code each row by itself, where task.sealed is true"
+        allowed = f"one of {', '.join(known)}, which code each row by itself, where exchange.encrypted_rows is true"
         raise InputError(f"rows.name must be {allowed}; got {section['name']!r}.")
 
 

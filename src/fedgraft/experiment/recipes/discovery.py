@@ -28,8 +28,11 @@ from fedgraft.contracts import (
     Sharing,
     Task,
 )
+from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.encoder import Encoder
+from fedgraft.contracts.exchange import Exchange
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import Objective
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, require_one_of, unknown
@@ -49,13 +52,16 @@ CONTRACTS: dict[str, type[Any]] = {
     "server_optimizers": ServerOptimizer,
     "tasks": Task,
     "models": Encoder,
+    "inputs": Inputs,
     "losses": Objective,
+    "exchanges": Exchange,
+    "answers": Answers,
     "data": Data,
     "yardsticks": Yardstick,
     "runtimes": RuntimeOptions,
 }
 """Every family, and what its classes are."""
-SINGULAR = {"losses": "loss"}
+SINGULAR = {"inputs": "inputs", "losses": "loss", "answers": "answers"}
 """Families of which one is not called as they are, without the "s"."""
 SHOWN = 3
 """Most names that an error lists of those that have an option."""

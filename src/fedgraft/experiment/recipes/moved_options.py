@@ -7,11 +7,22 @@ from typing import Any, Final
 from fedgraft.errors import InputError
 
 MOVED: Final = {
+    **dict.fromkeys(("scale", "propagate", "joined", "aggregates"), "inputs"),
+    **dict.fromkeys(("share_features", "share_states", "share_history", "sealed"), "exchange"),
+    **dict.fromkeys(("neighbours", "halo", "fresh", "pull"), "exchange"),
+    **dict.fromkeys(("smoothing", "class_prior", "refit", "local_fit", "share_labels"), "answers"),
     **dict.fromkeys(("class_weights", "focal", "label_smoothing", "logit_adjustment", "dropout", "huber"), "loss"),
     **dict.fromkeys(("objective", "margin", "negatives"), "loss"),
 }
 """{earlier option of [task]: the section that it is in now}."""
-_NAMES: Final = {"objective": "name"}
+_NAMES: Final = {
+    "joined": "hop_pooling",
+    "objective": "name",
+    "share_features": "features",
+    "share_states": "states",
+    "share_history": "history",
+    "sealed": "encrypted_rows",
+}
 """{earlier option of [task]: its name there}; the others keep theirs."""
 _VALUES: Final = {"objective": {"softmax": "sampled_softmax"}}
 """{earlier option of [task]: {earlier value: its value now}}."""

@@ -11,7 +11,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 from fedgraft.contracts import Codec
+from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.encoder import Encoder
+from fedgraft.contracts.exchange import Exchange
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import Objective
 
 _ARGS = "Args:"
@@ -20,7 +23,7 @@ _WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", Path:
 """Types by the words that TOML has for them, where it has any."""
 
 
-STAGES = (Encoder, Objective)
+STAGES = (Encoder, Inputs, Objective, Exchange, Answers)
 """Contracts of what a recipe sets in a section of its own."""
 
 

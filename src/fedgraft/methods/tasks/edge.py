@@ -14,6 +14,8 @@ from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.exchange import EdgeExchange, SilentExchange
+from fedgraft.contracts.inputs import OwnInputs
 from fedgraft.contracts.loss import ClassObjective, NumberObjective
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.edge_data.read_edges import ReadEdges
@@ -33,7 +35,8 @@ from fedgraft.domains.labels.shared_unit import unit_in
 from fedgraft.domains.nodes.reading.queries import remembered_halo
 from fedgraft.domains.nodes.training.halo_setup import inside
 from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
-from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
+from fedgraft.methods.exchanges.windowed_halo import WindowedHalo
+from fedgraft.methods.inputs.raw_features import RawFeatures
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -69,20 +72,13 @@ class Edge(
         window. Labels are no inputs, unless the data have made them columns of earlier edges.
 
     Args:
+        inputs: what is read of features; the recipe's [inputs].
         encoder: the convolutions; the recipe's [model].
+        exchange: what clients tell each other of nodes and edges; the recipe's [exchange].
         objective: what training makes small; the recipe's [loss]. Where labels are numbers the default, a loss of
             classes, stands for half the squared error.
         windows: parts of the training edges, >= 2.
         readout: width of the perceptron's hidden layer, >= 1; ours.
-        share_features: whether clients publish the features of nodes with edges to other clients, once, a row for each
-            part; where not, edges to nodes elsewhere carry no message to the first layer.
-        share_states: whether clients tell each other states of such nodes, of each layer. With neither, edges between
-            clients carry nothing, and nothing is known of their targets.
-        share_history: whether the client of an edge's target tells that of its source what came before the edge at the
-            target: how many edges, and the means of their columns.
-        sealed: whether the server hands all these on unread: each row is encrypted by itself, under a secret that the
-            sites of a federation have. Where all clients are on one machine rows are as long, and open.
-        scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         class_names: of the classes; taken from the data.
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
@@ -97,6 +93,8 @@ class Edge(
     asks: ClassVar[tuple[str, ...]] = ("edges",)
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder
 
+    inputs: OwnInputs = RawFeatures()
+    exchange: EdgeExchange | SilentExchange = WindowedHalo()
     objective: ClassObjective | NumberObjective = CrossEntropy()
     columns: int = 0
 
@@ -197,7 +195,7 @@ class Edge(
         assert isinstance(model, EdgeModel), "edges have no ensembles"
         shared = remembered.get("shared", {})
         data = self.prepare(with_asked(shard, asked), shared)
-        if self.share_states:
+        if self.exchange.states:
             own = shard.graph.own * stages(self.windows)
             data.nodes.states.receive(remembered_halo(remembered.get("states"), own, data.nodes.halo, self.halo_widths))
         rows = shard.ends.shape[1] + np.arange(asked.ends.shape[1])
@@ -225,7 +223,7 @@ class Edge(
         assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
         inputs, carried = self.features + COUNTS, self.edge_features
         read = ReadPairs(
-            ReadFeatures(self.features, self.scale, SmoothedInputs(0, "last")),
+            ReadFeatures(self.features, self.inputs),
             ReadEdges.of(self.encoder, inputs, carried, self.edge_weights, averages=False),
             carried,
             self.columns,

@@ -14,6 +14,7 @@ from fedgraft.contracts import Observations
 from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
 from fedgraft.contracts.abilities.tasks import EmbeddingTask, ObservedTask, ProfiledTask
+from fedgraft.contracts.answers import OwnAnswers
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.loss import ClassObjective, ClassShares
@@ -30,6 +31,7 @@ from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.labels.smoothing import Apart, Singles
 from fedgraft.errors import require
+from fedgraft.methods.answers.prior_shift import PriorShift
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
@@ -65,6 +67,8 @@ class Graph(
 
     Args:
         objective: what training makes small; the recipe's [loss].
+        answering: what is made of answers; the recipe's [answers]. Heads are the client's own, so that there is little
+            to gain.
         encoder: the convolutions; the recipe's [model]. Without any (`mlp` with hidden = []) the model is linear in
             counts of subtrees.
         normalise: "batch" (Xu et al.) or "nothing", behind every convolution.
@@ -75,8 +79,6 @@ class Graph(
         degrees: largest degree that places are told by, >= 1 (FedStar: 16).
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
-        class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
-            gains by it. Heads are the client's own, so that there is little to gain.
         class_names: names of the classes where all clients have the same; taken from the data.
         wl: steps of Weisfeiler-Lehman colours whose counts the model sees beside the convolutions, >= 0; 0 = none.
         wl_width: buckets that colours are hashed into, >= 1.
@@ -95,10 +97,10 @@ class Graph(
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     objective: ClassObjective = CrossEntropy()
+    answering: OwnAnswers = PriorShift()
     judged: str = ""
     rare: str = ""
     class_names: tuple[str, ...] = ()
-    class_prior: bool = False
 
     @cached_property
     def labels(self) -> Labels:
@@ -148,7 +150,7 @@ class Graph(
     ) -> dict[str, Array]:
         """The likeliest class of each graph, and how likely the model takes it, and each class, to be."""
         outputs, then = self.outputs_of(model, asked), remembered.get("smoothing", {}).get("answers")
-        if self.class_prior and then is not None:
+        if self.answering.class_prior and then is not None:
             known = _in_order({split: [shard.label[shard.rows(split)]] for split in SPLITS})
             every = np.concatenate([then, outputs.softmax(1).numpy()])
             outputs = torch.from_numpy(self.shifted(known, every, remembered)[len(then) :]).log()

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 import torch
-from annotated_types import Ge, Interval
+from annotated_types import Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
@@ -18,6 +18,8 @@ from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTa
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.exchange import SilentExchange
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.loss import PairObjective
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
@@ -36,9 +38,10 @@ from fedgraft.domains.nodes.reading.queries import with_new_nodes
 from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
-from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
+from fedgraft.methods.exchanges.no_exchange import NoExchange
+from fedgraft.methods.inputs.propagated import Propagated
 from fedgraft.methods.losses.pair_entropy import PairEntropy
 from fedgraft.nn.whole_networks import WholeNetwork
 from fedgraft.wire.layouts import Array, Arrays
@@ -75,7 +78,9 @@ class Link(
         pairs without an edge, however few its edges are, so that luck has less of a part in it.
 
     Args:
+        inputs: what is read of features; the recipe's [inputs].
         encoder: the convolutions; the recipe's [model].
+        exchange: which neighbours take part; the recipe's [exchange].
         objective: what training makes small; the recipe's [loss].
         width: of an embedding, >= 1.
         decoder: "product", the embeddings' inner product and a bias, or "perceptron", of one hidden layer over their
@@ -83,17 +88,11 @@ class Link(
         likeness: whether the cosine of the two nodes' features joins the score, by a weight that is learnt.
         validation: share of a client's edges that are for validation, in (0, 1) (Kipf and Welling: 0.05).
         test: share that are for test, in (0, 1); both together below 1.
-        neighbours: most neighbours of a node that take part in training, per layer, drawn anew for every batch; 0 =
-            all. Scores and predictions always see all.
-        scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         k: pairs without an edge that hits@k looks at, >= 1.
         features: width of features; 0 = as the data have.
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
-        propagate: hops over which features are averaged over training edges before training, >= 0, as of the task
-            `node`; 0 = features as they are.
-        joined: how the model reads features after these hops: "concatenate", "last", "mean" or "attention".
         judged: what a model is chosen by and told as, "auc" (default), "average_precision" or "hits_at_k" with the
             number k in place of "k"; taken from evaluation.metric.
     """
@@ -109,27 +108,27 @@ class Link(
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     encoder: LayeredEncoder | NetworkEncoder
+    inputs: Inputs = Propagated()
+    exchange: SilentExchange = NoExchange()
     objective: PairObjective = PairEntropy()
     width: PositiveInt = 64
     decoder: Literal["product", "perceptron"] = "product"
     likeness: bool = False
     validation: Annotated[float, Interval(gt=0, lt=1)] = 0.1
     test: Annotated[float, Interval(gt=0, lt=1)] = 0.1
-    neighbours: NonNegativeInt = 0
-    scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
     k: PositiveInt = metrics.HITS
     features: NonNegativeInt = 0
     edge_features: int = 0
     edge_weights: bool = False
     sparse: bool = False
     judged: str = ""
-    propagate: Annotated[int, Ge(0), "0 = none"] = 0
-    joined: Joined = "concatenate"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         together = self.validation + self.test
         require(together < 1, "Link.validation + Link.test", "below 1, so that edges are left to train on", together)
+        whole = not self.inputs.sums_neighbours
+        require(whole, "inputs.aggregates", "false for links: no edge is between clients", self.inputs)
 
     @property
     def metric(self) -> str:
@@ -149,17 +148,12 @@ class Link(
     @property
     def draws_neighbours(self) -> bool:
         """True where neighbours are drawn."""
-        return self.neighbours > 0
+        return self.exchange.neighbours > 0
 
     @cached_property
     def layers(self) -> int:
         """Number of convolutions; a whole network is one."""
         return 1 if isinstance(self.encoder, NetworkEncoder) else max(1, self.encoder.depth)
-
-    @cached_property
-    def inputs(self) -> SmoothedInputs:
-        """How the model's inputs are made of features."""
-        return SmoothedInputs(self.propagate, self.joined)
 
     def derived(self, shard: NodeShard, g: np.random.Generator | None) -> LinkShard:
         """Return a client's part of a graph with some of its edges held out; without a generator none is."""
@@ -182,7 +176,7 @@ class Link(
                 raise InputError(f"task.{name} = {option}, but the data have {value}.")
         if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
             tell(unread(self.encoder, self.inputs.width(graph.width), graph.edge_rows))
-        check_inputs([shard.graph for shard in shards], self.propagate, self.inputs.attends)
+        check_inputs([shard.graph for shard in shards], self.inputs.hops, self.inputs.attends)
         return replace(self, **known, sparse=not isinstance(graph.features, np.ndarray))
 
     def prepare(self, shard: LinkShard, shared: Arrays) -> LinkData:
@@ -260,9 +254,9 @@ class Link(
         assert isinstance(self.encoder, PlainEncoder | NetworkEncoder), "whoever asks has looked"
         network = model.nodes.convolutions[0] if isinstance(self.encoder, NetworkEncoder) else None
         behind = [network.width] if isinstance(network, WholeNetwork) else [*self._encoder_widths]
-        read = ReadFeatures(self.features, self.scale, self.inputs)
+        read = ReadFeatures(self.features, self.inputs)
         width = self.inputs.width(self.features)
-        edges = ReadEdges.of(self.encoder, width, self.edge_features, self.edge_weights, self.propagate > 0)
+        edges = ReadEdges.of(self.encoder, width, self.edge_features, self.edge_weights, self.inputs.hops > 0)
         return plain_links(model, self.encoder, [width, *behind], read, edges)
 
     @property
@@ -271,13 +265,10 @@ class Link(
         return (*self.encoder.widths, *(() if self.encoder.depth else (self.width,)))
 
     def _data(self, shard: LinkShard) -> LinkData:
-        scale = self.scale if shard.graph.scale_rows else 0.0
-        return LinkData.of(
-            shard, self.encoder, self.layers, scale, self.likeness, self.inputs, columns=self.edge_features
-        )
+        return LinkData.of(shard, self.encoder, self.layers, self.inputs, self.likeness, self.edge_features)
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
         if layers := len(draw.neighbours):
             require(layers == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", layers)
-        return draw.neighbours or (self.neighbours,) * self.layers
+        return draw.neighbours or (self.exchange.neighbours,) * self.layers

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
 from annotated_types import Interval
@@ -16,7 +16,10 @@ from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.linear import Linear
 from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.exchange import NodeExchange, SilentExchange
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import ClassObjective
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.task import Loss
@@ -56,6 +59,9 @@ from fedgraft.domains.nodes.training.refinement import Refinement
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
 from fedgraft.domains.nodes.training.topology import View
 from fedgraft.errors import InputError, require
+from fedgraft.methods.answers.smoothed import Smoothed
+from fedgraft.methods.exchanges.halo import Halo as HaloOfNodes
+from fedgraft.methods.inputs.propagated import Propagated
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
@@ -94,23 +100,12 @@ class Node(
         is known yet is left out, and the others count for it; the paper has one round of warm-up instead.
 
     Args:
+        inputs: what is read of features; the recipe's [inputs].
         encoder: the convolutions; the recipe's [model].
         objective: what training makes small; the recipe's [loss].
+        exchange: what clients tell each other of nodes; the recipe's [exchange].
+        answering: what is made of answers; the recipe's [answers].
         head: "linear", a linear layer behind the encoder's convolutions, or "convolution", one more of these.
-        neighbours: most neighbours of a node that take part in training, per layer, drawn anew for every batch; 0 =
-            all (FedAIS: 10). Scores and predictions always see all that `halo` leaves.
-        halo: most neighbours elsewhere of a node, chosen once for the whole run; 0 = all. What a client keeps of others
-            is at most so many times what it keeps of its own nodes.
-        share_features: whether clients publish the features of nodes with neighbours elsewhere, once.
-        share_states: whether clients tell each other hidden states of such nodes. With neither, the edges between
-            clients are as if they were not there.
-        sealed: whether the server hands these on unread: each row is encrypted by itself, under a secret that the sites
-            of a federation have. Where all clients are on one machine rows are as long, and open.
-        aggregates: whether every node gets, once, the sum of all its neighbours' features (FedGCN, Yao et al., NeurIPS
-            2023); the first layer then draws no neighbours, features are not shared otherwise, and states are not.
-        fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
-        pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for because the batch to
-            come reads it, changed or not.
         generator: whether the model has a generator of neighbours, with which clients mend their parts of the graph
             (FedSage+, Zhang et al., NeurIPS 2021); sharing methods that need one set it. Then neither features nor
             states are shared.
@@ -123,34 +118,22 @@ class Node(
             them, and most of its own whose it tells, >= 0; 64 is ours, in place of all.
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
-        scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
         classes: how many there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
-        propagate: hops over which features are averaged inside each client before training, >= 0: the model reads X,
-            R X .. R^hops X, R the mean over a node and its neighbours (SGC, Wu et al., ICML 2019; SIGN, Frasca et
-            al., 2020); 0 = features as they are.
-        joined: how the model reads features after these hops: "concatenate", side by side (SIGN); "last", those of the
-            last hop alone (SGC); "mean", their mean (SSGC, Zhu and Koniusz, ICLR 2021); or "attention", each node's
-            weighted by a learnt vector (as GAMLP, Zhang et al., KDD 2022).
-        smoothing: hops over which answers are smoothed after training, >= 0; 0 = none, 2 is best on our data.
-        class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
-            gains by it; with `smoothing`, fewer ways of that are then chosen from.
-        refit: what a linear layer is fitted to after that, in closed form, behind all hops: "" for none, "answers", or
-            "hidden", for which the last hidden layer is smoothed beside them; validation chooses whether it answers.
-        local_fit: whether what answers then lack of a client's own labels may be fitted there, by ridge regression on
-            inputs and on what is smoothed; nothing is sent for it, and validation chooses whether it counts.
-        share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """
 
     profile: ClassVar[frozenset[str]] = PROFILE
 
     encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
+    inputs: Inputs = Propagated()
     objective: ClassObjective = CrossEntropy()
+    exchange: NodeExchange | SilentExchange = HaloOfNodes()
+    answering: Answers = Smoothed()
     generator: bool = False
     mask: bool = False
     refinement: bool = False
@@ -161,11 +144,6 @@ class Node(
     rare: str = ""
     classes: NonNegativeInt = 0
     class_names: tuple[str, ...] = ()
-    smoothing: NonNegativeInt = 0
-    class_prior: bool = False
-    refit: Literal["", "answers", "hidden"] = ""
-    local_fit: bool = False
-    share_labels: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -202,8 +180,8 @@ class Node(
         """
         if not isinstance(self.encoder, LayeredEncoder):
             return frozenset()
-        alone = not (self.share_features or self.share_states or self.propagate)
-        refines = not (self.share_states or self.aggregates)
+        alone = not (self.exchange.features or self.exchange.states or self.inputs.hops)
+        refines = not (self.exchange.states or self.inputs.sums_neighbours)
         return frozenset({"mask"} | ({"refinement"} if refines else set()) | ({"generator"} if alone else set()))
 
     def with_parts(self, parts: frozenset[str]) -> Self:
@@ -244,7 +222,7 @@ class Node(
         data = super().prepare(shard, {name: array for name, array in shared.items() if name != WEIGHTS})
         data.weights, data.shares = self.weights_of(shard, shared), self.shares_of(shard)
         if self.hops:
-            data.neighbours = Neighbours(shard, data.features.first(data.own) if self.local_fit else None)
+            data.neighbours = Neighbours(shard, data.features.first(data.own) if self.answering.local_fit else None)
         if self.refinement:
             data.view = View(Within.of(shard).edges)
         if self._mending is not None:
@@ -276,7 +254,7 @@ class Node(
     def look(self, model: nn.Module, data: NodeData, seed: int, losses: bool) -> Array:
         """Pass once over all own nodes and note their states; return losses of training nodes, float32 [examples]."""
         if self._mending is not None and (part := data.part) is not None:
-            self._mending.note(generator_of(model), part, data.states, data.needed, self.neighbours, seed)
+            self._mending.note(generator_of(model), part, data.states, data.needed, self.exchange.neighbours, seed)
             if losses or learning(model, data) is None:
                 data = data.mended(model, self._mending)
                 flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
@@ -331,7 +309,7 @@ class Node(
     @property
     def given_width(self) -> int:
         """Columns of features, of all hops where these are weighed by what is learnt."""
-        return (self.propagate + 1) * self.features if self.inputs.attends else self.input_width
+        return (self.inputs.hops + 1) * self.features if self.inputs.attends else self.input_width
 
     def on_graph(self, model: nn.Module, features: Tensor, edges: Indices) -> Tensor:
         """All layers on all nodes."""
@@ -355,12 +333,12 @@ class Node(
 
     @property
     def _edges(self) -> ReadEdges:
-        width, averages = self.input_width, self.propagate > 0
+        width, averages = self.input_width, self.inputs.hops > 0
         return ReadEdges.of(self.encoder, width, self.edge_features, self.edge_weights, averages)
 
     @property
     def _read(self) -> ReadFeatures:
-        return ReadFeatures(self.features, self.scale, self.inputs)
+        return ReadFeatures(self.features, self.inputs)
 
     @cached_property
     def _mending(self) -> Mending | None:

@@ -23,7 +23,9 @@ def halves(is_sparse: bool = False) -> list[NodeShard]:
 def test_every_copy_of_a_node_elsewhere_is_counted() -> None:
     # Six own nodes and 4 + 2 of others, two features of four bytes each.
     check_room(halves(), 0, memory_bytes=96)
-    with pytest.raises(InputError, match=r"task\.halo = 0 \(all\) has 2 clients keep features of 6 nodes of others"):
+    with pytest.raises(
+        InputError, match=r"exchange\.halo = 0 \(all\) has 2 clients keep features of 6 nodes of others"
+    ):
         check_room(halves(), 0, memory_bytes=95)
 
 
@@ -42,9 +44,9 @@ def test_sparse_rows_are_counted_by_their_numbers() -> None:
 
 
 def test_the_error_proposes_what_fits_better() -> None:
-    with pytest.raises(InputError, match=r"machine has 0\.0 GB of memory\. task\.halo = 10 needs"):
+    with pytest.raises(InputError, match=r"machine has 0\.0 GB of memory\. exchange\.halo = 10 needs"):
         check_room(halves(), 0, memory_bytes=1)
-    with pytest.raises(InputError, match=r"task\.halo = 4 needs"):
+    with pytest.raises(InputError, match=r"exchange\.halo = 4 needs"):
         check_room(halves(), 8, memory_bytes=1)
 
 
@@ -78,7 +80,7 @@ def test_a_task_that_keeps_no_features_of_others_needs_no_room(
     built = experiment.load("fedlocal", {"data.name": "blocks"}).plan.task
     node = replace(built, **{"share_features": True, "share_states": True, **task})
     if is_refused:
-        with pytest.raises(InputError, match=r"task\.halo"):
+        with pytest.raises(InputError, match=r"exchange\.halo"):
             node.fitted(halves())
     else:
         assert node.fitted(halves()).features == 2

@@ -18,6 +18,7 @@ from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, addresses, cut
 from fedgraft.domains.nodes.task.informed_nodes import SUMS_ALONE, UNREAD
 from fedgraft.domains.nodes.training.halo_setup import thinned
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.mlp import MLP
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
@@ -94,7 +95,7 @@ def test_new_nodes_know_what_they_would_had_they_always_been_there(seed: int, wa
 
 def test_states_of_nodes_elsewhere_are_those_told_and_else_their_owners() -> None:
     shards = cut(whole([(0, 2), (1, 2), (2, 3), (3, 4)], [0] * 6), np.array([0, 0, 1, 1, 2, 2]), NAMES)
-    how = Node(encoder=SAGE(hidden=(4, 3)), halo=1).fitted(shards)
+    how = Node(encoder=SAGE(hidden=(4, 3)), exchange=Halo(halo=1)).fitted(shards)
     told = told_of(how, shards)
     memories: dict[int, dict[str, Any]] = {}
     for client, shard in enumerate(shards):

@@ -24,6 +24,7 @@ from fedgraft.domains.nodes.training.surroundings import Surroundings
 from fedgraft.engine import border_codec
 from fedgraft.engine.server.smoothing.joined import Joined
 from fedgraft.errors import InputError, WireError
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gin import GIN
 from fedgraft.methods.models.mlp import MLP
@@ -100,7 +101,7 @@ def test_gcn_is_that_of_pyg_with_weights() -> None:
 
 def test_a_trained_gcn_is_exported_with_weights() -> None:
     shards = shards_of(WEIGHT)
-    task = Node(GCN(embedding=4, layers=2), neighbours=0, share_features=False, share_states=False).fitted(shards)
+    task = Node(GCN(embedding=4, layers=2), exchange=Halo(neighbours=0, features=False, states=False)).fitted(shards)
     model, block = model_of(task), read(shards[0])
     (data,) = set_up(task, shards)
     plain = task.plain(model, None, {})
@@ -303,7 +304,7 @@ def test_generated_neighbours_weigh_one() -> None:
 
 def test_another_view_of_the_nodes_is_weighted() -> None:
     shards = shards_of(WEIGHT)
-    task = Node(GCN(layers=1), share_features=False, share_states=False, neighbours=0).fitted(shards)
+    task = Node(GCN(layers=1), exchange=Halo(features=False, states=False, neighbours=0)).fitted(shards)
     (data,) = set_up(task, shards)
     block = augmented(data, Augmentation(edges=0.4, features=0.0), 1).hops[0].block
     sums = torch.zeros(6).index_add(0, block.edge_index[1], block.edge_weight)

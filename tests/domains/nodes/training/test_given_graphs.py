@@ -6,6 +6,7 @@ import torch
 
 from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.blocks import Blocks
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.tasks.node import Node
 from fedgraft.testing import tasks
 
@@ -30,7 +31,7 @@ def test_a_given_graph_is_told_as_a_clients_is(name):
 def test_a_worked_example():
     """Two nodes that are joined, and one alone, under a convolution that is the identity."""
     encoder = discovery.build("models", "model", {"name": "gcn", "hidden": [2]})
-    task = Node(encoder=encoder, share_states=False, features=2, classes=2)
+    task = Node(encoder=encoder, features=2, classes=2, exchange=Halo(states=False))
     model = task.model(torch.Generator())
     for parameter in model.parameters():
         parameter.data = torch.eye(2) if parameter.dim() == 2 else torch.zeros(2)

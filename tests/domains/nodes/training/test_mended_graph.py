@@ -18,6 +18,8 @@ from fedgraft.domains.nodes.training.mended_graph import Mending, _joined, _near
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
 from fedgraft.domains.nodes.training.neighgen import WIDTHS
 from fedgraft.errors import ClientError, InputError, WireError
+from fedgraft.methods.exchanges.halo import Halo
+from fedgraft.methods.inputs.propagated import Propagated
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn import flops
@@ -286,7 +288,11 @@ def test_impossible_options_are_refused(options, message):
 
 
 def test_a_generator_is_offered_where_nothing_else_is_shared():
-    assert Node(SAGE()).offers == Node(SAGE(), share_states=False, aggregates=True).offers == {"mask"}
+    assert (
+        Node(SAGE()).offers
+        == Node(SAGE(), inputs=Propagated(aggregates=True), exchange=Halo(states=False)).offers
+        == {"mask"}
+    )
     alone = Node(SAGE(), **ALONE)
     assert alone.offers == {"generator", "mask", "refinement"}
     assert alone.with_parts(frozenset({"generator"})) == replace(alone, generator=True)

@@ -22,7 +22,7 @@ ENCODERS = [
 ]
 WAYS = [
     {},
-    {"task__fresh": True, "task__neighbours": 2},
+    {"exchange__fresh": True, "exchange__neighbours": 2},
     {"task__head": "convolution", "loss__logit_adjustment": 0.0, "loss__label_smoothing": 0.2},
     {"recipe": "fedlocal"},
     {"recipe": "fedlocal", "task__head": "convolution"},

@@ -11,6 +11,7 @@ from fedgraft.domains.nodes.task.refined_nodes import refining
 from fedgraft.domains.nodes.task.synthetic_nodes import block_graph
 from fedgraft.domains.nodes.training.refinement import Perceptron, Refinement, Said, losses, refined, signed
 from fedgraft.domains.nodes.training.topology import Topology
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn.layers import weight_of
@@ -50,7 +51,9 @@ def test_losses_and_answers_by_hand():
 
 
 def client():
-    task = Node(encoder=GCN(hidden=(5,)), head="convolution", features=6, classes=3, share_states=False, neighbours=0)
+    task = Node(
+        encoder=GCN(hidden=(5,)), head="convolution", features=6, classes=3, exchange=Halo(states=False, neighbours=0)
+    )
     assert "refinement" in task.offers
     task = task.with_parts(frozenset({"refinement"}))
     graph = block_graph(np.random.default_rng(1), 6, ("a", "b", "c"))

@@ -60,12 +60,12 @@ class AnsweredNodes(
     @property
     def reads_sums(self) -> bool:
         """Whether answers of nodes of others have a part, too."""
-        return super().reads_sums or self.smoothing > 0
+        return super().reads_sums or self.answering.smoothing > 0
 
     def answers_of(self, who: int, places: Indices, everybody: Everybody[NodeShard]) -> Sequence[Array]:
         """Return their answers, smoothed over 0, 1 .. hops."""
         kept = everybody.memory(who).get("smoothing", {})
-        if not self.smoothing or "choice" not in kept:
+        if not self.answering.smoothing or "choice" not in kept:
             return ()
         remembered = everybody.memory(who)
         data = self.prepare(everybody.shards[who], remembered.get("shared", {}))
@@ -75,7 +75,7 @@ class AnsweredNodes(
             with torch.no_grad():
                 answers = self.answers(everybody.model(who), self.opened(data, remembered.get("states")))
         told = kept.get("told", answers)
-        return [self.told_of(data, told, means_in(kept), hop, places) for hop in range(self.smoothing)]
+        return [self.told_of(data, told, means_in(kept), hop, places) for hop in range(self.answering.smoothing)]
 
     def _with_means(self, own: int, remembered: Mapping[str, Any], asked: Asked, data: NodeData) -> Mapping[str, Any]:
         """What a client remembers, with the means of what is told to new nodes, which follow so many own ones."""
@@ -90,7 +90,7 @@ class AnsweredNodes(
         shape = len(border.nodes) - before, len(asked.others)
         mean = sparse.csr_matrix((weight / border.totals[row[new]], (row[new] - before, at)), shape=shape)
         nothing = Means(np.zeros((before, self.row_width), np.float32), np.zeros(before, bool))
-        means = [*means_in(kept), *[nothing] * self.smoothing][: self.smoothing]
+        means = [*means_in(kept), *[nothing] * self.answering.smoothing][: self.answering.smoothing]
         scale = np.float32(kept.get("scale", 1.0))
         rows = [
             coded(scale * np.concatenate([each.rows, mean @ told]))

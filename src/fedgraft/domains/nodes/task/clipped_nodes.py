@@ -8,6 +8,8 @@ from torch import nn
 from fedgraft.contracts import Indices
 from fedgraft.contracts.abilities.clipping import ClippedGradientTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.exchange import Exchange
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import ClassObjective
 from fedgraft.domains.labels.entropies import entropies_of
 from fedgraft.domains.nodes.base.shards import NodeShard
@@ -23,10 +25,8 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
     example: ClassVar[str] = "node"
 
     encoder: LayeredEncoder | NetworkEncoder
-    propagate: int
-    share_features: bool
-    share_states: bool
-    aggregates: bool
+    inputs: Inputs
+    exchange: Exchange
     objective: ClassObjective
 
     @property
@@ -34,11 +34,11 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
         """What looks at neighbours, at shares of classes, or draws at random."""
         if isinstance(self.encoder, NetworkEncoder) or self.encoder.reads_neighbours:
             return "the model reads a node's neighbours", "model.name = 'mlp'"
-        if self.propagate:
-            return "features are averaged over neighbours", "task.propagate = 0"
-        if self.share_features or self.share_states or self.aggregates:
+        if self.inputs.hops:
+            return "features are averaged over neighbours", "inputs.propagate = 0"
+        if self.exchange.features or self.exchange.states or self.inputs.sums_neighbours:
             told = "clients tell each other of nodes"
-            return told, "task.share_features, task.share_states and task.aggregates = false"
+            return told, "exchange.features, exchange.states and inputs.aggregates = false"
         if self.objective.reads_shares:
             shares = "losses depend on the client's shares of classes"
             return shares, "loss.label_smoothing and loss.logit_adjustment = 0"

@@ -19,6 +19,7 @@ from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.halo_setup import ToldRows
 from fedgraft.domains.nodes.training.neighbour_sums import added
+from fedgraft.domains.nodes.training.smoothed_inputs import prepared
 from fedgraft.wire.layouts import Array, Arrays
 
 UNREAD: Final = "the run's model reads nothing of nodes elsewhere"
@@ -65,7 +66,7 @@ class InformedNodes(NodeTask, InformedTask[NodeShard, NodeData]):
     @property
     def reads_sums(self) -> bool:
         """Whether nodes of others have a part in answers of which a client knows sums alone."""
-        return self.aggregates
+        return self.inputs.sums_neighbours
 
     def questions(self, shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Nodes that clients have, by id, and new ones with features and edges, each with the client that answers."""
@@ -97,7 +98,7 @@ class InformedNodes(NodeTask, InformedTask[NodeShard, NodeData]):
             rows = ToldRows(at, told.degree, told.features) if told else None
             shared = self._halo_setup.widened(shared, slots, after.halo, rows)
         data = self.prepare(wide, self._with_sums(shared, wide, shard.own, questions))
-        if self.share_states:
+        if self.exchange.states:
             known = remembered_halo(remembered.get("states"), shard.own, before.halo, self.halo_widths)
             if told:
                 data.states.receive([HaloRows(at[rows.slot], rows.rows) for rows in told.states])
@@ -123,12 +124,12 @@ class InformedNodes(NodeTask, InformedTask[NodeShard, NodeData]):
         """What one client knows of nodes of its own."""
         shard, memory = everybody.shards[who], everybody.memory(who)
         seen = self._seen(shard)
-        published = self.inputs.of(seen) if self.share_features else None
-        sums = self._aggregates.scaled(published) if self.aggregates and published else None
+        published = prepared(self.inputs, seen) if self.exchange.features else None
+        sums = self._aggregates.scaled(published) if self.inputs.sums_neighbours and published else None
         states = States(seen.own, seen.halo, self.halo_widths, memory.get("states"))
         known = [np.flatnonzero(each[places]) for each in states.known]
         return Told(
-            published.features[places] if published and not self.aggregates else None,
+            published.features[places] if published and not self.inputs.sums_neighbours else None,
             (seen.weighted_degree if self.edge_weights else seen.degree.astype(np.uint32))[places],
             None if sums is None else sums[places],
             [HaloRows(slot, rows[places[slot]]) for slot, rows in zip(known, states.rows, strict=True)],

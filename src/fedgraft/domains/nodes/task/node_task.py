@@ -3,11 +3,10 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices, Sums
@@ -17,18 +16,21 @@ from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.exchange import NodeExchange, SilentExchange
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.loss import Objective
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
+from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.known import groups_of
+from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
-from fedgraft.domains.nodes.task.averaged_inputs import AveragedInputs
 from fedgraft.domains.nodes.task.linear_nodes import linear_of, regression_of
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, halo_of, inside, thinned
@@ -37,7 +39,7 @@ from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
-from fedgraft.domains.nodes.training.smoothed_inputs import Joined
+from fedgraft.domains.nodes.training.smoothed_inputs import prepared, rows_of
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
@@ -54,46 +56,44 @@ class NodeTask(
     PooledTask[NodeShard, NodeData],
     abilities.PredictingTask[NodeShard, NodeData],
     SealedTask[NodeShard, NodeData],
-    AveragedInputs,
 ):
     """Answer something of nodes of one graph that is cut over clients; options as of `Node`."""
 
     asks: ClassVar[tuple[str, ...]] = ("nodes", "edges")
 
     encoder: LayeredEncoder | NetworkEncoder
+    inputs: Inputs
     objective: Objective
+    exchange: NodeExchange | SilentExchange
     head: Literal["linear", "convolution"] = "linear"
-    neighbours: NonNegativeInt = 10
-    halo: NonNegativeInt = 0
-    share_features: bool = True
-    share_states: bool = True
-    sealed: bool = False
-    aggregates: bool = False
-    fresh: bool = False
-    pull: Literal["changed", "asked"] = "changed"
-    scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
     features: NonNegativeInt = 0
     edge_features: NonNegativeInt = 0
     edge_weights: bool = False
     sparse: bool = False
-    propagate: Annotated[int, Ge(0), "0 = none"] = 0
-    joined: Joined = "concatenate"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         name = type(self).__name__
-        fits = not self.aggregates or (self.share_features and not self.share_states)
-        require(fits, f"{name}.aggregates", "false where states are shared, or features are not", self.aggregates)
-        require(self._connected or not self.sealed, f"{name}.sealed", "false where no rows are shared", self.sealed)
+        sums = self.inputs.sums_neighbours
+        fits = not sums or (self.exchange.features and not self.exchange.states)
+        require(
+            fits, "inputs.aggregates", "false where states are shared, or features are not", self.inputs.sums_neighbours
+        )
+        require(
+            self._connected or not self.exchange.encrypted_rows,
+            "exchange.encrypted_rows",
+            "false where no rows are shared",
+            self.exchange.encrypted_rows,
+        )
         if isinstance(self.encoder, NetworkEncoder):
             whole = "with a whole network, whose layers nobody else sees"
             require(self.head == "linear", f"{name}.head", f"'linear' {whole}", self.head)
-            require(not self.aggregates, f"{name}.aggregates", f"false {whole}", self.aggregates)
+            require(not self.inputs.sums_neighbours, "inputs.aggregates", f"false {whole}", self.inputs.sums_neighbours)
 
     @property
     def draws_neighbours(self) -> bool:
         """True where neighbours are drawn."""
-        return self.neighbours > 0
+        return self.exchange.neighbours > 0
 
     @property
     def stochastic(self) -> bool:
@@ -106,7 +106,7 @@ class NodeTask(
         if isinstance(self.encoder, NetworkEncoder):
             return ()
         widths = self.encoder.widths
-        return (widths if self.head == "convolution" else widths[:-1]) if self.share_states else ()
+        return (widths if self.head == "convolution" else widths[:-1]) if self.exchange.states else ()
 
     @cached_property
     def layers(self) -> int:
@@ -115,15 +115,20 @@ class NodeTask(
             return 1
         return self.encoder.depth + (self.head == "convolution" or not self.encoder.depth)
 
+    @property
+    def pull(self) -> str:
+        """As the exchange says."""
+        return self.exchange.pull
+
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
         """Return {option: value} of what the model must know of the data; a client's tell."""
         return {"features": shard.width, **carried_by(shard.edge_rows)}
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
         """With what the model must know of the data; raises for halos that no memory of this machine holds."""
-        check_inputs(shards, self.propagate, self.inputs.attends)
-        if self.share_features and not self.aggregates:
-            check_room(shards, self.halo, self.propagate)
+        check_inputs(shards, self.inputs.hops, self.inputs.attends)
+        if self.exchange.features and not self.inputs.sums_neighbours:
+            check_room(shards, self.exchange.halo, self.inputs.hops)
         first = shards[0]
         known = self.known_of(first)
         for name, value in known.items():
@@ -132,6 +137,16 @@ class NodeTask(
         if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
             tell(unread(self.encoder, self.inputs.width(first.width), first.edge_rows))
         return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
+
+    @property
+    def input_width(self) -> int:
+        """Number of columns that the first layer reads of a node."""
+        return self.inputs.width(self.features)
+
+    @property
+    def coding(self) -> FeatureCoding:
+        """The code of prepared rows."""
+        return FeatureCoding(self.inputs.blocks() * self.features, self.sparse)
 
     @property
     def statistics_layout(self) -> Layout:
@@ -143,7 +158,7 @@ class NodeTask(
         if not self._set_up:
             return {}
         seen = self._seen(shard)
-        return self._set_up.statistics(self.inputs.of(seen) if self.share_features else seen)
+        return self._set_up.statistics(prepared(self.inputs, seen) if self.exchange.features else seen)
 
     def check(self, statistics: Arrays) -> None:
         """Sizes, order and finite numbers."""
@@ -172,7 +187,7 @@ class NodeTask(
     @property
     def seals(self) -> bool:
         """Whether rows are sealed."""
-        return self.sealed
+        return self.exchange.encrypted_rows
 
     @property
     def hands_on(self) -> bool:
@@ -181,7 +196,7 @@ class NodeTask(
 
     def sealing(self) -> Self:
         """Return this task with sealed rows."""
-        return replace(self, sealed=True)
+        return replace(self, exchange=replace(self.exchange, encrypted_rows=True))  # type: ignore[type-var]
 
     @property
     def handed_on(self) -> tuple[str, ...]:
@@ -198,17 +213,17 @@ class NodeTask(
 
     def halo_of(self, shard: NodeShard) -> Halo:
         """Return those that `halo` leaves."""
-        return halo_of(thinned(shard, self.halo))
+        return halo_of(thinned(shard, self.exchange.halo))
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
-        seen = self.inputs.of(self._seen(shard))
-        sums, full = self._aggregates.sums(seen, shared) if self.aggregates else None, seen.weighted_degree
-        seen = inside(seen) if self.aggregates else seen
+        seen = prepared(self.inputs, self._seen(shard))
+        sums, full = self._aggregates.sums(seen, shared) if self.inputs.sums_neighbours else None, seen.weighted_degree
+        seen = inside(seen) if self.inputs.sums_neighbours else seen
         features, known, degree, needed = self._halo_setup.received(seen, shared if self._connected else {})
         all_known = np.concatenate([np.ones(seen.own, bool), known])
         return NodeData(
-            features=self.inputs.rows(seen.features, features),
+            features=rows_of(self.inputs, seen.features, features),
             around=around_of(seen, degree, all_known, self.encoder, self.input_width, self.edge_features),
             own=seen.own,
             halo=seen.halo,
@@ -220,7 +235,7 @@ class NodeTask(
             sums=None if sums is None else FeatureRows(sums, features),
             degree=full,
             layers=self.layers,
-            exchanges=self.share_states,
+            exchanges=self.exchange.states,
             alone=not isinstance(self.encoder, NetworkEncoder) and not self.encoder.reads_neighbours,
         )
 
@@ -249,7 +264,12 @@ class NodeTask(
 
         None where hops are weighted by what is learnt.
         """
-        if isinstance(self.encoder, NetworkEncoder) or self.encoder.depth or self.aggregates or self.inputs.attends:
+        if (
+            isinstance(self.encoder, NetworkEncoder)
+            or self.encoder.depth
+            or self.inputs.sums_neighbours
+            or self.inputs.attends
+        ):
             return None
         return linear_of(self.input_width, self.labels)
 
@@ -282,7 +302,7 @@ class NodeTask(
         """Pass once over all own nodes and note their states; return losses of training nodes, float32 [nodes]."""
         if not (losses or data.exchanges):
             return np.zeros(0, np.float32)
-        everybody, most = np.arange(data.own), (self.neighbours,) * self.layers
+        everybody, most = np.arange(data.own), (self.exchange.neighbours,) * self.layers
         outputs = data.logits(model, data.computed(everybody, most, True, seed, "look"), True)
         train = data.rows["train"]
         return self.labels.losses(outputs.cpu()[train], torch.from_numpy(data.label[train])).numpy(force=True)
@@ -317,15 +337,15 @@ class NodeTask(
 
     @property
     def _connected(self) -> bool:
-        return self.share_states or (self.share_features and not self.aggregates)
+        return self.exchange.states or (self.exchange.features and not self.inputs.sums_neighbours)
 
     @property
     def _deep(self) -> bool:
-        return self.fresh or not self.share_states
+        return self.exchange.fresh or not self.exchange.states
 
     @property
     def _halo_setup(self) -> HaloSetup:
-        return HaloSetup(self.coding, self.share_features, self.edge_weights, self.sealed)
+        return HaloSetup(self.coding, self.exchange.features, self.edge_weights, self.exchange.encrypted_rows)
 
     @property
     def _aggregates(self) -> Aggregates:
@@ -336,15 +356,22 @@ class NodeTask(
     def _set_up(self) -> HaloSetup | Aggregates | Mending | None:
         """The exchange before training; None for none."""
         linked = self._halo_setup if self._connected else None
-        return self._aggregates if self.aggregates else linked
+        return self._aggregates if self.inputs.sums_neighbours else linked
 
     def _seen(self, shard: NodeShard) -> NodeShard:
         """The part of the graph that takes part, its features as the model reads them."""
-        return self._linked(self.scaled(shard))
+        scale = self.inputs.scale if shard.scale_rows else 0.0
+        return self._linked(replace(shard, features=scaled(shard.features, scale)) if scale else shard)
 
     def _linked(self, shard: NodeShard) -> NodeShard:
         """The part of the graph that takes part, features as they are."""
-        return shard if self.aggregates else thinned(shard, self.halo) if self._connected else inside(shard)
+        return (
+            shard
+            if self.inputs.sums_neighbours
+            else thinned(shard, self.exchange.halo)
+            if self._connected
+            else inside(shard)
+        )
 
     def _computed(self, data: NodeData, draw: Draw) -> Computed:
         """Return what a draw is computed from."""
@@ -354,4 +381,4 @@ class NodeTask(
         """Most neighbours per layer, as the sampler says or by default."""
         if count := len(draw.neighbours):
             require(count == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", count)
-        return draw.neighbours or (self.neighbours,) * self.layers
+        return draw.neighbours or (self.exchange.neighbours,) * self.layers

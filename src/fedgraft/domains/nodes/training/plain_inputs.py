@@ -1,39 +1,35 @@
 """Source text that makes of a trained model's features what its convolutions read: scaled, averaged, joined."""
 
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import cast
 
 from torch import Tensor
 
 from fedgraft.contracts.abilities.plain import Tensors
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
-
-_JOINED: Final = {
-    "concatenate": ["{x} = torch.cat(hops, 1)"],
-    "last": ["{x} = hops[-1]"],
-    "mean": ["{x} = sum(hops) / len(hops)"],
-    "attention": [
-        "hops = torch.stack(hops, 1)",
-        "{x} = (torch.softmax(hops @ self.score, 1).unsqueeze(2) * hops).sum(1)",
-    ],
-}
-"""Source text: what the convolutions read, of the features after each hop."""
+from fedgraft.errors import InputError
 
 
 @dataclass(frozen=True)
 class ReadFeatures:
-    """How a model reads so many `features`: scaled to the length `scale` (0 = as they are), then averaged."""
+    """How a model reads so many `features`: scaled, then averaged, as `inputs` say."""
 
     features: int
-    scale: float
-    inputs: SmoothedInputs
+    inputs: Inputs
 
     def lines(self, x: str = "x") -> list[str]:
         """Return lines of `forward` that make of features, in a variable `x`, what the convolutions read."""
-        lines = [f"{x} = {x} * ({self.scale} / {x}.norm(dim=1, keepdim=True).clamp(min=1e-30))"] if self.scale else []
+        lines = (
+            [f"{x} = {x} * ({self.inputs.scale} / {x}.norm(dim=1, keepdim=True).clamp(min=1e-30))"]
+            if self.inputs.scale
+            else []
+        )
         if self.inputs.hops:
-            lines += [line.replace("{x}", x) for line in (*self._hops, *_JOINED[self.inputs.joined])]
+            joined = self.inputs.lines()
+            if joined is None:
+                raise InputError(f"Inputs {type(self.inputs).__name__} have no source text to export.")
+            lines += [line.replace("{x}", x) for line in (*self._hops, *joined)]
         return lines
 
     def arrays(self, model: NodeModel) -> Tensors:
@@ -48,7 +44,7 @@ class ReadFeatures:
     @property
     def told(self) -> str:
         """Sentences about that, for people to read."""
-        scaled = f" The model scales every row to the length {self.scale} itself." if self.scale else ""
+        scaled = f" The model scales every row to the length {self.inputs.scale} itself." if self.inputs.scale else ""
         averaged = (
             f" It averages them over nodes and their neighbours itself, {self.inputs.hops} hops far, by the edges that "
             "it is given; each client's were those inside it."
