@@ -1,7 +1,7 @@
 """Tasks made of stages whose options are given as a recipe has them."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from fedgraft.experiment.recipes import discovery
@@ -15,6 +15,18 @@ def staged(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     for section, stage in STAGES.items():
         said = {key.partition(".")[2]: value for key, value in options.items() if key.startswith(f"{section}.")}
         if said:
-            usual = discovery.name_of(METHODS[section], type(defaults[stage]))
-            given[stage] = discovery.build(METHODS[section], section, {"name": usual, **said})
+            usual = given.get(stage, defaults[stage])
+            held = discovery.options_of(usual) if stage in given else {}
+            named = {"name": discovery.name_of(METHODS[section], type(usual)), **held, **said}
+            given[stage] = discovery.build(METHODS[section], section, named)
     return given
+
+
+def restaged(task: Any, options: Mapping[str, Any]) -> Any:
+    """Return a task with other options, "exchange.states" being one of its stages'."""
+    changes = {key: value for key, value in options.items() if "." not in key}
+    for section, stage in STAGES.items():
+        said = {key.partition(".")[2]: value for key, value in options.items() if key.startswith(f"{section}.")}
+        if said:
+            changes[stage] = replace(getattr(task, stage), **said)
+    return replace(task, **changes)

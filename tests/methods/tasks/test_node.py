@@ -16,6 +16,7 @@ from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 from helpers.node_runs import added, model_of, relayed, set_up, small
+from helpers.stages import restaged, staged
 from helpers.toy_nodes import whole
 from helpers.toy_runs import looped
 
@@ -26,7 +27,7 @@ COUNTS = ("correct", "count", "true", "claimed", "hit")
 
 def by_hand(layers=2, **options):
     """h = own + mean over neighbours, of the first feature alone; class 0 is likelier where it is above 1.5."""
-    task = Node(SAGE(hidden=(1,) * layers), exchange=Halo(neighbours=0), **options).fitted(PATH)
+    task = Node(SAGE(hidden=(1,) * layers), **staged("node", {"exchange": Halo(neighbours=0), **options})).fitted(PATH)
     model = task.model(torch.Generator()).eval()
     with torch.no_grad():
         for key, parameter in model.named_parameters():
@@ -52,9 +53,9 @@ def last(task, model, data):
 def test_draws_only_what_it_must():
     quiet = Node(SAGE(), exchange=Halo(neighbours=0))
     assert (quiet.draws_neighbours, quiet.stochastic) == (False, False)
-    assert replace(quiet, neighbours=5).draws_neighbours
+    assert restaged(quiet, {"exchange.neighbours": 5}).draws_neighbours
     assert replace(quiet, objective=CrossEntropy(dropout=0.5)).stochastic
-    made = replace(quiet, generator=True, share_features=False, share_states=False)
+    made = restaged(quiet, {"generator": True, "exchange.features": False, "exchange.states": False})
     assert (made.draws_neighbours, made.stochastic) == (True, True)
 
 
@@ -91,11 +92,11 @@ def test_two_layers_by_hand():
 
 
 def test_features_alone_and_states_alone_by_hand():
-    task, model = by_hand(share_states=False)
+    task, model = by_hand(**{"exchange.states": False})
     here, there = set_up(task, PATH)
     assert (task.halo_widths, here.halo) == ((), 1)
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[3, 3], [3]]
-    task, model = by_hand(share_features=False)
+    task, model = by_hand(**{"exchange.features": False})
     here, there = relayed(task, PATH, model)
     # First layer: 0 + 1, 1 + 0, and 2 alone. Second: 1 + 1, 1 + (1 + 2) / 2 and 2 + 1.
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[2, 2.5], [3]]
@@ -112,7 +113,7 @@ def test_training_uses_the_states_that_are_remembered_by_hand():
     assert example_losses(task.loss(model, here, step, None)).tolist() == pytest.approx([cross_entropy(3.0, 1)])
     here.states.write(0, np.array([1]), np.array([[7]], np.float32))
     assert example_losses(task.loss(model, here, step, None)).tolist() == pytest.approx([cross_entropy(8.0, 1)])
-    task, model = by_hand(fresh=True)
+    task, model = by_hand(**{"exchange.fresh": True})
     here, _ = set_up(task, PATH)
     here.states.write(0, np.array([1]), np.array([[7]], np.float32))
     found = example_losses(task.loss(model, here, step, None))

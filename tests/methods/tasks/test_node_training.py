@@ -18,6 +18,7 @@ from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 from helpers.node_runs import model_of, relayed, set_up, small, store_of
+from helpers.stages import restaged, staged
 from helpers.toy_nodes import whole
 from helpers.toy_runs import same
 
@@ -114,7 +115,7 @@ def test_equal_seeds_are_equal_steps_and_the_number_of_neighbours_is_the_draws()
     one, same_again, other = (losses(task, model, here, seed=seed) for seed in (5, 5, 6))
     assert torch.equal(one, same_again)
     assert not torch.equal(one, other)
-    everybody = losses(replace(task, neighbours=0), model, here, seed=5)
+    everybody = losses(restaged(task, {"exchange.neighbours": 0}), model, here, seed=5)
     assert torch.equal(losses(task, model, here, seed=5, neighbours=(100, 100)), everybody)
     with pytest.raises(InputError, match="layers must be 2, the model's convolutions; got 1"):
         losses(task, model, here, neighbours=(3,))
@@ -265,14 +266,20 @@ def test_a_task_learns_of_the_data_what_its_model_must_know():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"neighbours": -1}, r"Node\.neighbours must be >= 0; got -1\."),
-        ({"halo": -1}, r"Node\.halo must be >= 0; got -1\."),
+        ({"exchange.neighbours": -1}, r"exchange\.neighbours must be >= 0; got -1\."),
+        ({"exchange.halo": -1}, r"exchange\.halo must be >= 0; got -1\."),
         ({"features": -1}, r"Node\.features must be >= 0; got -1\."),
         ({"classes": -2}, r"Node\.classes must be >= 0; got -2\."),
-        ({"aggregates": True}, r"Node\.aggregates must be false where states are shared, or features are not; got"),
-        ({"aggregates": True, "share_states": False, "share_features": False}, r"Node\.aggregates must be false where"),
+        (
+            {"inputs.aggregates": True},
+            r"inputs\.aggregates must be false where states are shared, or features are not; got",
+        ),
+        (
+            {"inputs.aggregates": True, "exchange.states": False, "exchange.features": False},
+            r"inputs\.aggregates must be false where",
+        ),
     ],
 )
 def test_bad_options(options, message):
     with pytest.raises(InputError, match=message):
-        Node(SAGE(), **options)
+        Node(SAGE(), **staged("node", options))

@@ -1,7 +1,5 @@
 """Halos that are larger than the machine's memory are refused before anything is computed."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from fedgraft.domains.nodes.base.memory_check import check_matrices, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
+from helpers.stages import restaged
 from helpers.toy_nodes import whole
 
 STAR = [(0, v) for v in range(1, 6)] + [(1, 2), (1, 3)]
@@ -71,14 +70,14 @@ def test_this_machine_has_memory() -> None:
 
 @pytest.mark.parametrize(
     ("task", "is_refused"),
-    [({}, True), ({"share_features": False}, False), ({"aggregates": True, "share_states": False}, False)],
+    [({}, True), ({"exchange.features": False}, False), ({"inputs.aggregates": True, "exchange.states": False}, False)],
 )
 def test_a_task_that_keeps_no_features_of_others_needs_no_room(
     task: dict[str, bool], is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_check, "physical_bytes", lambda: 1)
     built = experiment.load("fedlocal", {"data.name": "blocks"}).plan.task
-    node = replace(built, **{"share_features": True, "share_states": True, **task})
+    node = restaged(built, {"exchange.features": True, "exchange.states": True, **task})
     if is_refused:
         with pytest.raises(InputError, match=r"exchange\.halo"):
             node.fitted(halves())

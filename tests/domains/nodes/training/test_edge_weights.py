@@ -37,6 +37,7 @@ from fedgraft.nn.edge_modules import EdgeModule
 from fedgraft.nn.propagate import Block
 from helpers.edge_shards import exported
 from helpers.node_runs import model_of, relayed, set_up
+from helpers.stages import staged
 from helpers.toy_nodes import whole
 
 ENDS = np.array([[0, 1, 2, 3, 4, 0, 0], [1, 2, 3, 4, 0, 2, 1]])
@@ -109,8 +110,8 @@ def test_a_trained_gcn_is_exported_with_weights() -> None:
     torch.testing.assert_close(found, data.scored(model))
     assert "edge_index, edge_weight" in plain.usage
     for other, message in ((SAGE(), "PyG's SAGEConv takes no weights"), (GCN(), "cannot be exported: it averages")):
-        averaging = {"propagate": 1} if other == GCN() else {}
-        task = Node(other, **averaging).fitted(shards)
+        averaging = {"inputs.propagate": 1} if other == GCN() else {}
+        task = Node(other, **staged("node", averaging)).fitted(shards)
         with pytest.raises(InputError, match=message):
             task.plain(model_of(task), None, {})
 
@@ -156,16 +157,18 @@ def test_a_share_of_edges_takes_its_weights_along() -> None:
     assert 0 < len(hop.block.edge_weight) < 14
 
 
-@pytest.mark.parametrize("options", [{}, {"share_states": False}, {"share_states": False, "aggregates": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"exchange.states": False}, {"exchange.states": False, "inputs.aggregates": True}], ids=str
+)
 @pytest.mark.parametrize("encoder", ENCODERS[:3], ids=lambda each: type(each).__name__)
 def test_two_clients_compute_what_one_with_the_whole_graph_does(
     encoder: LayeredEncoder, options: dict[str, bool]
 ) -> None:
     if options:
         encoder = replace(encoder, layers=1)  # nobody knows what lies behind the halo
-    given = {"neighbours": 0, **options}
+    given = {"exchange.neighbours": 0, **options}
     shards = shards_of(WEIGHT, owner=OWNER)
-    task = Node(encoder, **given).fitted(shards)
+    task = Node(encoder, **staged("node", given)).fitted(shards)
     assert task.edge_weights
     model = model_of(task)
     for arrays in (task.statistics(shard) for shard in shards):
@@ -175,7 +178,7 @@ def test_two_clients_compute_what_one_with_the_whole_graph_does(
     (data,) = set_up(task, [together])
     torch.testing.assert_close(parts, data.scored(model), rtol=1e-4, atol=1e-5)
     none = [replace(shard, edge_rows=replace(shard.edge_rows, weight=None)) for shard in shards]
-    plain = Node(encoder, **given).fitted(none)
+    plain = Node(encoder, **staged("node", given)).fitted(none)
     assert not plain.edge_weights
     other = torch.cat([data.scored(model)[: data.own] for data in relayed(plain, none, model)])
     assert (other - parts).abs().max() > 1e-2

@@ -23,7 +23,7 @@ LAW = "a_model_makes_of_a_given_graph_what_it_makes_of_a_clients"
 def test_a_given_graph_is_told_as_a_clients_is(name):
     encoder = discovery.build("models", "model", ENCODERS[name])
     data = Blocks(nodes=60, classes=3, clients=3, features=8)
-    made = tasks.laws(Node, data, encoder=encoder, share_states=False)
+    made = tasks.laws(Node, data, encoder=encoder, exchange=Halo(states=False))
     laws = {str(each): each for each in made}
     laws[LAW]()
 

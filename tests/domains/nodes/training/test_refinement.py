@@ -15,6 +15,7 @@ from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn.layers import weight_of
+from helpers.stages import staged
 
 
 def test_to_map_and_then_to_smooth_is_to_smooth_features_side_by_side():
@@ -113,6 +114,6 @@ def test_the_topology_is_made_anew_once_the_model_has_changed():
     assert data.view.topology is not first
 
 
-@pytest.mark.parametrize("options", [{"share_states": True}, {"aggregates": True, "share_states": False}])
+@pytest.mark.parametrize("options", [{"exchange.states": True}, {"inputs.aggregates": True, "exchange.states": False}])
 def test_it_is_not_on_offer_where_answers_depend_on_what_is_remembered(options):
-    assert "refinement" not in Node(encoder=GCN(), features=6, classes=3, **options).offers
+    assert "refinement" not in Node(**staged("node", {"encoder": GCN(), "features": 6, "classes": 3, **options})).offers
