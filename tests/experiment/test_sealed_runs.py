@@ -247,7 +247,7 @@ def test_rows_are_sealed_where_ids_are_matched_unless_a_recipe_says_otherwise(ca
     assert not experiments.load("fedais", tables_of).plan.task.sealed
     matched = experiments.load("fedais", {**tables_of, **AUTO})
     assert matched.plan.task.sealed
-    assert matched.sections["task"]["sealed"] is True
+    assert matched.sections["exchange"]["encrypted_rows"] is True
     assert not experiments.load("fedais", {**tables_of, **AUTO, **OPEN}).plan.task.sealed
     assert not caplog.records
     assert not experiments.load("fedais", {**tables_of, **AUTO, "rows": {"name": "sparse"}}).plan.task.sealed

@@ -48,6 +48,7 @@ COMMANDS = (
     "advise",
     "list",
     "show",
+    "recipe",
     "shard",
     "federation",
     "node",

@@ -21,6 +21,7 @@ from fedgraft.errors import FedgraftError, InputError, Interrupted, MachineError
 from fedgraft.experiment.experiment import Experiment, chosen, load
 from fedgraft.experiment.recipes.findings import Finding
 from fedgraft.experiment.recipes.recipe import own_options, read_recipe, section_of
+from fedgraft.experiment.recipes.server_choices import FEDERATION_S
 from fedgraft.experiment.storage import folder_check
 from fedgraft.experiment.storage.folder_check import FEDERATION
 from fedgraft.experiment.storage.outside_classes import stored_experiment
@@ -31,8 +32,6 @@ from fedgraft.runtimes.flower_federation.folders import FederationFolder
 from fedgraft.runtimes.flower_federation.key_origins import MADE_BY, REMEDY, is_signed, made_here
 
 FLOWER: Final = "flower"
-OWN: Final = ("data", "task")
-"""Sections of a recipe that are the federation's."""
 SCORED_AT: Final = "evaluation.at"
 RUN, RESUME, BEFORE = "run", "resume", "before"
 """What a ServerApp is to do: begin a run, take it up, or take it up from the checkpoint before the last one."""
@@ -84,10 +83,11 @@ def on_federation(
     `experiment.load`, changes nothing of the federation's.
     """
     for key in overrides:
-        if key.partition(".")[0] in OWN:
+        if key.partition(".")[0] in FEDERATION_S:
             raise InputError(f"{key} cannot be given with --on: data and task are those of {federation.recipe}.")
     own = load(str(federation.recipe))
-    content = {**read_recipe(recipe)[1], **{section: own.sections[section] for section in OWN}}
+    others = {key: value for key, value in read_recipe(recipe)[1].items() if key not in FEDERATION_S}
+    content = {**others, **{section: own.sections[section] for section in FEDERATION_S if section in own.sections}}
     changes = {"seed": own.seed, **overrides, "yardsticks": []}
     resolved = Path(recipe).resolve() == federation.recipe
     at = section_of(content, "evaluation").get("at")
@@ -95,7 +95,7 @@ def on_federation(
         changes.setdefault(SCORED_AT, "clients")
     if section_of(content, "runtime").get("name") != FLOWER and overrides.get("runtime.name") != FLOWER:
         changes["runtime.name"] = FLOWER
-    yours = {*OWN, *(() if resolved else own_options(recipe))}
+    yours = {*FEDERATION_S, *(() if resolved else own_options(recipe))}
     return chosen(read_recipe(recipe)[0], content, changes, yours, switch, partial(keys_of_server, federation))
 
 

@@ -21,7 +21,7 @@ TOGETHER, ALONE, ONE_PLACE = "together", "alone", "one place"
 """Kinds of rows: federated, by each client alone, with all data in one place."""
 UNUSED = ("description", "runtime", "checkpoint")
 """Sections that no score depends on."""
-TRAINED = ("data", "task", "model", "sampler", "sharing", "training", "rounds", "evaluation")
+TRAINED = ("data", "task", *STAGES, "sampler", "sharing", "training", "rounds", "evaluation")
 """Sections that a model which clients train alone depends on."""
 FORMAT = 2
 """Of what a finished cell holds; those of another are run again."""

@@ -37,8 +37,8 @@ def check_room(shards: Sequence[NodeShard], most: int, hops: int = 0, memory_byt
     """Raise `InputError` where features of own nodes and of halos are larger than a machine's whole memory.
 
     The shards are simulated here. A node keeps `most` neighbours elsewhere, `exchange.halo`; 0 = all. Features are
-    averaged over `hops`. `memory_bytes` is the machine's memory, by default this one's; nothing is checked where that is not
-    known.
+    averaged over `hops`. `memory_bytes` is the machine's memory, by default this one's; nothing is checked where that
+    is not known.
     """
     memory = physical_bytes() if memory_bytes is None else memory_bytes
     kept, needed = _halo_nodes(shards, most), _feature_bytes(shards, most, hops)
