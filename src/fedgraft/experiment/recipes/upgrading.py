@@ -10,6 +10,7 @@ import tomli_w
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.moved_options import MOVED, value_of, where
+from fedgraft.experiment.recipes.sections import Section
 
 TASK: Final = "task"
 _HEADER = re.compile(r"\s*\[(?!\[)(?P<path>.+)\]\s*(#.*)?$")
@@ -41,6 +42,12 @@ def upgraded(text: str, name: str) -> tuple[str, list[str]]:
     if not same:
         raise InputError(f"{name} cannot be rewritten line by line; by hand: {', '.join(sorted({*found}))}.")
     return made, sorted({*found})
+
+
+def upgraded_content(content: Section) -> Section:
+    """Return what a recipe holds with the options of now."""
+    result: Section = _upgraded(content, [], False)
+    return result
 
 
 def _upgraded(content: Any, found: list[str], kept: bool) -> Any:

@@ -11,7 +11,7 @@ from fedgraft.errors import InputError, require
 from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.recipe import override, read_recipe
-from fedgraft.experiment.recipes.sections import Section
+from fedgraft.experiment.recipes.sections import STAGES, Section
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.reports.advising.candidates import LOCAL, Candidate, Choice, choice_of
