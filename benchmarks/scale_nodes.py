@@ -252,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, verdict in verdicts(results).items():
             word = "ok" if verdict["reached"] else "MISSED"
             print(f"{name:22} {verdict['value']:6.2f} <= {verdict['limit']:g} {verdict['unit']:3} {word}")
-    from fedgraft.reports.figures.png import draw  # plotly takes a second
+    from fedgraft.reports.figures.figure_style import draw  # plotly takes a second
     from scale_figure import WIDTH, figure
 
     print(draw(figure(results), RESULT.with_suffix(".png"), WIDTH))

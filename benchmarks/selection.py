@@ -18,7 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from fedgraft.contracts import ExplainedSelector, Outcome, ProbingSelector, Timing, View, randomness
+from fedgraft.contracts import Outcome, ProbingSelector, Timing, View, randomness
 from fedgraft.engine.allocator import give_back, keep_freed
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.options import hints_of
@@ -117,8 +117,7 @@ class Choosing:
         selection = selector.select(self.state, view, draws[1])
         spent += time.process_time() - began
         began = time.process_time()
-        if isinstance(selector, ExplainedSelector):
-            selector.terms(self.state, view)
+        selector.terms(self.state, view)
         explained = time.process_time() - began
         chosen = selection.clients
         names = sorted(selector.reports - {"update"})

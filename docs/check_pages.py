@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedgraft.reports.studies import running
 from fedgraft.reports.studies import study as studies
 from fedgraft.reports.studies.page import START, between_marks, page_text
 from fedgraft.reports.studies.stored_results import StoredResults
@@ -55,7 +56,7 @@ def recomputed(page: Path) -> str:
         raise SystemExit(f"{page.name} has tables, but no command 'fedgraft study NAME' that makes them.")
     given = SEEDS.search(command[0])
     seeds, study = int(given[1]) if given else USUAL_SEEDS, studies.load(command[1])
-    return page_text(study, studies.results(study, folder, seeds), seeds, page, folder / "pictures")
+    return page_text(study, running.results(study, folder, seeds), seeds, page, folder / "pictures")
 
 
 def _of_script(script: Path, folder: Path) -> str:

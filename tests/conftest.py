@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from jaxtyping import install_import_hook
+
+from helpers import shape_checks
 
 pytest_plugins = ["helpers.killed_runs", "helpers.whole_runs"]
 torch.set_num_threads(1)
@@ -22,8 +23,8 @@ MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-# From here on, shapes in signatures are checked at every call; outside tests they cost nothing.
-install_import_hook(["fedgraft.methods.models", "fedgraft.nn.propagate"], "beartype.beartype")
+# From here on, shapes in signatures are checked; outside tests they cost nothing.
+shape_checks.install(["fedgraft.methods.models", "fedgraft.nn.propagate"], "beartype.beartype")
 
 
 def pytest_configure() -> None:
@@ -39,6 +40,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000)  # of garbage there is little, and each search is reported to hypothesis
         gc.enable()
 
 

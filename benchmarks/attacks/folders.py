@@ -63,7 +63,7 @@ def reported(folder: Path) -> Any:
 def predicted(folder: Path) -> Any:
     """What `fedgraft predict` answers; of runs that are asked for no ratings a client's model."""
     run = fedgraft.open(folder)
-    if run.experiment.sections["task"]["name"] == "rating":
+    if run.experiment.recipe.sections["task"]["name"] == "rating":
         return run.predict(PAIRS).to_csv()
     return {name: tensor.tolist() for name, tensor in next(iter(run.models.values())).state_dict().items()}
 

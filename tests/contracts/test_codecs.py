@@ -8,9 +8,9 @@ from fedgraft.methods.codecs.feedback import Feedback
 from fedgraft.methods.codecs.float16 import Float16
 from fedgraft.methods.codecs.quantized import Quantized
 from fedgraft.methods.codecs.sparse import Sparse
-from fedgraft.testing import codecs, composed_codecs
-from fedgraft.testing.composed_codecs import Composed, compositions
+from fedgraft.testing.codecs import Case, composable
 from helpers.laws import held
+from laws.codecs import composition, compositions, laws
 
 NAMES = discovery.names("codecs")
 OPTIONS = {
@@ -29,27 +29,27 @@ def build(name, **options):
 
 
 def case(name):
-    return codecs.Case(build(name), build(name, **GENTLE.get(name, {})), name in LOSSLESS, name in FIXED_SHAPES)
+    return Case(build(name), build(name, **GENTLE.get(name, {})), name in LOSSLESS, name in FIXED_SHAPES)
 
 
 THRESHOLDS = Sparse(share=0, threshold=0.5)
-COMPOSED = [
-    *(each for name in NAMES for each in compositions(name, build(name), name not in FIXED_SHAPES)),
-    Composed("sparse above a threshold", THRESHOLDS, True),
-    Composed("feedback(sparse)", Feedback(THRESHOLDS), False),
-    Composed("quantized, sparse", Chain((Quantized(bits=32), THRESHOLDS)), True),
-]
+COMPOSED = {
+    **{key: each for name in NAMES for key, each in compositions(name, build(name), name in FIXED_SHAPES).items()},
+    "sparse above a threshold": composition(THRESHOLDS),
+    "feedback(sparse)": composition(Feedback(THRESHOLDS), fixed_shapes=True),
+    "quantized, sparse": composition(Chain((Quantized(bits=32), THRESHOLDS))),
+}
 
 
 def test_there_are_codecs():
     assert {"identity", "float16", "quantized", "low_rank", "sparse", "feedback", "chain"} <= set(NAMES)
 
 
-@pytest.mark.parametrize("law", held({name: codecs.laws(case(name)) for name in NAMES}))
+@pytest.mark.parametrize("law", held({name: laws(case(name)) for name in NAMES}))
 def test_keeps_the_law(law):
     law()
 
 
-@pytest.mark.parametrize("law", held({each.name: composed_codecs.laws(each) for each in COMPOSED}))
+@pytest.mark.parametrize("law", held({name: composable(each, name) for name, each in COMPOSED.items()}))
 def test_keeps_the_law_in_compositions(law):
     law()

@@ -17,7 +17,6 @@ import scipy.io
 
 from fedgraft.experiment.recipes import discovery
 from fedgraft.testing.data import check_data_form
-from fedgraft.testing.data import laws as laws_of_data
 from fedgraft.testing.laws import Law
 from helpers.toy_graphs import TRIANGLE, write_tu
 from helpers.toy_movies import write_movies
@@ -25,6 +24,7 @@ from helpers.toy_nodes import write_npz
 from helpers.toy_ratings import write_ratings
 from helpers.toy_transfers import write_transfers
 from helpers.toy_typed import own_tables, write_heco
+from laws.data import laws as laws_of_data
 
 NAMES = [name for name in discovery.names("data") if name not in discovery.presets("data")]
 

@@ -9,9 +9,9 @@ import torch
 from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder
 from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.tasks.rating import Rating
-from fedgraft.testing import encoders
 from fedgraft.testing.laws import Law
 from helpers.laws import held
+from laws import encoders
 
 NAMES = discovery.names("models")
 LAYERED = [name for name in NAMES if issubclass(discovery.find("models", name), LayeredEncoder)]

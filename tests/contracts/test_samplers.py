@@ -3,8 +3,8 @@
 import pytest
 
 from fedgraft.experiment.recipes import discovery
-from fedgraft.testing import samplers
 from helpers.laws import held
+from laws import samplers
 
 CASES = {
     **{name: (name, {}) for name in discovery.names("samplers")},

@@ -8,11 +8,15 @@ import pytest
 
 import fedgraft.methods.selectors
 from fedgraft.contracts import Selector
-from fedgraft.testing import selectors
 from helpers.laws import held
+from laws import selectors
 
 SLOW = [f"{name}-runs_sixty_rounds" for name in ("acfl", "favor", "fedcor", "fedmarl", "harmony", "rafhgl")]
-SLOW += [f"fedmarl-{law}" for law in ("terms_are_of_every_client", "learns_from_late_answers")]
+SLOW += [
+    f"{name}-{law}"
+    for name in ("favor", "fedmarl", "rafhgl")
+    for law in ("terms_are_of_every_client", "learns_from_late_answers")
+]
 NAMES = sorted(module.name for module in pkgutil.iter_modules(fedgraft.methods.selectors.__path__))
 
 

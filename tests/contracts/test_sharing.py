@@ -7,10 +7,11 @@ import pytest
 
 from fedgraft.contracts import Sharing
 from fedgraft.experiment.recipes import discovery
-from fedgraft.testing import sharing
 from fedgraft.testing.comparison import same
 from fedgraft.testing.runs import here, loop_of, play, toy
+from fedgraft.testing.sharing import keep_off_the_wire
 from helpers.laws import held
+from laws import sharing
 
 CASES = {
     **{name: (name, {}) for name in discovery.names("sharing")},
@@ -56,7 +57,7 @@ class Personal(Sharing[dict]):
 def test_private_parameters_stay_in_the_memory_of_their_client():
     experiment = toy(sharing={"name": "test_sharing:Personal"}, rounds=3)
     played = play(experiment)
-    private = sharing.keep_off_the_wire(experiment.plan, played)
+    private = keep_off_the_wire(experiment.plan, played)
     biases = {float(arrays["bias"][0]) for arrays in private.values()}
     assert len(biases) == 5, "every client has a bias of its own"
     with closing(here(experiment.plan, experiment.data.load(experiment.seed))) as runtime:

@@ -16,11 +16,11 @@ from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.molecules import Molecules
 from fedgraft.methods.data.shops import Shops
 from fedgraft.methods.data.typed_blocks import TypedBlocks
-from fedgraft.testing import tasks
 from fedgraft.testing.laws import Law
-from fedgraft.testing.toy_edges import ToyEdges
 from helpers.laws import held
 from helpers.stages import staged
+from helpers.toy_edges import ToyEdges
+from laws import tasks
 
 NAMES = discovery.names("tasks")
 DATA: dict[str, Callable[[], Data[Any]]] = {

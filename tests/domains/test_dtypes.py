@@ -228,10 +228,12 @@ def frames(role: str, values: pd.Series) -> dict[str, DataSet[Any]]:
 @pytest.mark.parametrize(
     "role",
     [
-        *("node", "source", "user", "item", "rating", "time", "kind"),
+        *("source", "rating", "time", "kind"),
+        # Of the most data sets, or alike:
         *(
-            pytest.param(role, marks=pytest.mark.slow) for role in ("client", "split", "label", "x")
-        ),  # of the most data sets
+            pytest.param(role, marks=pytest.mark.slow)
+            for role in ("client", "item", "label", "node", "split", "user", "x")
+        ),
     ],
 )
 def test_every_dtype_of_a_column(role: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from fedgraft.contracts import GroupedSharing, ObservingSampler, PersonalSharing, StagedSharing
+from fedgraft.contracts import PersonalSharing
 from fedgraft.contracts.abilities.tasks import BlockedTask, VariantTask
 from fedgraft.engine.plan import REPORTED
 from fedgraft.engine.protocol.protocol import Protocol
@@ -14,12 +14,12 @@ from fedgraft.methods.samplers.all import All
 from fedgraft.methods.sharing.fedavg import FedAvg
 from helpers.node_runs import OFTEN, small
 from helpers.toy import Line, Points
-from helpers.toy_methods import Hard, Published
+from helpers.toy_methods import Published
 from helpers.toy_runs import toy
 
 ABILITIES = (
-    *("halo", "publishing", "manual", "variants", "blocked", "guided", "observing"),
-    *("silent", "tracking", "owned"),
+    *("halo", "publishing", "manual", "variants", "blocked", "guided", "active"),
+    *("silent", "owned"),
 )
 
 
@@ -33,7 +33,9 @@ def test_plain_methods_have_no_abilities_and_the_defaults_hold():
         (),
         0,
     )
-    assert plan.group(None, 3) == 0
+    assert plan.sharing.group(None, 3) == 0
+    assert not plan.sharing.tracks
+    assert not plan.sampler.observes
     assert plan.personalise(plan.first, None) is plan.first
     assert plan.ensemble(plan.first, None) == ()
     data = Points(np.zeros((4, 3), np.float32), np.zeros(4, np.float32), np.array([0, 0, 1, 0]))
@@ -49,21 +51,7 @@ def test_a_task_that_tells_no_details_is_chosen_by_its_score():
 
 
 @dataclass(frozen=True)
-class Observing(Hard, ObservingSampler):
-    """Observes only if it is asked to."""
-
-    asked: bool = True
-
-    @property
-    def observes(self):
-        return self.asked
-
-    def observe(self, state, losses):
-        return {"losses": losses}
-
-
-@dataclass(frozen=True)
-class Own(FedAvg, PersonalSharing, GroupedSharing, StagedSharing):
+class Own(FedAvg, PersonalSharing):
     """Every client is its own group, doubles what it receives, and trains twice in a round."""
 
     def group(self, state, client):
@@ -94,17 +82,15 @@ class Two(Line, BlockedTask, VariantTask):
 
 
 def test_abilities_are_found_where_a_method_inherits_them():
-    plan = replace(toy().plan, sampler=Observing(), sharing=Own(), task=Two())
-    assert (plan.observing, plan.owned, plan.blocked, plan.variants) == (
-        plan.sampler,
+    plan = replace(toy().plan, sharing=Own(), task=Two())
+    assert (plan.owned, plan.blocked, plan.variants) == (
         plan.sharing,
         plan.task,
         plan.task,
     )
     assert [block.tolist() for block in plan.blocks(None)] == [[0], [1]]
-    assert plan.group(None, 3) == 3
+    assert plan.sharing.group(None, 3) == 3
     assert plan.personalise({"weight": np.ones(1)}, None)["weight"] == [2]
-    assert replace(plan, sampler=Observing(asked=False)).observing is None, "its options do not ask for it"
 
 
 def test_what_travels_and_whether_clients_end_up_with_models_of_their_own():

@@ -17,6 +17,7 @@ from fedgraft.experiment.storage.run_folder import RunFolder
 BLOCKS = {
     **{"data.name": "blocks", "data.nodes": 1600, "data.clients": 80, "data.features": 20, "runtime.workers": 0},
     **{"rounds": 5, "evaluation.every": 5, "yardsticks": [], "privacy.epsilon": 1.0, "privacy.delta": 1e-3},
+    "training.epochs": 1,
 }
 EVERYBODY = {**BLOCKS, "selector.name": "all", "privacy.target_quantile": 0.0, "privacy.clip": 0.1}
 DRAWN = {**BLOCKS, "selector.clients": 40, "privacy.epsilon": 2.0, "rounds": 12, "evaluation.every": 12}
@@ -63,6 +64,7 @@ def test_a_server_that_does_not_clip_refutes_the_claim(everybody, monkeypatch):
     assert found["epsilon"] > found["claim"]
 
 
+@pytest.mark.slow
 def test_who_was_drawn_is_not_told_to_who_guesses(tmp_path, monkeypatch):
     """So without noise coins hide something, and more is guessed than with it."""
     run = ran(DRAWN, tmp_path)

@@ -47,6 +47,8 @@ NOT_FOR_GRAPHS = {
     "adafgl",
     "ridge",
 }
+OWN_MODELS = {"cefgl", "ditto", "fedala", "fedavg", "fedrep", "gcfl"}
+"""Sharing methods whose clients are scored each in another way."""
 TOLD_BY_A_SAMPLER = {"rafhgl": "active"}
 """Selectors that choose by what a sampler reports, and the sampler that does."""
 TINY = {
@@ -167,7 +169,10 @@ def test_workers_and_kills_make_no_difference(sharing: str) -> None:
     assert here["test_per_client"] == there["test_per_client"]
 
 
-@pytest.mark.parametrize("sharing", names("sharing"))
+@pytest.mark.parametrize(
+    "sharing",
+    [name if name in OWN_MODELS else pytest.param(name, marks=pytest.mark.slow) for name in names("sharing")],
+)
 def test_clients_score_what_the_server_would(sharing: str) -> None:
     """Whatever else a method sends with the model to train from, to be scored the shared parameters are enough."""
     changes = {"rounds": 3, "codec": "identity", "sharing.name": sharing}

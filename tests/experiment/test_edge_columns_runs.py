@@ -35,7 +35,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["gine", pytest.param("gat", marks=pytest.mark.slow), "pyg"])
+@pytest.mark.parametrize("name", ["gine", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gat", "pyg"))])
 def test_what_edges_carry_tells(name: str, root: Path) -> None:
     fixed = {"data.root": str(root), "data.clients": 3, "rounds": 8, "model": MODELS[name], **WITHOUT}
     summary = execute(load("graft_multigraph", fixed))

@@ -11,9 +11,9 @@ import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.reports.figures.tsne import embed
-from fedgraft.reports.pages.confusion import confusion_of
+from fedgraft.reports.figures.client_figures import embed
 from fedgraft.reports.pages.html_report import render
+from fedgraft.reports.pages.page_classes import confusion_of
 from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.toy_ratings import write_ratings
 
@@ -31,8 +31,8 @@ def experiment(root: Path):
     return lambda **changes: load("graft_edge", {**fixed, **changes})
 
 
-def test_who_was_distrusted_before_is_distrusted_again(experiment) -> None:
-    summary = execute(experiment())
+def test_who_was_distrusted_before_is_distrusted_again(experiment, whole_run) -> None:
+    summary = whole_run(experiment()).summary
     assert summary["metric"] == "average_precision"
     assert summary["test"] > 0.8, "five of forty members earn nearly all of it"
     assert summary["bytes"]["halo"] > 0, "states of members at other clients"
@@ -40,15 +40,15 @@ def test_who_was_distrusted_before_is_distrusted_again(experiment) -> None:
     assert execute(experiment(**unshared))["test"] < summary["test"], "most ratings are of members elsewhere"
 
 
-def test_a_report_tells_classes_by_their_names(experiment, tmp_path: Path) -> None:
-    execute(experiment(), tmp_path / "run")
-    page = render([StoredRun(tmp_path / "run")])
+def test_a_report_tells_classes_by_their_names(experiment, whole_run) -> None:
+    run = StoredRun(whole_run(experiment()).folder)
+    page = render([run])
     assert "Average precision and F1 are of the rarer class, &#39;distrust&#39;." in page
-    told = confusion_of(StoredRun(tmp_path / "run").run_folder)
+    told = confusion_of(run.run_folder)
     assert told.classes == ("trust", "distrust")
     rows = [shard.rows("test") for shard in experiment().shards()]
     assert told.examples == sum(map(len, rows))
-    assert {*embed(StoredRun(tmp_path / "run").run_folder)["class"]} == {"trust", "distrust"}
+    assert {*embed(run.run_folder)["class"]} == {"trust", "distrust"}
 
 
 def test_numbers_are_told_in_the_users_unit(experiment, tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_numbers_are_told_in_the_users_unit(experiment, tmp_path: Path) -> None:
     np.testing.assert_allclose(found.numpy(), told["prediction"], rtol=1e-4)
 
 
-def test_processes_and_a_stop_change_no_bit(experiment, tmp_path: Path) -> None:
-    alone = execute(experiment())
+def test_processes_and_a_stop_change_no_bit(experiment, whole_run, tmp_path: Path) -> None:
+    alone = whole_run(experiment()).summary
     assert execute(experiment(**{"runtime.workers": 2}))["digest"] == alone["digest"]
     execute(experiment(rounds=4), tmp_path / "run")
     assert resume(tmp_path / "run", rounds=ROUNDS)["digest"] == alone["digest"]
@@ -108,7 +108,7 @@ def test_new_ratings_are_told_between_known_and_new_members(root: Path, tmp_path
 
 
 def test_columns_of_an_edge_are_asked_for_by_name(tmp_path: Path) -> None:
-    toy = {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2}
+    toy = {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}
     changes = {"data": toy, "rounds": 2, "runtime.workers": 0, "yardsticks": []}
     run = fedgraft.run("graft_edge", out=tmp_path / "run", overrides=changes, progress=False)
     asked = pd.DataFrame({"source": ["1"], "target": ["2"]})
@@ -121,10 +121,10 @@ def test_columns_of_an_edge_are_asked_for_by_name(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_exported_says_so_in_one_line(tmp_path: Path) -> None:
-    toy = {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2}
-    changes = {"data": toy, "model": {"name": "gat", "hidden": 4}, "rounds": 1, "runtime.workers": 0, "yardsticks": []}
+    toy = {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}
+    changes = {"data": toy, "model": {"name": "pyg", "hidden": 4}, "rounds": 1, "runtime.workers": 0, "yardsticks": []}
     run = fedgraft.run("graft_edge", out=tmp_path / "run", overrides=changes, progress=False)
-    with pytest.raises(InputError, match=r"^Encoder 'gat' has no counterpart among PyG's layers; .*multigraph.* have"):
+    with pytest.raises(InputError, match=r"^Encoder 'pyg' has layers of another library, and cannot be exported"):
         run.export(folder=tmp_path / "model")
 
 

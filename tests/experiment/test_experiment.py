@@ -12,7 +12,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
 from fedgraft.experiment.described import described
 from fedgraft.experiment.experiment import Experiment, build, load
-from fedgraft.experiment.recipes.recipe import override, parse_override
+from fedgraft.experiment.recipes.recipe import Recipe, override, parse_override
 from fedgraft.experiment.recipes.recipe_files import recipes
 from helpers.toy import Lines
 from helpers.toy_runs import toy
@@ -39,19 +39,22 @@ CHAIN = [{"name": "float16"}, {"name": "quantized", "bits": 4}]
 
 
 def test_what_is_left_out_has_a_default():
-    built = build("toy", {"data": {"name": "helpers.toy:Lines"}, "selector": "all", "yardsticks": []})
-    assert built.sections["sampler"] == {"name": "all", "batch_size": 0, "batches": 0, "refresh": False}
-    assert built.sections["sharing"] == {"name": "fedavg", "weights": "examples"}
-    assert built.sections["codec"] == {"name": "identity"}
+    built = build(Recipe("toy", {"data": {"name": "helpers.toy:Lines"}, "selector": "all", "yardsticks": []}))
+    assert built.recipe.sections["sampler"] == {"name": "all", "batch_size": 0, "batches": 0, "refresh": False}
+    assert built.recipe.sections["sharing"] == {"name": "fedavg", "weights": "examples"}
+    assert built.recipe.sections["codec"] == {"name": "identity"}
     assert built.plan.downlink == built.plan.uplink
     assert (built.seed, built.stopping.rounds, built.stopping.bytes) == (1, 60, 0)
 
 
 def test_default_yardsticks_are_those_of_the_task():
     content = {"data": {"name": "helpers.toy:Lines"}, "selector": {"name": "all"}}
-    assert build("toy", content).yardsticks == ()
-    assert build("shops", {**content, "data": "shops", "model": "gcn"}).yardsticks == RATINGS
-    assert build("assays", {**content, "data": "molecules", "model": "gin"}).yardsticks == ("majority", "wl_kernel")
+    assert build(Recipe("toy", content)).yardsticks == ()
+    assert build(Recipe("shops", {**content, "data": "shops", "model": "gcn"})).yardsticks == RATINGS
+    assert build(Recipe("assays", {**content, "data": "molecules", "model": "gin"})).yardsticks == (
+        "majority",
+        "wl_kernel",
+    )
 
 
 def test_the_resolved_recipe_gives_the_same_experiment_back():
@@ -69,7 +72,7 @@ def test_the_resolved_recipe_gives_the_same_experiment_back():
     again = Experiment.from_toml(one.to_toml())
     assert again == one
     assert again.to_toml() == one.to_toml()
-    assert one.sections["budget"] == {"bytes": 2000, "seconds": 3.0}
+    assert one.recipe.sections["budget"] == {"bytes": 2000, "seconds": 3.0}
 
 
 def test_the_resolved_recipe_holds_every_option_of_every_method():
@@ -91,19 +94,18 @@ def test_a_run_s_experiment_is_a_recipe(tmp_path):
 def test_paths_become_absolute_and_nothing_else_does(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path)
-    resolved = toy(data={"name": "test_experiment:Files", "root": "here"}).sections["data"]
+    resolved = toy(data={"name": "test_experiment:Files", "root": "here"}).recipe.sections["data"]
     assert resolved["root"] == str(tmp_path / "here")
     assert resolved["column"] == "here"
     assert "extra" not in resolved
-    assert toy(data={"name": "test_experiment:Files", "extra": Path("x")}).sections["data"]["extra"] == str(
+    assert toy(data={"name": "test_experiment:Files", "extra": Path("x")}).recipe.sections["data"]["extra"] == str(
         tmp_path / "x"
     )
 
 
 def test_what_no_file_can_hold_is_refused_when_stored():
-    built = build(
-        "toy", {"data": {"name": "test_experiment:Held", "table": object()}, "selector": "all", "yardsticks": []}
-    )
+    data = {"name": "test_experiment:Held", "table": object()}
+    built = build(Recipe("toy", {"data": data, "selector": "all", "yardsticks": []}))
     with pytest.raises(InputError, match="must be given as a file"):
         built.to_toml()
 
@@ -122,7 +124,7 @@ def test_a_damaged_stored_experiment_is_named(text, message):
 def test_a_list_of_widths_says_how_many_layers_there_are():
     widths = {"data.name": "blocks", "model.hidden": [6, 5, 4]}
     alone, agreeing = load("fedlocal", widths), load("fedlocal", {**widths, "model.layers": 3})
-    assert alone.sections["model"] == {"name": "sage", "hidden": (6, 5, 4)}
+    assert alone.recipe.sections["model"] == {"name": "sage", "hidden": (6, 5, 4)}
     assert agreeing == alone == Experiment.from_toml(alone.to_toml())
     assert alone.with_changes({"model.hidden": [8]}).plan.task.layers == 1
     with pytest.raises(InputError, match=r"^model\.layers must be 3, as many as model\.hidden has .*; got 2\.$"):
@@ -153,7 +155,7 @@ def test_every_recipe_can_be_described(name):
         assert f"[data]\n# root must be given: fedgraft run {name} data.root=...\n" in text
     given = {"data.root": "here"} if rooted else {}
     content = override(sections, given)
-    assert build(name, content) == load(name, given)
+    assert build(Recipe(name, content)) == load(name, given)
 
 
 # Overrides.
@@ -199,7 +201,7 @@ def test_an_option_of_a_chain_goes_to_the_one_codec_that_has_it():
 def test_with_changes_is_an_override_of_the_resolved_recipe():
     one = toy(selector={"name": "oort", "clients": 2})
     other = one.with_changes({"selector.name": "random", "seed": 7})
-    assert other.sections["selector"]["name"] == "random"
+    assert other.recipe.sections["selector"]["name"] == "random"
     assert (one.seed, other.seed) == (1, 7)
 
 
@@ -334,7 +336,7 @@ def test_error_feedback_around_any_codec_survives_being_stored(codec):
     built = toy(codec=codec)
     again = Experiment.from_toml(built.to_toml())
     assert again.plan.uplink == built.plan.uplink
-    assert again.sections["codec"] == built.sections["codec"]
+    assert again.recipe.sections["codec"] == built.recipe.sections["codec"]
 
 
 def test_feedback_goes_around_a_whole_chain():

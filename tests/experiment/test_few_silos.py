@@ -22,13 +22,13 @@ def fitted(told):
 
 
 def test_all_of_few_clients_train_without_a_note(caplog):
-    assert fitted(experiment()).sections["selector"]["clients"] == 3
+    assert fitted(experiment()).recipe.sections["selector"]["clients"] == 3
     assert TOO_MANY not in caplog.text
 
 
 @pytest.mark.parametrize("size", [10, 7])
 def test_a_size_that_was_asked_for_is_said(caplog, size):
-    assert fitted(experiment(selector__clients=size)).sections["selector"]["clients"] == 3
+    assert fitted(experiment(selector__clients=size)).recipe.sections["selector"]["clients"] == 3
     assert f"selector.clients = {size} is {TOO_MANY}: all 3 train." in caplog.text
 
 

@@ -138,7 +138,7 @@ def test_only_the_clients_of_a_cohort_and_of_the_sample_are_prepared(monkeypatch
     )
     _, rows, _ = run(experiment)
     names = names_of(experiment.data.load(experiment.seed))
-    wanted = {*experiment.evaluation.scored(range(MANY), experiment.seed), *rows[0].selected}
+    wanted = {*experiment.settings.evaluation.scored(range(MANY), experiment.seed), *rows[0].selected}
     assert prepared == {names[client] for client in wanted}
 
 
@@ -181,7 +181,7 @@ def test_a_sample_is_drawn_by_the_seed_and_stays_the_same():
 @pytest.mark.parametrize("at", ["server", "clients"])
 def test_scores_are_those_of_the_sample(at):
     experiment = toy(evaluation={"sample": 2, "at": at})
-    sample = experiment.evaluation.scored(range(5), experiment.seed)
+    sample = experiment.settings.evaluation.scored(range(5), experiment.seed)
     state, rows, runtime = run(experiment)
     model = experiment.plan.sharing.model(state.sharing)
     with looped(toy()) as (loop, _):
@@ -209,7 +209,7 @@ def test_yardsticks_see_the_data_of_the_sample_alone(made):
     state, _, _ = run(experiment)
     del made[:]
     summary = runner.summarise(experiment, state, experiment.data.load(1), {})
-    assert sorted(made) == experiment.evaluation.scored(range(MANY), 1)
+    assert sorted(made) == experiment.settings.evaluation.scored(range(MANY), 1)
     assert list(summary["yardsticks"]) == ["global_mean"]
 
 

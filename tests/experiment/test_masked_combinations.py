@@ -14,6 +14,7 @@ SMALL = {
     "data.features": 8,
     "model.hidden": 8,
     "rounds": 2,
+    "training.epochs": 1,
     "runtime.workers": 0,
     "yardsticks": [],
     "codec.name": "quantized",

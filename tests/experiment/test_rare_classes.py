@@ -15,7 +15,7 @@ from fedgraft.interface.result_lines import result_lines
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 from fedgraft.reports.figures.curve_figures import precision_recall
-from fedgraft.reports.pages.confusion import confusion_of
+from fedgraft.reports.pages.page_classes import confusion_of
 from fedgraft.reports.stored.stored_runs import StoredRun
 
 QUICK = {"runtime.workers": 0, "yardsticks": [], "model.hidden": [8], "selector.name": "all"}

@@ -101,7 +101,9 @@ def test_interrupted_in_one_process_a_run_is_taken_up_by_two(tmp_path, run, whol
     assert not differ(whole, content(folder))
 
 
-@pytest.mark.parametrize("recipe", ["fedall", "fedpns", "fedrandom"])
+@pytest.mark.parametrize(
+    "recipe", ["fedall", *(pytest.param(name, marks=pytest.mark.slow) for name in ("fedpns", "fedrandom"))]
+)
 def test_rows_that_are_asked_for_survive_as_well(whole_run, tmp_path, recipe):
     run = whole_run(load(recipe, ASKED), WRITES)
     folder = run.killed(26, tmp_path / "run")

@@ -58,6 +58,8 @@ OPTIONS = {
     "fedtad": {"sharing.epochs": 2, "sharing.nodes": 12},
     "fedtgp": {"sharing.passes": 10},
 }
+REMEMBERING = {"cefgl", "ditto", "fedala", "fedstar", "gcfl", "scaffold", "adafgl", "fedpub", "fedtad"}
+"""Whose clients keep most; what others keep, a law of all sharing methods has, on toy data."""
 SELECTORS = ["all", "random", "oort", "fedacs", "reputation_ucb", "rpfl"]
 FIRST = 12
 """The write to disk at which a run is killed first."""
@@ -66,6 +68,11 @@ workers = pytest.mark.parametrize(
     ("workers", "kills"), [(0, ()), *(pytest.param(number, (9,), marks=slow) for number in (1, 2))], ids=[0, 1, 2]
 )
 """And the kills after the first."""
+
+
+def quick(names):
+    """Parameters of a test: those whose clients keep most, and the others in the long tests."""
+    return [name if name in REMEMBERING else pytest.param(name, marks=slow) for name in names]
 
 
 def of_graphs(name):
@@ -101,7 +108,7 @@ def killed_and_resumed(run, folder, dying, kills=()):
     return state
 
 
-@pytest.mark.parametrize("name", OF_GRAPHS)
+@pytest.mark.parametrize("name", quick(OF_GRAPHS))
 def test_killed_a_run_ends_as_if_it_had_not_been(whole_run, tmp_path, dying, name):
     killed_and_resumed(whole_run(of_graphs(name), (FIRST,)), tmp_path / "run", dying)
 
@@ -112,7 +119,7 @@ def test_killed_again_and_again_a_run_ends_as_if_it_had_not_been(whole_run, tmp_
     killed_and_resumed(whole_run(of_graphs(name), (FIRST,)), tmp_path / "run", dying, kills=(7, 11, 18))
 
 
-@pytest.mark.parametrize("name", sorted(OF_NODES))
+@pytest.mark.parametrize("name", quick(sorted(OF_NODES)))
 def test_what_clients_have_of_their_own_on_nodes_survives_it(whole_run, tmp_path, dying, name):
     killed_and_resumed(whole_run(of_nodes(name), (FIRST,)), tmp_path / "run", dying)
 

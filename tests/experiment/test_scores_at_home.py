@@ -62,7 +62,8 @@ def test_who_has_scores_told_reads_in_the_headline_that_they_are_exact():
 
 def test_a_server_s_recipe_may_have_less_told_and_no_more():
     home, clients = (
-        without_data("graft_rating_private", {**SHOPS, "evaluation.at": at}).sections for at in ("home", "clients")
+        without_data("graft_rating_private", {**SHOPS, "evaluation.at": at}).recipe.sections
+        for at in ("home", "clients")
     )
     server_choices.check(home, clients)
     with pytest.raises(InputError, match=r"evaluation\.at is 'clients' in the server's recipe and 'home' in this"):

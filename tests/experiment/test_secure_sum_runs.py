@@ -78,7 +78,7 @@ def test_weights_and_other_sharing_methods_go_with_masks(change, tmp_path):
     assert same(run({**MASKED, **change}, tmp_path / "masked"), one)
 
 
-@pytest.mark.parametrize("write", [5, 9, 14, 20, 26, 33])
+@pytest.mark.parametrize("write", [5, 14, 26, *(pytest.param(write, marks=pytest.mark.slow) for write in (9, 20, 33))])
 def test_a_masked_run_that_is_killed_and_taken_up_is_the_clear_one(write, clear, tmp_path, dying):  # noqa: F811
     dying(write)
     with pytest.raises(Killed):

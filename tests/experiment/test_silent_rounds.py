@@ -95,6 +95,7 @@ def test_a_selector_hears_nothing_of_silent_rounds():
     assert set(np.asarray(state.selector["last_round"]).tolist()) <= {0, *collected}
 
 
+@pytest.mark.slow
 @given(budget=st.integers(1_000, 4_000), probability=st.sampled_from([0.2, 0.6, 1.0]), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
 def test_the_byte_budget_is_never_exceeded(budget, probability, seed):

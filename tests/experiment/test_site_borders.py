@@ -45,7 +45,7 @@ SECRETS = {"clients": CLIENTS, "secret": bytes(32), "own_secret": bytes(32)}
         ("fedais", False, AUTO),
         ("fedais", True, COLUMNS),
         pytest.param("fedais", True, {**COLUMNS, **PSI}, marks=pytest.mark.slow),
-        ("fedgcn", False, COLUMNS),
+        pytest.param("fedgcn", False, COLUMNS, marks=pytest.mark.slow),
         ("graft_node", False, {**AUTO, **PSI}),
     ],
 )
@@ -66,9 +66,13 @@ def test_sites_end_as_one_machine_with_the_whole_table(
 ALL_COLUMNS = {"data.edge_features": "all", "data.weight": "times", "data.time": "when", "data.directed": True}
 CARRIED: list[Any] = [
     (True, {**COLUMNS, **ALL_COLUMNS}),
-    (False, {**COLUMNS, "data.edge_features": ["amount", "channel"], "data.time": "when", "data.repeats": "last"}),
+    pytest.param(
+        False,
+        {**COLUMNS, "data.edge_features": ["amount", "channel"], "data.time": "when", "data.repeats": "last"},
+        marks=pytest.mark.slow,
+    ),
     (False, {**AUTO, "data.edge_features": "amount", "data.directed": True, "data.repeats": "sum"}),
-    (False, {**AUTO, "data.directed": True}),
+    pytest.param(False, {**AUTO, "data.directed": True}, marks=pytest.mark.slow),
     pytest.param(True, {**COLUMNS, **ALL_COLUMNS, "data.match": "psi", "model.name": "gine"}, marks=pytest.mark.slow),
 ]
 
@@ -268,7 +272,7 @@ def test_who_was_not_there_is_told_that_nothing_was_joined(tmp_path: Path) -> No
     claimed = one.read(recipe)[1]["claimed"]
     assert isinstance(claimed, bytes)
     matched, told = matched_at_sites(experiment, {0: claimed}, 2)
-    assert sorted(matched.matching) == [0]
+    assert sorted(matched.joined.matching) == [0]
     for site in (one, two):
         shard, about = site.read(recipe, told[site.number])
         assert shard.halo == 0

@@ -41,7 +41,7 @@ def in_folders(every: dict[str, pd.DataFrame], root: Path, recipe: str, options:
 
 CARRIED = {"data.edge_features": ["amount", "channel"], "data.weight": "times", "data.directed": True}
 CASES: list[Any] = [
-    ("fedais", SAID),
+    pytest.param("fedais", SAID, marks=pytest.mark.slow),
     pytest.param("fedgcn", {**SAID, **PSI}, marks=pytest.mark.slow),
     pytest.param("fedais", {**SAID, **CARRIED, "model.name": "multigraph"}, marks=pytest.mark.slow),
     pytest.param("fedais", {**GUESSED, **PSI}, marks=pytest.mark.slow),

@@ -44,7 +44,7 @@ WITHOUT_TIME = pytest.param({"data.time": "", "data.edge_features": ["amount"]},
     [
         {},
         pytest.param({"data.match": "psi"}, marks=pytest.mark.slow),
-        {"data.source_client": "auto", "data.target_client": ""},
+        pytest.param({"data.source_client": "auto", "data.target_client": ""}, marks=pytest.mark.slow),
         WITHOUT_TIME,
         {"data.labels": "numbers", "data.label": "amount", "data.edge_features": ["channel"]},
     ],

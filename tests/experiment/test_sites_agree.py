@@ -21,6 +21,7 @@ from helpers.site_tables import CLIENTS
 
 SAME = ("digest", "bytes", "metric", "test", "validation", "test_per_client")
 FIRST = {"node": "nodes", "typed": "nodes", "graph": "graphs"}
+EACH = ["node", *(pytest.param(task, marks=pytest.mark.slow) for task in ("typed", "graph"))]
 Tables = dict[str, pd.DataFrame]
 Change = Callable[[pd.DataFrame], pd.DataFrame]
 
@@ -61,7 +62,7 @@ def judged(text: str) -> list[str]:
     return [line.partition("The rarer")[2] for line in text.splitlines() if "The rarer class" in line]
 
 
-@pytest.mark.parametrize("task", FIRST)
+@pytest.mark.parametrize("task", EACH)
 def test_a_rare_class_is_found_by_all_sites_together(
     tmp_path: Path, task: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -134,7 +135,7 @@ def test_two_spellings_are_said(tmp_path: Path, one: str, two: str, caplog: pyte
     assert "each is taken for a class" in said
 
 
-@pytest.mark.parametrize("task", FIRST)
+@pytest.mark.parametrize("task", EACH)
 def test_what_a_recipe_says_is_not_agreed_on(tmp_path: Path, task: str) -> None:
     said = {**KNOWN[task], "evaluation.metric": "macro_f1"}
     here, found = both(task, tables_of(task), tmp_path, **said)
@@ -185,7 +186,7 @@ def test_texts_and_empty_cells_count_for_the_width(tmp_path: Path) -> None:
         assert found[key] == here[key], key
 
 
-@pytest.mark.parametrize("more", [{}, {"age": 40.0}])
+@pytest.mark.parametrize("more", [{}, pytest.param({"age": 40.0}, marks=pytest.mark.slow)])
 def test_bags_of_words_are_sparse_at_all_sites_where_they_are_on_one_machine(
     tmp_path: Path, more: dict[str, float]
 ) -> None:
@@ -222,7 +223,7 @@ def test_tasks_without_classes_know_the_width(tmp_path: Path, recipe: str) -> No
         assert found[key] == here[key], key
 
 
-@pytest.mark.parametrize("task", FIRST)
+@pytest.mark.parametrize("task", EACH)
 def test_a_site_predicts_with_what_the_run_leaves_it(tmp_path: Path, task: str) -> None:
     tables = tables_of(task)
     recipe, said = recipe_of(task, written(tables, tmp_path / "all"))

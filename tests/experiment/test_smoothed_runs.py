@@ -139,10 +139,11 @@ def test_the_digest_covers_how_answers_are_smoothed(whole_run):
 
 
 def test_what_it_takes_is_kept_back_of_a_budget(tmp_path):
-    free = execute(load("graft_node", {**SMOOTHED, "rounds": 50}))
+    long = {**SMOOTHED, "rounds": 50, "sampler.batches": 1, "evaluation.every": 10}
+    free = execute(load("graft_node", long))
     for share in (0.5, 0.9):
         budget = int(free["bytes"]["total"] * share)
-        found = execute(load("graft_node", {**SMOOTHED, "rounds": 50, "budget.bytes": budget}))
+        found = execute(load("graft_node", {**long, "budget.bytes": budget}))
         assert found["stopped_by"] == "budget"
         assert found["bytes"]["total"] <= budget
         assert found["bytes"]["smoothing"] == free["bytes"]["smoothing"]

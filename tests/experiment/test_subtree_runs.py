@@ -41,7 +41,7 @@ def test_a_head_of_its_own_changes_no_bit_of_the_network(tmp_path, sharing):
     assert models[0] == models[1] == models[2]
 
 
-@pytest.mark.parametrize("changes", [COUNTED, EVERYWHERE])
+@pytest.mark.parametrize("changes", [pytest.param(COUNTED, marks=pytest.mark.slow), EVERYWHERE])
 def test_a_resumed_run_ends_alike(whole_run, tmp_path, changes):
     resumed_alike(whole_run, load("cefgl", changes), tmp_path / "run")
 

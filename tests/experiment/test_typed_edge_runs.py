@@ -23,6 +23,7 @@ QUICK: dict[str, Any] = {
     "runtime.workers": 0,
     "yardsticks": [],
     "rounds": 15,
+    "evaluation.every": 5,
     "selector.name": "all",
     "sampler.name": "all",
     "sharing.name": "fedavg",
@@ -107,7 +108,11 @@ def test_equal_weights_change_no_bit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [EVERYTHING, pytest.param({**CARRYING, "data.repeats": "sum"}, marks=pytest.mark.slow), {"data.weight": "times"}],
+    [
+        EVERYTHING,
+        pytest.param({**CARRYING, "data.repeats": "sum"}, marks=pytest.mark.slow),
+        pytest.param({"data.weight": "times"}, marks=pytest.mark.slow),
+    ],
 )
 def test_sites_end_as_one_machine(tmp_path: Path, changes: dict[str, Any]) -> None:
     every, changes = receipts(), {"model.name": "metapath_means", "data.target": "person", **changes}

@@ -1,6 +1,7 @@
 """Small graphs whose edges carry columns and weights, and layers over them."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach
+from fedgraft.experiment.predicting.export import source_text
 from fedgraft.nn.propagate import Block
 from helpers.toy_nodes import whole
 
@@ -40,8 +42,8 @@ def read(shard: NodeShard, most: int = 0, seed: int = 0) -> Block:
 
 def exported(plain: PlainModel) -> torch.nn.Module:
     """The model that a plain one's source text makes."""
-    names: dict[str, object] = {"__file__": "model.py", "__name__": "model"}
-    exec(plain.source, names)
-    model = names["Model"]()
-    model.load_state_dict(plain.arrays)
+    names: dict[str, Any] = {"__file__": "model.py", "__name__": "model"}
+    exec(source_text(plain, plain.module), names)
+    model = names["build"]()
+    model.load_state_dict(plain.module.state_dict())
     return model.eval()

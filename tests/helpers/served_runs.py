@@ -11,7 +11,7 @@ from helpers.tiny import TINY
 QUICK = {"rounds": 1, "runtime.workers": 0, "yardsticks": []}
 MOLECULES = {"data.name": "molecules", "data.clients": 2, "data.graphs": 20, "model.hidden": 8, **QUICK}
 CATALOGUE = {"data.users": 60, "data.items": 40, "data.count": 900, "data.clients": 3}
-EDGES = {"data": {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2}}
+EDGES = {"data": {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}}
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "rating": ("fedacs", {**TINY, **QUICK}),
     "node": ("fedais", {**SMALL, **QUICK}),

@@ -13,6 +13,7 @@ from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.experiment.experiment import build
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.running.loops import loop_of
 from fedgraft.experiment.running.runner import execute
 from fedgraft.runtimes.workers.in_process import InProcess
@@ -33,7 +34,7 @@ def toy(**changes):
         "training": SGD,
         "runtime": {"workers": 0},
     }
-    return build("toy", {**content, **changes})
+    return build(Recipe("toy", {**content, **changes}))
 
 
 class Wrapped(Runtime):

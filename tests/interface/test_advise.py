@@ -14,7 +14,7 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.reports.advising.candidates import CHOICES
-from fedgraft.reports.advising.sources import section_of
+from fedgraft.reports.advising.questions import section_of
 
 QUICK = ["runtime.workers=0", "--seeds", 2, "--out", "advice"]
 BLOCKS = ["blocks", "60kB", "data.nodes=400", "data.clients=5", "data.features=32", "rounds=12", *QUICK]
@@ -100,6 +100,7 @@ def test_one_graph_cut_over_clients_is_worth_a_federation(fedgraft) -> None:
     assert "1 of 1 missing cells were run" in fedgraft("advise", *BLOCKS).err
 
 
+@pytest.mark.slow
 def test_ratings_without_anything_in_common_are_not(fedgraft, tmp_path: Path) -> None:
     write_ratings(tmp_path / "ratings.csv")
     done = fedgraft("advise", "ratings.csv", "rounds=6", *QUICK, "--json")
@@ -142,7 +143,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize(
-    "task", [each if each == "node_regression" else pytest.param(each, marks=pytest.mark.slow) for each in LISTS]
+    "task", [pytest.param(each, marks=pytest.mark.slow) if each != "graph_regression" else each for each in LISTS]
 )
 def test_a_task_that_is_named_has_a_list_of_its_own(fedgraft, tmp_path: Path, task: str) -> None:
     """Simple yardsticks are better on so little data, and it says so."""

@@ -130,7 +130,7 @@ def test_choices(monkeypatch, given, section, expected):
         "fedgraft.interface.api._run_in_temporary_folder", lambda experiment, *_: seen.append(experiment)
     )
     fedgraft.run("fedacs", data=SHOPS, **given)
-    assert expected.items() <= seen[0].sections[section].items()
+    assert expected.items() <= seen[0].recipe.sections[section].items()
 
 
 def test_a_chain_of_codecs(monkeypatch):
@@ -139,7 +139,7 @@ def test_a_chain_of_codecs(monkeypatch):
         "fedgraft.interface.api._run_in_temporary_folder", lambda experiment, *_: seen.append(experiment)
     )
     fedgraft.run("fedacs", data=SHOPS, codec=("float16", {"name": "quantized", "bits": 4}))
-    assert [part["name"] for part in seen[0].sections["codec"]] == ["float16", "quantized"]
+    assert [part["name"] for part in seen[0].recipe.sections["codec"]] == ["float16", "quantized"]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_an_experiment_can_be_changed_and_run():
     ready = experiments.load("fedacs", TINY)
     changed = fedgraft.run(ready, selector="random", progress=False)
     assert changed.summary["rounds"] == 2
-    assert changed.experiment.sections["selector"]["name"] == "random"
+    assert changed.experiment.recipe.sections["selector"]["name"] == "random"
 
 
 # --- own tables -------------------------------------------------------------------------------------------------------

@@ -326,7 +326,7 @@ def test_show_explains_a_class_elsewhere(fedgraft) -> None:
 
 def test_a_shown_recipe_is_a_file_that_run_takes(fedgraft) -> None:
     Path("my.toml").write_text(fedgraft("show", "fedacs", "--toml").out)
-    assert load("my.toml").sections == load("fedacs").sections
+    assert load("my.toml").recipe.sections == load("fedacs").recipe.sections
     assert fedgraft("show", "my.toml", "--toml").out == Path("my.toml").read_text()
 
 

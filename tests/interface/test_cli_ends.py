@@ -16,7 +16,7 @@ from helpers.tiny import ARGUMENTS
 
 
 def test_an_interrupted_run_is_exit_code_130_and_can_be_resumed(fedgraft) -> None:
-    long = [*(argument for argument in ARGUMENTS if not argument.startswith("rounds")), "rounds=30"]
+    long = [*(argument for argument in ARGUMENTS if not argument.startswith("rounds")), "rounds=15"]
     script = "import sys; from fedgraft.interface.cli import main; sys.argv[0] = 'fedgraft'; main()"
     command = [sys.executable, "-c", script, "run", "fedacs", *long, "--out", "a", "--json"]
     process = subprocess.Popen(
@@ -38,7 +38,7 @@ def test_an_interrupted_run_is_exit_code_130_and_can_be_resumed(fedgraft) -> Non
     resumed = fedgraft("resume", "a", "--json")
     assert resumed.code == 0
     whole = fedgraft("run", "fedacs", *long, "--out", "b", "--json").json()
-    assert resumed.json()["rounds"] == 30
+    assert resumed.json()["rounds"] == 15
     assert resumed.json()["digest"] == whole["digest"]
     assert resumed.json()["bytes"] == whole["bytes"]
 

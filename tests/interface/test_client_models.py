@@ -98,7 +98,7 @@ def questions(shard):
 
 
 def test_a_client_that_was_not_there_lacks_what_each_keeps_to_itself(run):
-    if run.experiment.sections["sharing"]["name"] not in ("fedper", "local"):
+    if run.experiment.recipe.sections["sharing"]["name"] not in ("fedper", "local"):
         pytest.skip("all parameters travel")
     own = pd.DataFrame({"user": ["ann", "ben"], "item": ["tea", "tea"], "rating": [5, 2]})
     with pytest.raises(InputError, match=r"trained parameters of its own, such as .*; data is of one that was not"):

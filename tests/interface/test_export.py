@@ -1,4 +1,4 @@
-"""Trained models as PyTorch Geometric modules that need no fedgraft."""
+"""Trained models as modules that need no fedgraft: they say what the run does."""
 
 import subprocess
 import sys
@@ -50,19 +50,37 @@ def whole(run):
         {"model": {"name": "mlp", "hidden": []}, "inputs.propagate": 2, "inputs.hop_pooling": "last"},
         {"model": {"name": "mlp", "hidden": []}, "inputs.propagate": 2, "inputs.hop_pooling": "mean"},
         {"model": {"name": "mlp", "hidden": [4]}, "inputs.propagate": 2, "inputs.hop_pooling": "attention"},
+        {"model": {"name": "gat", "hidden": 4, "embedding": 4}},
+        {"model": {"name": "multigraph", "hidden": 4, "maxima": True}, "inputs.propagate": 1},
     ],
     ids=[
         *("sage", "gcn", "gin-scaled", "mlp", "linear", "convolution", "sparse", "network", "network-scaled"),
         *("averaged-scaled", "averaged-sparse", "averaged-network", "averaged-last", "averaged-mean"),
-        "averaged-attention",
+        *("averaged-attention", "gat", "multigraph"),
     ],
 )
 def test_a_node_model_says_of_the_whole_graph_what_the_runs_does(tmp_path, options):
     run = trained(tmp_path, "fedais", {**NODES, **options})
     features, edges, shares = whole(run)
+    along = [torch.ones(edges.shape[1], dtype=torch.bool)] * (options["model"]["name"] == "multigraph")
     with torch.no_grad():
-        found = run.export()(features, edges).softmax(1)
+        found = run.export()(features, edges, *along).softmax(1)
     np.testing.assert_allclose(found.numpy(), shares, atol=1e-6 if "inputs.propagate" in options else 1e-5)
+
+
+def test_a_model_of_nodes_numbers_tells_them_in_the_unit_of_the_user(tmp_path):
+    g = np.random.default_rng(0)
+    names = [f"n{number}" for number in range(40)]
+    nodes = pd.DataFrame({"node": names, "x": g.normal(size=40), "y": g.normal(5, 3, 40), "client": ["a", "b"] * 20})
+    edges = pd.DataFrame({"source": names, "target": names[2:] + names[:2]})
+    data = {"nodes": nodes, "edges": edges, "label": "y"}
+    run = fedgraft.run("node_regression", data=data, out=tmp_path / "run", overrides=SMALL, progress=False)
+    pooled = run.experiment.plan.task.pooled(run._finished.shards)
+    ends = np.stack([pooled.senders, np.repeat(np.arange(pooled.own), pooled.degree)]).astype(np.int64)
+    with torch.no_grad():
+        found = run.export()(torch.from_numpy(np.asarray(pooled.features)), torch.from_numpy(ends))[:, 0]
+    told = run.predict(pd.DataFrame({"node": pooled.ids}))
+    np.testing.assert_allclose(found.numpy(), told["prediction"], rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +110,21 @@ def test_a_graph_model_says_of_graphs_what_the_clients_does(tmp_path, encoder, p
         with torch.no_grad():
             expected = run.models[name](collator.batch(np.arange(shard.graphs)))
             torch.testing.assert_close(model(x, edges, graph), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"sharing.name": "fedavg", "task.structure": True}], ids=["several", "structure"]
+)
+def test_several_models_and_the_channel_of_structure_are_exported(tmp_path, changes):
+    """By default clients of `cefgl` answer with two models."""
+    run = trained(tmp_path, "cefgl", {**GRAPHS, "model": {"name": "gin", "hidden": [4, 4]}, "task.walks": 5, **changes})
+    (name, *_), (shard, *_) = run._finished.names, run._finished.shards
+    graph = torch.from_numpy(np.repeat(np.arange(shard.graphs), shard.sizes))
+    x = torch.from_numpy(np.concatenate([np.eye(shard.kinds + 1)[shard.kind][:, :-1], shard.attributes], 1)).float()
+    with torch.no_grad():
+        found = run.export(name)(x, torch.from_numpy(shard.edges[::-1].astype(np.int64)), graph)
+        expected = run.experiment.plan.task.outputs_of(run.models[name], shard)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("encoder", ["gin", "sage"])
@@ -147,7 +180,7 @@ def test_the_folder_needs_no_fedgraft(tmp_path):
         "from model import CLASSES, load\n"
         "graph = np.load('../graph.npz')\n"
         "model = load()\n"
-        "assert 'convs.0.lin_l.weight' in model.state_dict() and len(CLASSES) == 5\n"
+        "assert 'model.convolutions.0.mean.weight' in model.state_dict() and len(CLASSES) == 5\n"
         "with torch.no_grad():\n"
         "    logits = model(torch.from_numpy(graph['x']), torch.from_numpy(graph['edges']))\n"
         "np.save('../said.npy', logits.softmax(1).numpy())\n"
@@ -199,10 +232,11 @@ def asked(run, name):
         pytest.param("fedacs", {"model": {"name": "gat", "hidden": 4, "embedding": 4}}, marks=pytest.mark.slow),
         ("fedacs", {"model": {"name": "gcn", "hidden": 4, "embedding": 4, "layers": 3}, "task.walk": 3}),
         ("fedacs", {"model": {"name": "mlp", "hidden": 4}, "task.share": "nothing"}),
+        ("fedacs", {"model": {"name": "helpers.networks:Two"}}),
         pytest.param("graft_rating", {"sharing.name": "fedper"}, marks=pytest.mark.slow),
         ("graft_rating", {}),
     ],
-    ids=["gat", "gcn", "mlp", "private", "alone"],
+    ids=["gat", "gcn", "mlp", "network", "private", "alone"],
 )
 def test_a_rating_model_gives_pairs_the_ratings_that_the_client_does(tmp_path, recipe, options):
     run = trained(tmp_path, recipe, {**RATINGS, "task.share_least": 2, **options, "training.epochs": 2})

@@ -46,13 +46,13 @@ def test_a_class_of_torch_is_named_and_the_encoder_that_takes_it_found():
     assert changes_of({"model": GCNConv}) == {"model.name": "torch_geometric.nn.conv.gcn_conv:GCNConv"}
     assert outside_names({"model": {"module": "my.layers:Mine"}}) == ("my.layers:Mine",)
     stack = load("fedall", {"data.name": "blocks", "model": {"name": "torch_geometric.nn:GATv2Conv", "hidden": 8}})
-    assert {"name": "pyg", "module": "torch_geometric.nn:GATv2Conv", "hidden": 8}.items() <= stack.sections[
+    assert {"name": "pyg", "module": "torch_geometric.nn:GATv2Conv", "hidden": 8}.items() <= stack.recipe.sections[
         "model"
     ].items()
     whole = load("fedall", {"data.name": "blocks", "model.name": "helpers.networks:Two", "model.hidden": 4})
     section = {"name": "network", "module": "helpers.networks:Two", "options": {"hidden": 4}, "hops": 0}
-    assert whole.sections["model"] == section
-    assert load("fedall", {"data.name": "blocks", "model": section}).sections == whole.sections
+    assert whole.recipe.sections["model"] == section
+    assert load("fedall", {"data.name": "blocks", "model": section}).recipe.sections == whole.recipe.sections
 
 
 def test_what_is_no_class_of_torch_is_refused():

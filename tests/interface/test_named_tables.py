@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.contracts.abilities.tasks import PredictingTask
-from fedgraft.contracts.data import OwnShardData
+from fedgraft.contracts.data import ClientTables
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.interface.named_tables import named_tables, spelled_out
@@ -113,4 +113,4 @@ def find_data(name: str) -> type:
 
 
 def own_of(data: type, task: str) -> bool:
-    return issubclass(data, OwnShardData) and data.task == task
+    return issubclass(data, ClientTables) and data.own_tables and data.task == task

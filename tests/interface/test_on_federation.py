@@ -19,23 +19,27 @@ def folder(tmp_path):
 def test_models_are_scored_at_clients_unless_something_else_is_said(folder, tmp_path, recipe):
     recipe = recipe if recipe == "fedacs" else str(folder.recipe)
     experiment = on_federation(recipe, {}, folder)
-    assert (experiment.evaluation.at, experiment.seed, experiment.sections["yardsticks"]) == ("clients", 5, [])
-    assert on_federation(recipe, {"evaluation.at": "server"}, folder).evaluation.at == "server"
+    assert (experiment.settings.evaluation.at, experiment.seed, experiment.recipe.sections["yardsticks"]) == (
+        "clients",
+        5,
+        [],
+    )
+    assert on_federation(recipe, {"evaluation.at": "server"}, folder).settings.evaluation.at == "server"
 
 
 def test_where_no_score_leaves_a_client_none_is_asked_for(tmp_path):
     own = load("graft_rating_private", {"data.users": 30, "data.items": 30, "data.count": 200})
     folder = make(tmp_path / "fed", ["north", "south", "west"], own.to_toml(), insecure=True)
     for recipe in ("graft_rating_private", str(folder.recipe)):
-        assert on_federation(recipe, {}, folder).evaluation.at == "home"
+        assert on_federation(recipe, {}, folder).settings.evaluation.at == "home"
 
 
 def test_a_recipe_of_ones_own_that_says_where_is_followed(folder, tmp_path):
     said = tmp_path / "own.toml"
     said.write_text('extends = "fedacs"\n[evaluation]\nat = "server"\n')
-    assert on_federation(str(said), {}, folder).evaluation.at == "server"
+    assert on_federation(str(said), {}, folder).settings.evaluation.at == "server"
     said.write_text('extends = "fedacs"\n[evaluation]\nevery = 2\n')
-    assert on_federation(str(said), {}, folder).evaluation.at == "clients"
+    assert on_federation(str(said), {}, folder).settings.evaluation.at == "clients"
 
 
 def test_keys_that_the_server_has_made_are_one_of_all_reasons(tmp_path):
@@ -64,7 +68,7 @@ def test_a_federation_is_not_made_with_its_keys_for_all_reasons_at_once():
 def test_a_switch_masks_updates_at_nodes(folder, recipe):
     made = on_federation(recipe if recipe == "fedacs" else str(folder.recipe), {}, folder, "--secure")
     assert made.plan.collection.assurance
-    assert made.sections["codec"]["scale"] == "agreed"
+    assert made.recipe.sections["codec"]["scale"] == "agreed"
 
 
 def test_a_switch_changes_nothing_of_the_federations_task(tmp_path):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fedgraft.interface import log
+from fedgraft.interface import cli
 
 COMMAND = "import sys; sys.argv[0] = 'fedgraft'; from fedgraft.__main__ import main; main()"
 
@@ -23,7 +23,7 @@ def restored():
 
 
 def test_levels_and_tracebacks_are_shown_and_names_do_nothing(restored, capsys) -> None:
-    log.show_from("debug")
+    cli.show_from("debug")
     try:
         raise ValueError("shop \x1b[2J")
     except ValueError:
@@ -31,7 +31,7 @@ def test_levels_and_tracebacks_are_shown_and_names_do_nothing(restored, capsys) 
     shown = capsys.readouterr().err
     assert shown.startswith("DEBUG fedgraft.client: Client 3\nTraceback (most recent call last):\n")
     assert shown.endswith("ValueError: shop \\x1b[2J\n")
-    log.show_from("error")
+    cli.show_from("error")
     logging.getLogger("fedgraft.data").warning("43 edges left out.")
     assert capsys.readouterr().err == ""
 

@@ -31,7 +31,7 @@ CATALOGUE = {
     "clock": {"devices": "lognormal"},
 }
 EDGES = {
-    "data": {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2},
+    "data": {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2},
     "exchange.states": False,
     "evaluation.metric": "accuracy",  # by which the likeliest class is answered
 }
@@ -77,11 +77,10 @@ EXPORTED = {
         ["node"],
         [*ANY_TASK, "fedgta", "fedproto", "fedpub", "fedtad", "fedtgp", "fgssl", "moon", "prototypes", "ridge"],
     ),
-    *product(["graph"], [*ANY_TASK[1:], "moon", "prototypes", "spreadgnn"]),  # under cefgl two models answer as one
+    *product(["graph", "graph_regression", "node_regression"], [*ANY_TASK, *SOME_TASKS["graph"], "ridge"]),
     *product(["link", "edge"], ANY_TASK),
-    *product(["graph_regression"], [*ANY_TASK, "cefgl", "prototypes", "spreadgnn"]),
 }
-"""Where a model has a counterpart in PyG."""
+"""What can be exported."""
 NEED_OPTIONS = ("fedgnn", "fesog", "fedsage_plus")
 """Sharing methods for one task with options that the recipes of their names have."""
 
@@ -149,20 +148,20 @@ def test_predictions_are_those_of_the_models(trained):
 
 def test_what_is_exported_says_the_same(trained, tmp_path):
     run, models = trained
-    task, sharing = run.experiment.task_name, run.experiment.sections["sharing"]["name"]
+    task, sharing = run.experiment.task_name, run.experiment.recipe.sections["sharing"]["name"]
     if (task, sharing) not in EXPORTED:
-        with pytest.raises(InputError, match=r"cannot be exported|in PyG's own layers|for a model that is exported"):
+        with pytest.raises(InputError, match=r"cannot be exported|for a model that is exported"):
             run.export(next(iter(models)))
         return
     if task == "rating":
         rates_as_predicted(run, tmp_path)
         return
     for number, (name, model) in enumerate(models.items()):
-        of = {"node": of_nodes, "link": of_links, "edge": of_edges}.get(task, of_graphs)
+        of = {"node": of_nodes, "node_regression": of_nodes, "link": of_links, "edge": of_edges}.get(task, of_graphs)
         inputs, outputs = of(run._finished, number, model)
         with torch.no_grad():
             found = run.export(name)(*map(torch.from_numpy, inputs))
-        told = found if task in ("graph_regression", "link") else found.softmax(1)
+        told = found if task in ("graph_regression", "node_regression", "link") else found.softmax(1)
         np.testing.assert_allclose(told.reshape(outputs.shape), outputs, rtol=1e-5, atol=1e-5)
     if not run.experiment.plan.personal:
         with torch.no_grad():
@@ -181,16 +180,20 @@ def rates_as_predicted(run, folder):
 
 
 def of_nodes(finished, number, model):
-    """A client's nodes as arrays for PyG, and the probabilities of their classes; edges that are cut are left out."""
+    """A client's nodes as arrays, and probabilities of classes, or numbers; edges that are cut are left out."""
     task = finished.plan.task
     alone = task.alone(finished.shards[number])
     receivers = np.repeat(np.arange(alone.own), alone.degree)
     edges = np.stack([alone.senders, receivers]).astype(np.int64)
+    if not task.tells_classes:
+        outputs = task.prepare(alone, {}).scored(model).numpy(force=True)
+        unit = task.unit_of(alone, finished.memory(number)["shared"])
+        return (np.asarray(alone.features), edges), unit.meant(outputs)
     return (np.asarray(alone.features), edges), task.scored(model, task.prepare(alone, {}))
 
 
 def of_links(finished, number, model):
-    """A client's graph as arrays for PyG, its pairs, and their log odds."""
+    """A client's graph as arrays, its pairs, and their log odds."""
     shard = finished.shards[number]
     graph, pairs = shard.graph, shard.pairs.astype(np.int64)
     receiver = np.repeat(np.arange(graph.own), graph.degree)
@@ -199,7 +202,7 @@ def of_links(finished, number, model):
 
 
 def of_edges(finished, number, model):
-    """A client's graph as arrays for PyG, edges between its nodes with columns, and the probabilities of classes."""
+    """A client's graph as arrays, edges between its nodes with columns, and the probabilities of classes."""
     task, shard = finished.plan.task, finished.plan.task.alone(finished.shards[number])
     ((_, questions),) = task.questions([shard], ASKED["edge"](shard)[0]).items()
     answers = task.predict(model, shard, {}, questions.asked)
@@ -211,7 +214,7 @@ def of_edges(finished, number, model):
 
 
 def of_graphs(finished, number, model):
-    """A client's graphs as arrays for PyG, and the probabilities of their classes, or their numbers."""
+    """A client's graphs as arrays, and the probabilities of their classes, or their numbers."""
     shard = finished.shards[number]
     features = np.concatenate([np.eye(shard.kinds)[shard.kind], shard.attributes], 1).astype(np.float32)
     graph = np.repeat(np.arange(shard.graphs), shard.sizes)

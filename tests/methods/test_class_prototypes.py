@@ -5,11 +5,12 @@ import pytest
 import torch
 
 from fedgraft.contracts import Observations, Update
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
 from fedgraft.methods.class_prototypes import COUNTS, PROTOTYPES, distance, means, prototypes_of
 from fedgraft.methods.sharing.fedproto import FedProto
-from fedgraft.testing.runs import toy
 from helpers.toy_runs import run
+from laws.parted import parted
 
 
 def told(client, prototypes, counts):
@@ -60,7 +61,7 @@ def test_examples_of_unknown_classes_are_not_pulled():
 
 
 def test_a_round_of_a_client_by_hand():
-    method, trainer = FedProto(weight=2.0).fitted(2, 3), Seeing()
+    method, trainer = FedProto(weight=2.0).fitted(TaskFacts(hidden_width=2, common_classes=3)), Seeing()
     nothing = {PROTOTYPES: np.zeros((3, 2), np.float32), COUNTS: np.zeros(3, np.int32)}
     upload, memory = method.local_update(trainer, nothing, None)
     assert (trainer.penalties, memory) == ([], None)
@@ -72,7 +73,10 @@ def test_a_round_of_a_client_by_hand():
 
 
 def test_what_is_sent_is_prototypes_and_counts_and_no_model():
-    state, method = run(toy(True, sharing={"name": "fedproto"}, rounds=2))[0], FedProto().fitted(3, 2)
+    state, method = (
+        run(parted(sharing={"name": "fedproto"}, rounds=2))[0],
+        FedProto().fitted(TaskFacts(hidden_width=3, common_classes=2)),
+    )
     sent = method.model(state.sharing)
     assert {name: array.shape for name, array in sent.items()} == {PROTOTYPES: (2, 3), COUNTS: (2,)}
     assert not method.shares("structure.weight")
@@ -80,9 +84,9 @@ def test_what_is_sent_is_prototypes_and_counts_and_no_model():
 
 def test_width_and_classes_must_be_those_of_the_task():
     with pytest.raises(InputError, match=r"FedProto\.width must be 8 as the task has, or 0; got 4"):
-        FedProto(width=4).fitted(8, 3)
+        FedProto(width=4).fitted(TaskFacts(hidden_width=8, common_classes=3))
     with pytest.raises(InputError, match=r"FedProto\.classes must be 3 as the task has, or 0; got 2"):
-        FedProto(classes=2).fitted(8, 3)
+        FedProto(classes=2).fitted(TaskFacts(hidden_width=8, common_classes=3))
     with pytest.raises(InputError, match=r"FedProto\.weight must be >= 0; got -1"):
         FedProto(weight=-1)
 
@@ -91,9 +95,9 @@ def test_nothing_that_is_for_steps_of_a_model_goes_with_it():
     for option, said in (("aggregation.name", "aggregation.name must be 'mean'"), ("safeguards.clip", "must be 0")):
         value = "median" if option.startswith("aggregation") else 1.0
         with pytest.raises(InputError, match=f"{said} with sharing FedProto, whose clients send no steps of a model"):
-            toy(True, sharing={"name": "fedproto"}).with_changes({option: value})
+            parted(sharing={"name": "fedproto"}).with_changes({option: value})
 
 
 def test_classes_must_be_in_common():
     with pytest.raises(InputError, match="sharing FedProto needs classes that all clients have in common"):
-        FedProto().fitted(8, 0).init({}, 3)
+        FedProto().fitted(TaskFacts(hidden_width=8, common_classes=0)).init({}, 3)

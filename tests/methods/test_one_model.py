@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.contracts import GroupedSharing, PersonalSharing, Update
+from fedgraft.contracts import PersonalSharing, Update
 from fedgraft.methods.one_model import AT_ONCE, OneModel, moved
 
 LISTS = st.lists(st.tuples(st.floats(0, 1), st.floats(-100, 100, width=32)), min_size=1, max_size=6)
@@ -54,5 +54,5 @@ def test_one_model_is_everybodys():
 
     method = Plain()
     state = method.merge(method.init(one(1, 2), clients=2), [Update(1, 1.0, one(1, 1))])
-    assert not isinstance(method, GroupedSharing | PersonalSharing)
+    assert not isinstance(method, PersonalSharing)
     assert method.model(state)["w"].tolist() == [2, 3]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.nn.layers import linear, mask, row_linear, weight_of
+from fedgraft.nn.layers import RowLinear, linear, mask, row_linear
 from fedgraft.nn.propagate import Sparse
 
 
@@ -19,7 +19,8 @@ def test_a_mask_multiplies_the_weights(make):
     with torch.no_grad():
         layer.mask.copy_(torch.tensor([[-1.0, 1.0], [0.0, -2.0]]))
     assert torch.equal(layer.used, layer.weight * torch.tensor([[0.0, 2.0], [1.0, -1.0]]))
-    expected = torch.nn.functional.linear(inputs, weight_of(layer), layer.bias)
+    weight = layer.used.t() if isinstance(layer, RowLinear) else layer.used
+    expected = torch.nn.functional.linear(inputs, weight, layer.bias)
     assert torch.allclose(layer(inputs), expected)
     assert torch.allclose(layer.product(inputs), expected - layer.bias)
     some = Sparse(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), inputs.numpy().ravel(), (2, 2), small=0)

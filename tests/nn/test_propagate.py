@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from jaxtyping import TypeCheckError
 
 from fedgraft.nn import propagate
 from fedgraft.nn.propagate import Block, Graph, Sparse, end_sums, sddmm, spmm
@@ -32,6 +33,15 @@ def test_sddmm_by_hand(graph):
     left = torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, 0.0], [0.0, 3.0]])
     right = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
     assert sddmm(left, right, graph).tolist() == [7.0, 15.0, 6.0, 6.0, 12.0]
+
+
+def test_shapes_that_do_not_fit_the_signature_are_refused_after_others_that_do(graph):
+    """Tests check each combination of shapes once: that one has passed says nothing of another."""
+    left = torch.ones(4, 2)
+    sddmm(left, left, graph)
+    for _ in range(2):
+        with pytest.raises(TypeCheckError, match="right"):
+            sddmm(left, torch.ones(4, 3), graph)
 
 
 def test_end_sums_by_hand(graph):

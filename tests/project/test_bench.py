@@ -46,6 +46,7 @@ def test_a_ratio_is_the_median_of_ratios_of_one_moment():
     assert load("timing").ratio({"a": [2.0, 30.0, 4.0], "b": [1.0, 10.0, 4.0]}, "a", "b") == 2.0
 
 
+@pytest.mark.slow
 def test_the_floor_trains_the_same_model():
     workloads, floor = load("workloads"), load("floor")
     plan, shards = workloads.ciao_sized(TINY)
@@ -58,6 +59,7 @@ def test_the_floor_trains_the_same_model():
         assert_equal(ours.model(), bare.flat.read())
 
 
+@pytest.mark.slow
 def test_the_usual_loop_trains_the_same_model():
     pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
     workloads, usual = load("workloads"), load("usual")
@@ -81,6 +83,7 @@ def assert_equal(ours, theirs):
         np.testing.assert_allclose(theirs[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_cheap_figures_are_positive_numbers():
     assert load("codec").encode_ms(values=1000, repeats=2) > 0
     assert load("codec").decode_ms(values=1000, repeats=2) > 0
@@ -111,6 +114,7 @@ def test_free_memory_is_known_or_endless():
     assert load("typed_usual").free_gibibytes() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["acm", "dblp"])
 def test_typed_graphs_end_with_the_same_model_without_a_federation(name):
     typed, workloads = load("typed"), load("workloads")
@@ -126,6 +130,7 @@ def test_typed_graphs_end_with_the_same_model_without_a_federation(name):
         assert max(abs(array - plan.first[name]).max() for name, array in ours.model().items()) > 3 * ADAM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, True])
 def test_pyg_s_han_takes_the_same_steps(whole):
     pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
@@ -146,6 +151,7 @@ def test_figures_of_typed_graphs_are_positive_numbers(monkeypatch):
     assert load("typed_usual")._over_ours("dblp", False, 1, SMALL) > 0
 
 
+@pytest.mark.slow
 def test_graph_classification_ends_with_the_same_model_in_every_loop():
     graphs, workloads = load("graphs"), load("workloads")
     plan, shards = workloads.assays(24)
@@ -164,6 +170,7 @@ def test_graph_classification_ends_with_the_same_model_in_every_loop():
             np.testing.assert_allclose(found, expected[f"convolutions.{layer}.{ours_name}.weight"], atol=ADAM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["s256", "g64"])
 def test_node_classification_ends_with_the_same_model_in_every_loop(model):
     pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
@@ -181,6 +188,7 @@ def test_node_classification_ends_with_the_same_model_in_every_loop(model):
         assert max(abs(array - plan.first[name]).max() for name, array in ours.model().items()) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["s256", "g64"])
 def test_the_least_federation_ends_with_the_same_bits(model):
     nodes, least, workloads = load("nodes"), load("nodes_least"), load("workloads")
@@ -193,6 +201,7 @@ def test_the_least_federation_ends_with_the_same_bits(model):
         assert same(ours.model(), loop.arrays())
 
 
+@pytest.mark.slow
 def test_the_floor_trains_the_same_model_where_the_first_layer_is_large():
     nodes, workloads = load("nodes"), load("workloads")
     plan, shards = nodes.sized("s256", 1, coauthor=True, share=MORE_NODES)

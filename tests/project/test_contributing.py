@@ -18,7 +18,7 @@ def project(tmp_path_factory):
     """A copy of what the laws need, with the example's files where the guide puts them."""
     copy = tmp_path_factory.mktemp("project")
     skipped = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for folder in ("src", "tests/contracts", "tests/helpers", "tests/methods/selectors"):
+    for folder in ("src", "tests/contracts", "tests/helpers", "tests/laws", "tests/methods/selectors"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=skipped)
     for file in ("pyproject.toml", "tests/conftest.py"):
         shutil.copy(ROOT / file, copy / file)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from fedgraft.contracts import Draw, GuidedSampler, ObservingSampler, RefreshingSampler, Sampler
-from fedgraft.testing import check_sampler
+from fedgraft.contracts import Draw, GuidedSampler, Sampler
 from helpers.broken_laws import breaks, broken
+from laws.samplers import check_sampler
 
 
 @dataclass(frozen=True)
-class Pairs(GuidedSampler[dict], ObservingSampler[dict], RefreshingSampler[dict]):
+class Pairs(GuidedSampler[dict]):
     """Examples in pairs, as many passes as the server says.
 
     Source: this test. Differs: nothing known.
@@ -25,6 +25,10 @@ class Pairs(GuidedSampler[dict], ObservingSampler[dict], RefreshingSampler[dict]
 
     def refreshes(self, epochs):
         return epochs
+
+    @property
+    def observes(self):
+        return True
 
     def init(self, examples):
         return {"looks": np.zeros(1)}
@@ -140,4 +144,4 @@ class Unannounced(Sampler[None]):
 
 
 def test_a_sampler_that_refreshes_without_the_ability_is_caught():
-    assert broken(check_sampler, Unannounced) == ["one_without_the_ability_never_refreshes"]
+    assert broken(check_sampler, Unannounced) == ["refreshes_are_never_more_than_promised"]

@@ -6,7 +6,7 @@ from typing import TypedDict
 import numpy as np
 import pytest
 
-from fedgraft.contracts import ExplainedSelector, Selection, Selector
+from fedgraft.contracts import Selection, Selector
 from fedgraft.testing import check_selector
 from helpers.broken_laws import breaks, broken
 
@@ -82,7 +82,7 @@ class Greedy(InTurn):
         return Selection(tuple(range(view.clients)))
 
 
-class Told(InTurn, ExplainedSelector[Turns]):
+class Told(InTurn):
     def terms(self, state, view):
         age = np.where(state["last"] > 0, view.round - state["last"], np.nan)
         return {"rounds since it trained": age, "score": age}

@@ -15,8 +15,9 @@ from fedgraft.methods.losses.sampled_softmax import SampledSoftmax
 from fedgraft.methods.tasks.node import Node
 from fedgraft.methods.tasks.ranking import Ranking
 from fedgraft.methods.tasks.rating import Rating
-from fedgraft.testing import check_task, tasks
+from fedgraft.testing import check_task
 from fedgraft.testing.toy import Line, Lines
+from laws import tasks
 
 BLOCKS = Blocks(nodes=60, classes=3, clients=3, features=8)
 SHOPS = Shops(users=60, items=80, categories=4, links=200, count=600, clients=3)

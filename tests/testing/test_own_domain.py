@@ -27,7 +27,7 @@ KINDS = {
 }
 """{what is told, of what: options of the data}; some labels are missing in each."""
 SEVERAL, ONE = [], [pytest.mark.slow]
-"""Marks of tests of several labels, and of one."""
+"""Marks of tests of several classes, and of others."""
 
 
 def shown() -> dict[str, str]:
@@ -76,7 +76,10 @@ def test_it_takes_one_module_and_the_lines_that_publish_it():
 
 @pytest.mark.parametrize(
     "options",
-    [pytest.param(options, id=kind, marks=SEVERAL if "several" in kind else ONE) for kind, options in KINDS.items()],
+    [
+        pytest.param(options, id=kind, marks=SEVERAL if kind.startswith("several classes") else ONE)
+        for kind, options in KINDS.items()
+    ],
 )
 def test_it_is_run_asked_exported_and_reported(command, installed, options):
     changes = [f"data.{key}={json.dumps(value)}" for key, value in options.items()]

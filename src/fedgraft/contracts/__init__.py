@@ -10,43 +10,30 @@ A method is a frozen dataclass of hyper-parameters. What it remembers is an expl
 What it draws comes from the generator `g` that it is handed. So checkpoints, resume and equal runs on every runtime
 cost a method nothing. Contracts know nothing of each other: recipes join papers.
 
-A contract holds what every method of its family must answer. What only some need is an ability: an abstract class
-beside the contract, which a method inherits where it needs it. The engine's plan checks once who has which.
+A contract holds what every method of its family must answer, and what has a default that suits the others. What changes
+the course of a run is an ability: an abstract class beside the contract, which a method inherits where it needs it. The
+engine's plan checks once who has which. What a method must know of the task comes as `TaskFacts`.
 """
 
 from fedgraft.contracts.abilities.graph_network import GraphNetwork, GraphNetworkTask
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.aggregation import Aggregation
 from fedgraft.contracts.codec import Codec, RowCodec
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.contracts.runtime import Runtime, RuntimeOptions
 from fedgraft.contracts.sampler import (
     ActiveSampler,
     GuidedSampler,
-    LayeredSampler,
-    ObservingSampler,
-    RefreshingSampler,
-    ReportingSampler,
     Sampler,
-    SharedSampler,
 )
-from fedgraft.contracts.selector import ExplainedSelector, PoissonSelector, ProbingSelector, Selector
+from fedgraft.contracts.selector import PoissonSelector, ProbingSelector, Selector
 from fedgraft.contracts.server_optimizer import ServerOptimizer
 from fedgraft.contracts.sharing import (
-    ExtendedSharing,
-    GraphSharing,
-    GroupedSharing,
-    HiddenSharing,
-    LinearSharing,
     MovableSharing,
-    PartsSharing,
     PersonalSharing,
     RefiningSharing,
-    RespondingSharing,
     Sharing,
     SilentSharing,
-    StagedSharing,
-    StructuredSharing,
-    TrackingSharing,
 )
 from fedgraft.contracts.structure import Augmentation, LocalGraph, Structure, StructurePenalty
 from fedgraft.contracts.task import Prepared, Shard, Task
@@ -83,28 +70,19 @@ __all__ = [
     "Codec",
     "Correction",
     "Draw",
-    "ExplainedSelector",
-    "ExtendedSharing",
     "GraphNetwork",
     "GraphNetworkTask",
-    "GraphSharing",
-    "GroupedSharing",
     "GuidedSampler",
     "Halo",
     "HaloRows",
     "HiddenPenalty",
-    "HiddenSharing",
     "Indices",
-    "LayeredSampler",
     "Linear",
-    "LinearSharing",
     "LinearTask",
     "LocalGraph",
     "MovableSharing",
     "Observations",
-    "ObservingSampler",
     "Outcome",
-    "PartsSharing",
     "Penalty",
     "PersonalSharing",
     "PoissonSelector",
@@ -114,10 +92,7 @@ __all__ = [
     "Projection",
     "Questions",
     "RefiningSharing",
-    "RefreshingSampler",
     "Regression",
-    "ReportingSampler",
-    "RespondingSharing",
     "RowCodec",
     "Runtime",
     "RuntimeOptions",
@@ -126,19 +101,16 @@ __all__ = [
     "Selector",
     "ServerOptimizer",
     "Shard",
-    "SharedSampler",
     "Sharing",
     "SilentSharing",
     "Stage",
-    "StagedSharing",
     "State",
     "Structure",
     "StructurePenalty",
-    "StructuredSharing",
     "Sums",
     "Task",
+    "TaskFacts",
     "Timing",
-    "TrackingSharing",
     "Trainer",
     "Update",
     "View",

@@ -5,6 +5,7 @@ from typing import Generic
 
 import numpy as np
 
+from fedgraft.contracts.abilities.summing import SumCoding
 from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.values import State
 from fedgraft.wire.layouts import Array, Arrays, Layout
@@ -27,6 +28,13 @@ class Codec(Checked, ABC, Generic[State]):
         `largest` is `layout` with the largest possible number in place of each of its own.
         """
         return self.encoded(largest)
+
+    def sum_coding(self, layout: Layout) -> SumCoding | None:
+        """Return how arrays of a layout, float32 of fixed shapes, are coded so that codes of clients can be added up.
+
+        None (default) where they cannot. Raises `InputError` for a layout of which not all can be.
+        """
+        return None
 
     @abstractmethod
     def encode(self, arrays: Arrays, state: State, g: np.random.Generator) -> tuple[Arrays, State]:

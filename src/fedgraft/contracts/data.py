@@ -32,6 +32,28 @@ class Data(Checked, ABC, Generic[Shard]):
     def load(self, seed: int) -> Sequence[Shard]:
         """Load one shard per client, split into train, validation and test; equal seeds give equal shards."""
 
+    def split_seed_of(self, seed: int) -> int | None:
+        """Return the seed of the key by whose hash rows are split, in an experiment with this seed.
+
+        None (default) where the split is drawn. By a hash each row stays in its split as a table grows.
+        """
+        return None
+
+    @property
+    def asked_form(self) -> TextForm:
+        """How tables of questions are written, as the user's own are said to be; by default it is found out."""
+        return FOUND_OUT
+
+    def questions(
+        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
+    ) -> dict[str, pd.DataFrame]:
+        """Return the tables of questions as the run's task reads them: columns renamed, tables that it needs added.
+
+        By default they are read as they are. `own` holds the tables of one client's own shard; {} where the run's data
+        answer.
+        """
+        return dict(tables)
+
 
 @dataclass(frozen=True)
 class Clients(Generic[Shard]):
@@ -85,35 +107,6 @@ class KnownRows(ABC):
         """Return the shard without rows for validation or test that are `seen`, by their hashes, and how many they are.
 
         They are for training, or left out.
-        """
-
-
-class StayingData(Data[Shard]):
-    """Ability: split rows by a hash of what they are called, so that each stays in its split as a table grows."""
-
-    split_seed: int | None
-    """Of the key of the hash; None = the experiment's."""
-
-    @abstractmethod
-    def split_seed_of(self, seed: int) -> int | None:
-        """Return the seed of the key in an experiment with this one; None where the split is drawn row by row."""
-
-
-class QueriedData(Data[Shard]):
-    """Ability: read questions to a trained model from tables with the columns of the user's own tables."""
-
-    @property
-    def asked_form(self) -> TextForm:
-        """How tables of questions are written, as the user's own are said to be; by default it is found out."""
-        return FOUND_OUT
-
-    @abstractmethod
-    def questions(
-        self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
-    ) -> dict[str, pd.DataFrame]:
-        """Return the tables of questions as the run's task reads them: columns renamed, tables that it needs added.
-
-        `own` holds the tables of one client's own shard; {} where the run's data answer.
         """
 
 
@@ -220,7 +213,16 @@ class FittedData(Data[Shard]):
 
 
 class ClientTables(Data[Shard]):
-    """Read one client's shard from tables of its own; the abilities that follow say which tables, and what for."""
+    """Ability: read one client's shard from tables of its own, as those of all clients are read."""
+
+    own_tables: ClassVar[tuple[str, ...]] = ()
+    """Names of the tables of a shard that a trained model answers by where the run's data are not, such as "data"; the
+    first one is required. Empty where there is no such shard."""
+    site_tables: ClassVar[tuple[str, ...]] = ()
+    """Names of the tables of a site, where nobody has those of all clients, such as "ratings"; the first one is
+    required. Empty where no site has any."""
+    common_tables: ClassVar[tuple[str, ...]] = ()
+    """Those of `site_tables` that are the same file at all sites, such as "users", by which all number."""
 
     @abstractmethod
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> Shard:
@@ -233,22 +235,6 @@ class ClientTables(Data[Shard]):
 
         Raises `InputError`, naming the option, where a recipe does not say what all sites must have in common.
         """
-
-
-class OwnShardData(ClientTables[Shard]):
-    """Ability: read one client's own shard from its tables, for a trained model used where the run's data are not."""
-
-    own_tables: ClassVar[tuple[str, ...]]
-    """Names of the tables that such a shard is made of, such as "data"; the first one is required."""
-
-
-class SiteData(ClientTables[Shard]):
-    """Ability: read one client's data at its site from tables of its own, where nobody has those of all clients."""
-
-    site_tables: ClassVar[tuple[str, ...]]
-    """Names of such tables, such as "ratings"; the first one is required."""
-    common_tables: ClassVar[tuple[str, ...]] = ()
-    """Those of them that are the same file at all sites, such as "users", by which all number."""
 
 
 Key = TypeVar("Key")

@@ -32,6 +32,15 @@ class Encoder(Checked):
         """
         return frozenset({"weights"})
 
+    @classmethod
+    def options_from(cls, path: str, found: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return this encoder's options for a class of torch that was named in place of an encoder.
+
+        It was found at `path`, "package.module:Class", with options beside it. None (default) for what it is not for:
+        one encoder at most takes it.
+        """
+        return None
+
 
 class SizedEncoder(Encoder, ABC):
     """Know the width of its embeddings before it is built."""
@@ -50,29 +59,6 @@ class EdgeEncoder(SizedEncoder):
         """Draw a module from `g`: from a `propagate.GraphView` to float32 [nodes, width]."""
 
 
-class MetapathEncoder(SizedEncoder):
-    """Ability: read nodes of one type that metapaths join, each in a graph of its own."""
-
-    def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
-        """Nothing."""
-        return frozenset()
-
-    @abstractmethod
-    def graph(self, matrix: scipy.sparse.csr_matrix) -> Any:
-        """Return a graph as the module reads it: made once, of which nodes each attends to, itself among them.
-
-        `matrix` is [nodes, nodes]; its values do not matter. What is returned has `to(device)`.
-        """
-
-    @abstractmethod
-    def build(self, node_width: int, metapaths: int, g: torch.Generator) -> torch.nn.Module:
-        """Draw a module from `g`.
-
-        It goes from the nodes' features, `propagate.States` [nodes, node_width], and one graph for each of so many
-        metapaths to float32 [nodes, width].
-        """
-
-
 @dataclass(frozen=True, eq=False)
 class Paths:
     """What the edges of a metapath carry, between each two nodes that it joins.
@@ -88,24 +74,31 @@ class Paths:
     values: NDArray[np.float32]
 
 
-class CarriedMetapathEncoder(MetapathEncoder):
-    """Ability: read what the edges of metapaths carry."""
+class MetapathEncoder(SizedEncoder):
+    """Ability: read nodes of one type that metapaths join, each in a graph of its own, and perhaps what edges carry."""
 
     def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
-        """Columns and weights."""
-        return frozenset(CARRIED)
+        """Return nothing, or what `carried_graph` makes something of."""
+        return frozenset()
 
     @abstractmethod
+    def graph(self, matrix: scipy.sparse.csr_matrix) -> Any:
+        """Return a graph as the module reads it: made once, of which nodes each attends to, itself among them.
+
+        `matrix` is [nodes, nodes]; its values do not matter. What is returned has `to(device)`.
+        """
+
     def carried_graph(self, paths: Paths) -> Any:
-        """Return a graph as `graph` does, of edges that carry something, if only weights."""
+        """Return a graph as `graph` does, of edges that carry something, if only weights; by default without these."""
+        return self.graph(paths.matrix)
 
     @abstractmethod
-    def carried_build(self, node_width: int, path_widths: Sequence[int], g: torch.Generator) -> torch.nn.Module:
-        """Draw a module as `build` does, for metapaths whose `Paths` have so many values each; 0 = none."""
+    def build(self, node_width: int, path_widths: Sequence[int], g: torch.Generator) -> torch.nn.Module:
+        """Draw a module from `g`.
 
-    def build(self, node_width: int, metapaths: int, g: torch.Generator) -> torch.nn.Module:
-        """Draw a module for edges that carry no numbers."""
-        return self.carried_build(node_width, (0,) * metapaths, g)
+        It goes from the nodes' features, `propagate.States` [nodes, node_width], and one graph for each metapath to
+        float32 [nodes, width]. `path_widths` are the widths of the values of their `Paths`; 0 = none.
+        """
 
 
 class LayeredEncoder(SizedEncoder):
@@ -115,6 +108,9 @@ class LayeredEncoder(SizedEncoder):
     """Whether what a node sends depends on its degree: whether its convolutions read `degree_from`."""
     stochastic: ClassVar[bool] = True
     """Whether its convolutions may draw from torch's own generators, as dropout does."""
+
+    reads_direction: ClassVar[bool] = False
+    """Whether it matters which way an edge goes; else each counts alike at both of its ends."""
 
     @property
     @abstractmethod
@@ -140,12 +136,17 @@ class LayeredEncoder(SizedEncoder):
         the first of the senders.
         """
 
+    def edge_convolution(
+        self, inputs: int, outputs: int, edge_width: int, g: torch.Generator, make: MakeLinear = linear
+    ) -> torch.nn.Module:
+        """Draw a convolution as `convolution` does, which may read `Block.edges`, so many numbers an edge; 0 = none."""
+        return self.convolution(inputs, outputs, g, make)
+
 
 class EdgeLayeredEncoder(LayeredEncoder):
     """Ability: read in each convolution what edges carry, and perhaps which way they go."""
 
     reads_direction: ClassVar[bool] = True
-    """Whether it matters which way an edge goes; else each counts alike at both of its ends."""
 
     def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
         """Both."""
@@ -216,18 +217,6 @@ class NetworkEncoder(Encoder, ABC):
         """Return source text: a line that imports the class, and what makes the network, such as "Net(16)".
 
         Raises `InputError` where no text can.
-        """
-
-
-class GivenEncoder(Encoder, ABC):
-    """Ability: be built around a class of torch that was named in place of an encoder."""
-
-    @classmethod
-    @abstractmethod
-    def options_from(cls, path: str, found: Any, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return this encoder's options for what was found at `path`, "package.module:Class", and options beside it.
-
-        None for what it is not for: one encoder at most takes it.
         """
 
 

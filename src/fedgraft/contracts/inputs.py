@@ -49,12 +49,10 @@ class Inputs(Checked, ABC):
         """Return rows [nodes, `blocks` x f] of features and of their means over hops, path by path."""
         return features
 
-    def lines(self) -> Sequence[str] | None:
-        """Return lines of source text that make `{x}`, what the first layer reads, of `hops`; None where none does.
-
-        `hops` is a list of the features and their means, tensors.
-        """
-        return None
+    @property
+    def pooling(self) -> str:
+        """How a model that is exported puts hops together: "concatenate", "last" or "mean"; "" where it cannot."""
+        return ""
 
 
 class OwnInputs(Inputs):

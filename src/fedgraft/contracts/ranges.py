@@ -54,24 +54,26 @@ class Checked:
 
 def check_ranges(owner: Any, name: str) -> None:
     """Raise `InputError` unless all fields of a dataclass lie in their ranges; `name` is its own in errors."""
-    for field, hint in _ranges(owner.__class__).items():
-        _check(f"{name}.{field}", hint, getattr(owner, field))
+    for field, (hint, words, allowed) in _ranges(owner.__class__).items():
+        value = getattr(owner, field)
+        if words:
+            require_one_of(f"{name}.{field}", value, words)
+        else:
+            _check(f"{name}.{field}", hint, allowed, value)
 
 
 @cache
-def _ranges(cls: type[Any]) -> Mapping[str, Any]:
-    """Return {field: its type} of those with a range."""
+def _ranges(cls: type[Any]) -> Mapping[str, tuple[Any, tuple[str, ...], str]]:
+    """Return {field: (its type, its words, what it allows, in words)} of those with a range."""
     types = {field.name: field.type for field in fields(cls)}
     if any(isinstance(hint, str) for hint in types.values()):
         hints = get_type_hints(cls, include_extras=True)
         types = {field: hints[field] for field in types}
-    return {field: hint for field, hint in types.items() if _words(hint) or _allowed(hint)}
+    ranges = {field: (hint, _words(hint), _allowed(hint)) for field, hint in types.items()}
+    return {field: (hint, words, allowed) for field, (hint, words, allowed) in ranges.items() if words or allowed}
 
 
-def _check(parameter: str, hint: Any, value: Any) -> None:
-    if words := _words(hint):
-        require_one_of(parameter, value, words)
-        return
+def _check(parameter: str, hint: Any, allowed: str, value: Any) -> None:
     if isinstance(value, float):
         require(not math.isinf(value), parameter, "finite", value)
         require(_parted(hint)[0] is not int or math.isnan(value), parameter, "a whole number", value)
@@ -79,7 +81,7 @@ def _check(parameter: str, hint: Any, value: Any) -> None:
         fits = _fits(hint, value)
     except TypeError:  # of what is no number, or not several of them
         fits = False
-    require(fits, parameter, _allowed(hint), value)
+    require(fits, parameter, allowed, value)
 
 
 def _words(hint: Any) -> tuple[str, ...]:

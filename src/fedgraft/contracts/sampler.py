@@ -1,18 +1,19 @@
-"""On what? The contract of samplers, and seven abilities."""
+"""On what? The contract of samplers, and two abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Generic, Self
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.ranges import Checked
+from fedgraft.contracts.abilities.tasks import ObservedTask
+from fedgraft.contracts.facts import FittedMethod
 from fedgraft.contracts.values import Draw, Indices, Observations, Outcome, Stage, State, View
 from fedgraft.wire.layouts import Arrays, Tree
 
 
-class Sampler(Checked, ABC, Generic[State]):
+class Sampler(FittedMethod, ABC, Generic[State]):
     """Choose the training examples of each local step of a client."""
 
     @abstractmethod
@@ -27,34 +28,21 @@ class Sampler(Checked, ABC, Generic[State]):
         """Return the state after a step with these losses, float32 [examples]. Never mutates `state`."""
         return state
 
-
-class ObservingSampler(Sampler[State]):
-    """Ability: see the losses of all training examples under the received model before a round's first step."""
-
     @property
     def observes(self) -> bool:
-        """True where the options ask for a look at losses."""
-        return True
+        """True where `observe` is to see the losses of all training examples before a round's first step."""
+        return False
 
-    @abstractmethod
     def observe(self, state: State, losses: NDArray[np.float32]) -> State:
-        """Return the state after a look at all losses, float32 [examples]. Never mutates `state`."""
+        """Return the state after a look at all losses under the received model, float32 [examples].
 
+        Never mutates `state`.
+        """
+        return state
 
-class RefreshingSampler(Sampler[State]):
-    """Ability: ask for other clients' rows within a round, by draws with `refresh`."""
-
-    @abstractmethod
     def refreshes(self, epochs: int) -> int:
-        """Return the most draws with `refresh` in a round of so many epochs."""
-
-
-class LayeredSampler(Sampler[State]):
-    """Ability: depend on the number of layers in which the task draws neighbours."""
-
-    @abstractmethod
-    def fitted(self, layers: int) -> Self:
-        """Return this sampler for a task of so many `layers`. Raises `InputError` if it cannot be."""
+        """Return the most draws with `refresh`, which ask for other clients' rows, in a round of so many epochs."""
+        return 0
 
 
 class GuidedSampler(Sampler[State]):
@@ -85,10 +73,12 @@ class GuidedSampler(Sampler[State]):
 
 
 class ActiveSampler(Sampler[State]):
-    """Ability: see what the model makes of all training examples, before every pass and after the last.
+    """Ability: be an agent at a client, which sees what the model makes of all training examples.
 
-    The task must be an `ObservedTask`.
+    It looks before every pass and after the last. A selector may ask for scalars of it, and clients may share arrays.
     """
+
+    needs: ClassVar[tuple[type[Any], ...]] = (ObservedTask,)
 
     @abstractmethod
     def watch(self, state: State, seen: Observations, stage: Stage, g: np.random.Generator) -> State:
@@ -97,31 +87,26 @@ class ActiveSampler(Sampler[State]):
         `stage.epoch` is the pass about to be made; after the last pass it is the number of passes.
         """
 
-
-class ReportingSampler(Sampler[State]):
-    """Ability: tell a selector scalars about a client, in the reply to an order to train."""
-
     @property
-    @abstractmethod
     def reported(self) -> frozenset[str]:
-        """Names of the scalars that it can tell; sent only if the selector needs them, and charged."""
+        """Names of the scalars that it can report; sent only if the selector needs them, and charged."""
+        return frozenset()
 
-    @abstractmethod
     def report(self, state: State) -> dict[str, float]:
         """Return {name: scalar} with every name of `reported`, after a round of training."""
+        return {}
 
-
-class SharedSampler(Sampler[State]):
-    """Ability: learn with arrays that clients share: they travel with the model, and the server averages them."""
-
-    @abstractmethod
     def first(self, g: np.random.Generator) -> Arrays:
-        """Draw the arrays that all clients begin with, float32; {} where the options ask for none."""
+        """Draw the arrays that all clients begin with, float32, which travel with the model; {} for none.
 
-    @abstractmethod
+        The server averages them.
+        """
+        return {}
+
     def take(self, state: State, shared: Arrays) -> State:
         """Return a client's state with the arrays that the server sent. Never mutates `state`."""
+        return state
 
-    @abstractmethod
     def give(self, state: State) -> Arrays:
         """Return a client's arrays after a round, of the same names and shapes."""
+        return {}

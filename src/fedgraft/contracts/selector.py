@@ -1,4 +1,4 @@
-"""The contract of client selectors: choose who trains. With three abilities."""
+"""The contract of client selectors: choose who trains. With two abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -48,6 +48,15 @@ class Selector(Checked, ABC, Generic[State]):
         """Return the state after a round. Never mutates `state`."""
         return state
 
+    def terms(self, state: State, view: View) -> Mapping[str, NDArray[np.float64]]:
+        """Return {name: float64 [N], finite, or nan for a client that has none} of the choice just made, for a report.
+
+        Nothing that a run does depends on it. It is called right after `select`, with the same state and view, and
+        takes no longer. It draws nothing and never mutates anything. `SCORE` and `AGENT` are names that a report knows;
+        all others are the method's own, in plain words, such as "mean reward". {} where clients were drawn at random.
+        """
+        return {}
+
 
 class ProbingSelector(Selector[State]):
     """Ability: ask some clients for losses before choosing, of the current model or of steps; the bytes are charged."""
@@ -67,16 +76,3 @@ class PoissonSelector(Selector[State]):
     @abstractmethod
     def share(self, clients: int) -> float:
         """Return the probability of each of so many clients, in (0, 1]."""
-
-
-class ExplainedSelector(Selector[State]):
-    """Ability: tell which terms a choice was made of, for a report. Nothing that a run does depends on it."""
-
-    @abstractmethod
-    def terms(self, state: State, view: View) -> Mapping[str, NDArray[np.float64]]:
-        """Return {name: float64 [N], finite, or nan for a client that has none} of the choice just made.
-
-        It is called right after `select`, with the same state and view, and takes no longer. It draws nothing and never
-        mutates anything. `SCORE` and `AGENT` are names that a report knows; all others are the method's own, in plain
-        words, such as "mean reward". {} where clients were drawn at random.
-        """

@@ -1,4 +1,4 @@
-"""Shared how? The contract of sharing methods, and thirteen abilities."""
+"""Shared how? The contract of sharing methods, and four abilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -7,13 +7,12 @@ from typing import ClassVar, Generic, Self
 import numpy as np
 
 from fedgraft.contracts.abilities.graph_network import GraphNetwork
-from fedgraft.contracts.abilities.linear import Linear
-from fedgraft.contracts.ranges import Checked
+from fedgraft.contracts.facts import FittedMethod
 from fedgraft.contracts.values import State, Trainer, Update
 from fedgraft.wire.layouts import Arrays, Layout, Tree
 
 
-class Sharing(Checked, ABC, Generic[State]):
+class Sharing(FittedMethod, ABC, Generic[State]):
     """Say which parameters clients share, how a client trains, and how the server merges updates."""
 
     uploads_steps: ClassVar[bool] = True
@@ -21,6 +20,8 @@ class Sharing(Checked, ABC, Generic[State]):
     aggregation has a part in them, and their sizes are not held against those of others."""
     merges_means: ClassVar[bool] = False
     """Whether merging depends on the weighted mean of uploads alone, so that they may be added up before."""
+    tracks: ClassVar[bool] = False
+    """Whether it must know what clients decode of a model, behind a lossy codec: whether it has a `broadcast`."""
 
     def shares(self, name: str) -> bool:
         """Return whether the model's parameter `name` travels; one that does not stays in the client's memory."""
@@ -34,6 +35,27 @@ class Sharing(Checked, ABC, Generic[State]):
         """
         return False
 
+    @property
+    def parts(self) -> frozenset[str]:
+        """Names of the parts of the task's model, out of what the task `offers`, which it only has when asked for."""
+        return frozenset()
+
+    def within(self, pays: Callable[[Layout], bool] | None) -> Self:
+        """Return this method, once fitted, with uploads for which a byte budget `pays`; None = there is no budget."""
+        return self
+
+    def downloads(self, model: Layout) -> Layout:
+        """Return the layout of `model`'s result, given that of the shared parameters."""
+        return model
+
+    def uploads(self, model: Layout) -> Layout:
+        """Return the layout of what `local_update` uploads, given that of the shared parameters."""
+        return model
+
+    def runs(self, epochs: int) -> Sequence[int]:
+        """Return the epochs of each run of the common loop in a round that collects, given the configured epochs."""
+        return (epochs,)
+
     @abstractmethod
     def init(self, model: Arrays, clients: int) -> State:
         """Make the server's state from the first global model (shared parameters only) and the number of clients."""
@@ -41,6 +63,14 @@ class Sharing(Checked, ABC, Generic[State]):
     @abstractmethod
     def model(self, state: State, group: int = 0) -> Arrays:
         """Return what a group of clients is sent to train from: the shared parameters, and extensions if there are."""
+
+    def group(self, state: State, client: int) -> int:
+        """Return which global model a client gets; a group's clients get the same message, encoded once."""
+        return 0
+
+    def broadcast(self, state: State, group: int, decoded: Arrays) -> State:
+        """Return the state once `model` was encoded for a group; `decoded` is what its clients decode."""
+        return state
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Train a client for a round from `received`; return what to upload and what to remember.
@@ -55,14 +85,6 @@ class Sharing(Checked, ABC, Generic[State]):
     @abstractmethod
     def merge(self, state: State, updates: Sequence[Update]) -> State:
         """Return the state after the accepted uploads, at least one, ascending by client. Never mutates `state`."""
-
-
-class GroupedSharing(Sharing[State]):
-    """Ability: keep several global models, each for a group of clients."""
-
-    @abstractmethod
-    def group(self, state: State, client: int) -> int:
-        """Return which model the client gets; a group's clients get the same message, encoded once."""
 
 
 class PersonalSharing(Sharing[State]):
@@ -111,73 +133,12 @@ class SilentSharing(Sharing[State]):
         """
 
 
-class TrackingSharing(Sharing[State]):
-    """Ability: know what clients make of a model behind a lossy codec."""
-
-    @abstractmethod
-    def broadcast(self, state: State, group: int, decoded: Arrays) -> State:
-        """Return the state once `model` was encoded for a group; `decoded` is what its clients decode."""
-
-
 class MovableSharing(Sharing[State]):
     """Ability: let a server optimiser say where a global model goes from where it was merged."""
 
     @abstractmethod
     def with_model(self, state: State, group: int, model: Arrays) -> State:
         """Return the state with other shared parameters, all of them, in a group's model. Never mutates `state`."""
-
-
-class StagedSharing(Sharing[State]):
-    """Ability: run the common loop several times in a round."""
-
-    @abstractmethod
-    def runs(self, epochs: int) -> Sequence[int]:
-        """Return the epochs of each run in a round that collects, given the configured epochs."""
-
-
-class ExtendedSharing(Sharing[State]):
-    """Ability: send more arrays than the shared parameters, or others."""
-
-    @abstractmethod
-    def downloads(self, model: Layout) -> Layout:
-        """Return the layout of `model`'s result, given that of the shared parameters."""
-
-    @abstractmethod
-    def uploads(self, model: Layout) -> Layout:
-        """Return the layout of what `local_update` uploads, given that of the shared parameters."""
-
-
-class PartsSharing(Sharing[State]):
-    """Ability: need parts of the task's model that it only has when asked for."""
-
-    @property
-    @abstractmethod
-    def parts(self) -> frozenset[str]:
-        """Names of the parts, out of what the task `offers`."""
-
-
-class HiddenSharing(Sharing[State]):
-    """Ability: depend on the last hidden layer of the task's model, which must be an `ObservedTask`'s."""
-
-    @abstractmethod
-    def fitted(self, width: int, classes: int) -> Self:
-        """Return this method for a hidden layer of this width, and so many classes that all clients have in common.
-
-        Both are 0 as long as they are not known; `classes` also where each client has its own. Raises `InputError` if
-        it cannot be.
-        """
-
-
-class StructuredSharing(HiddenSharing[State]):
-    """Ability: depend on the last hidden layer over all of a client's nodes; the task must be a `StructuredTask`."""
-
-
-class GraphSharing(Sharing[State]):
-    """Ability: depend on clients' parts of a graph, and on what models make of all nodes, of a `LocalGraphTask`."""
-
-    @abstractmethod
-    def fitted(self, classes: int) -> Self:
-        """Return this method for so many classes of nodes."""
 
 
 class RefiningSharing(Sharing[State]):
@@ -196,28 +157,3 @@ class RefiningSharing(Sharing[State]):
             network: the task's.
             g: what is drawn from.
         """
-
-
-class RespondingSharing(Sharing[State]):
-    """Ability: compare models by what they make of data that are nobody's, which must be a `SyntheticTask`'s."""
-
-    @abstractmethod
-    def fitted(self, width: int) -> Self:
-        """Return this method for responses of this width. Raises `InputError` if it cannot be."""
-
-
-class LinearSharing(Sharing[State]):
-    """Ability: solve for a linear model, a `LinearTask`'s, from sums over training examples.
-
-    What clients upload is no step of the model.
-    """
-
-    uploads_steps: ClassVar[bool] = False
-
-    @abstractmethod
-    def fitted(self, linear: Linear) -> Self:
-        """Return this method for a linear model. Raises `InputError` if it cannot be."""
-
-    @abstractmethod
-    def within(self, pays: Callable[[Layout], bool] | None) -> Self:
-        """Return this method, once fitted, with uploads for which a byte budget `pays`; None = there is no budget."""

@@ -8,20 +8,15 @@ import numpy as np
 
 from fedgraft.contracts import (
     ActiveSampler,
-    GroupedSharing,
     GuidedSampler,
     Indices,
     LinearTask,
-    ObservingSampler,
     PersonalSharing,
-    ReportingSampler,
     Sampler,
-    SharedSampler,
     Sharing,
     SilentSharing,
     Sums,
     Task,
-    TrackingSharing,
 )
 from fedgraft.contracts.abilities.counting import CountedTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
@@ -152,9 +147,6 @@ class Abilities:
         """Names of the scalars that a guided sampler sends with an order to train."""
         return self.guided.guidance if self.guided else ()
 
-    observing: cached_property[ObservingSampler[Any] | None] = _able("sampler", ObservingSampler, "observes")
-    """The sampler, if it sees all losses before a round."""
-
     observed: cached_property[ObservedTask[Any, Any] | None] = _able("task", ObservedTask)
     """The task, if it says what a model makes of all training examples."""
 
@@ -173,30 +165,15 @@ class Abilities:
     active: cached_property[ActiveSampler[Any] | None] = _able("sampler", ActiveSampler)
     """The sampler, if it sees what the model makes of all training examples before every pass."""
 
-    reporting: cached_property[ReportingSampler[Any] | None] = _able("sampler", ReportingSampler)
-    """The sampler, if it tells the selector something."""
-
-    shared_sampler: cached_property[SharedSampler[Any] | None] = _able("sampler", SharedSampler)
-    """The sampler, if clients can share arrays of it."""
-
     silent: cached_property[SilentSharing[Any] | None] = _able("sharing", SilentSharing)
     """The sharing method, if it has rounds in which nothing is sent."""
-
-    tracking: cached_property[TrackingSharing[Any] | None] = _able("sharing", TrackingSharing)
-    """The sharing method, if it needs to know what clients decode."""
 
     owned: cached_property[PersonalSharing[Any] | None] = _able("sharing", PersonalSharing)
     """The sharing method, if it leaves clients with models of their own."""
 
-    def group(self, state: Any, client: int) -> int:
-        """Return which global model a client gets, given the sharing method's state."""
-        return self.sharing.group(state, client) if isinstance(self.sharing, GroupedSharing) else 0
-
     def groups(self, state: Any, clients: Iterable[int]) -> Sequence[int]:
         """Return the groups of some clients, ascending, given the sharing method's state."""
-        if not isinstance(self.sharing, GroupedSharing):
-            return [0]
-        return sorted({self.sharing.group(state, client) for client in clients})
+        return sorted({self.sharing.group(state, client) for client in clients}) or [0]
 
     def personalise(self, received: Arrays, memory: Any) -> Arrays:
         """Return the shared parameters as a client uses them."""

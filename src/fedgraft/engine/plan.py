@@ -7,11 +7,8 @@ from typing import Any, TypeVar
 
 from fedgraft.contracts import (
     Codec,
-    ExtendedSharing,
-    RefreshingSampler,
     Sampler,
     Sharing,
-    StagedSharing,
     Task,
     randomness,
 )
@@ -41,6 +38,8 @@ COLLECTS = "collects"
 """Name of the scalar that tells those who are scored whether the next round sends what it makes."""
 REPORTED = ("loss", "loss_sq")
 """Names of the scalars that every training and every probe can report: the mean and the mean squared sample loss."""
+SERVER, CLIENTS, HOME = "server", "clients", "home"
+"""Where models are scored."""
 SCORE, SCORE_BEFORE = SCORES = ("score", "score_before")
 """Names of scalars that every training can report: the model's score on the own validation split, after and before."""
 
@@ -69,8 +68,8 @@ class Plan(Abilities):
         privacy: what noise their sums hold.
         rounds: most rounds of the run, which noise must last for; 0 = not known.
         probes: whether the selector asks clients before it chooses.
-        at_clients: whether clients score models; if not, the experimenter does, outside the protocol.
-        at_home: whether no score leaves a client; an experimenter who has all data here looks all the same.
+        scored_at: where models are scored: at the "server", by the experimenter, outside the protocol; at "clients"; or
+            at "home", so that no score leaves a client, and an experimenter who has all data here looks all the same.
         at_sites: whether data are at sites, so that there is no such experimenter.
     """
 
@@ -92,8 +91,7 @@ class Plan(Abilities):
     privacy: Privacy = field(default_factory=Privacy)
     rounds: int = 0
     probes: bool = False
-    at_clients: bool = False
-    at_home: bool = False
+    scored_at: str = SERVER
     at_sites: bool = False
 
     def derived(self, make: Callable[["Plan"], Made]) -> Made:
@@ -136,6 +134,16 @@ class Plan(Abilities):
         return bool(self.first)
 
     @property
+    def at_clients(self) -> bool:
+        """True where clients score models, and the protocol has it."""
+        return self.scored_at == CLIENTS
+
+    @property
+    def at_home(self) -> bool:
+        """True where no score leaves a client."""
+        return self.scored_at == HOME
+
+    @property
     def unscored(self) -> bool:
         """True where nobody sees scores: none leaves a client, and data are at sites."""
         return self.at_home and self.at_sites
@@ -165,10 +173,7 @@ class Plan(Abilities):
     @cached_property
     def refreshes(self) -> int:
         """The most times that a client pauses in a round."""
-        if self.halo is None or not isinstance(self.sampler, RefreshingSampler):
-            return 0
-        epochs = self.training.epochs
-        runs = self.sharing.runs(epochs) if isinstance(self.sharing, StagedSharing) else (epochs,)
+        runs = self.sharing.runs(self.training.epochs) if self.halo else ()
         return sum(self.sampler.refreshes(each) for each in runs)
 
     @cached_property
@@ -180,15 +185,13 @@ class Plan(Abilities):
     def first_sampler(self) -> Arrays:
         """The sampler's shared arrays as drawn at the start, equal at both ends, by the names that they travel by."""
         g = randomness.generator(self.seed, "sampler")
-        drawn = self.shared_sampler.first(g) if self.shared_sampler else {}
+        drawn = self.active.first(g) if self.active else {}
         return {SAMPLER + name: array for name, array in drawn.items()}
 
     @cached_property
     def download_layout(self) -> Layout:
         """Layout of what a group is sent to train from: what the sharing method sends, and the sampler's arrays."""
-        extended = isinstance(self.sharing, ExtendedSharing)
-        sent = self.sharing.downloads(self.model_layout) if extended else self.model_layout  # type: ignore[attr-defined]
-        return joined(sent, Layout.of(self.first_sampler))
+        return joined(self.sharing.downloads(self.model_layout), Layout.of(self.first_sampler))
 
     @property
     def scored_layout(self) -> Layout:
@@ -203,9 +206,7 @@ class Plan(Abilities):
     @cached_property
     def upload_layout(self) -> Layout:
         """Layout of what `local_update` returns, and of the updates of the sampler's arrays."""
-        extended = isinstance(self.sharing, ExtendedSharing)
-        sent = self.sharing.uploads(self.model_layout) if extended else self.model_layout  # type: ignore[attr-defined]
-        return joined(sent, Layout.of(self.first_sampler))
+        return joined(self.sharing.uploads(self.model_layout), Layout.of(self.first_sampler))
 
     @cached_property
     def collection(self) -> Collection:

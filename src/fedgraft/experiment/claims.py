@@ -37,7 +37,7 @@ def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: i
         "mechanism", "sampling", "parts", "not_covered"}, and "trusted" where somebody must be; of each part what it is,
         its rounds, the noise of a sum in units of what one unit can change, and how it is made.
     """
-    privacy, spent = experiment.plan.privacy, experiment.spent
+    privacy, spent = experiment.plan.privacy, experiment.begins.spent
     if not experiment.plan.collection.claims:
         return None
     made = (_central if privacy.central else _distributed)(experiment, clients, numbers, here)

@@ -4,12 +4,11 @@ Everything is checked and every method built before any data are loaded. Unknown
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import tomli_w
 from numpy.typing import NDArray
 
 from fedgraft import wire
@@ -25,15 +24,12 @@ from fedgraft.contracts import (
     Task,
 )
 from fedgraft.contracts.abilities.tasks import FittedTask, derived_shards
-from fedgraft.contracts.data import Data, FittedData, StayingData
-from fedgraft.engine.plan import Plan
+from fedgraft.contracts.data import Data, FittedData
+from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.privacy.secure_sum import SecureSum
-from fedgraft.engine.server.clock.disconnections import Dropout
-from fedgraft.engine.server.clock.simulated_clock import Clock
-from fedgraft.engine.server.loop.stopping import HOME, Evaluation, Stopping
-from fedgraft.engine.server.rounds.safeguards import Safeguards
+from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipes import discovery, private, secured, suiting
@@ -47,28 +43,23 @@ from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
     EXTENDS,
+    Recipe,
     check_alternatives,
-    contents,
-    integer,
     is_usual,
-    override,
-    own_options,
-    read_recipe,
     renamed,
-    section_of,
 )
 from fedgraft.experiment.recipes.sections import (
     METHODS,
     SETTINGS,
     STAGES,
     VALUES,
-    CheckpointOptions,
     Section,
+    Settings,
     TopLevel,
     as_section,
     plain,
 )
-from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_sampler, fitted_sharing
+from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_to
 from fedgraft.experiment.recipes.task_sections import build_task, stage_name
 from fedgraft.experiment.recipes.units import parse_bytes, with_sizes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
@@ -80,39 +71,51 @@ _UNSAID = Policy(), SecureSum(), Privacy()  # settings that a resolved recipe le
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """A checked experiment; every method is built, nothing is loaded yet.
+class WarmStart:
+    """What a run begins with of another one, beside the shared parameters, which are the plan's.
 
-    `sections` is the recipe fully resolved: every option of every method. `own` is what clients begin with of their
-    own, {} for nothing; `spent` is the claim of privacy of the run that it is of, {} for none. `agreement` is what it
-    took to agree on how data are read, {client: (bytes down, bytes up)}, and `matching` to join edges between them;
-    `joined` are the nodes of others that each client's were joined to, None where nobody knows. `seen` are hashes of
-    rows that its first model was trained on: no score is of them; None = none. `asked` are options that a user set,
-    in a file of his own or beside a recipe, such as "selector.clients".
+    Args:
+        own: what clients begin with of their own, {} for nothing.
+        spent: the claim of privacy of that run, {} for none.
+        seen: hashes of rows that its model was trained on: no score is of them; None = none.
     """
 
-    recipe: str
-    sections: Section
+    own: Own = field(default_factory=dict)
+    spent: Mapping[str, Any] = field(default_factory=dict)
+    seen: NDArray[np.uint64] | None = None
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What clients have sent before the run, {client: (bytes down, bytes up)}, and what came of it.
+
+    Args:
+        agreement: to agree on how data are read.
+        matching: to join edges between them.
+        neighbours: nodes of others that each client's were joined to, None where nobody knows.
+    """
+
+    agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    matching: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    neighbours: Mapping[int, Halo] | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A checked experiment; every method is built, nothing is loaded yet. `recipe` has every option of every method."""
+
+    recipe: Recipe
     data: Data[Any]
     plan: Plan
     selector: Selector[Any]
     aggregation: Aggregation
-    safeguards: Safeguards
-    stopping: Stopping
-    yardsticks: tuple[str, ...]
-    clock: Clock
-    dropout: Dropout
-    evaluation: Evaluation
+    server_optimizer: ServerOptimizer[Any] | None
     runtime: RuntimeOptions
-    checkpoint: CheckpointOptions
-    server_optimizer: ServerOptimizer[Any] | None = None
-    own: Own = field(default_factory=dict)
-    spent: Mapping[str, Any] = field(default_factory=dict)
-    agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    matching: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    joined: Mapping[int, Halo] | None = None
-    seen: NDArray[np.uint64] | None = None
-    asked: frozenset[str] = field(default_factory=frozenset, compare=False)
+    stopping: Stopping
+    settings: Settings
+    yardsticks: tuple[str, ...]
+    begins: WarmStart = field(default_factory=WarmStart)
+    joined: Joined = field(default_factory=Joined)
 
     @property
     def seed(self) -> int:
@@ -122,12 +125,12 @@ class Experiment:
     @property
     def task_name(self) -> str:
         """Name of the task."""
-        return str(self.sections["task"]["name"])
+        return str(self.recipe.sections["task"]["name"])
 
     @property
     def split_seed(self) -> int | None:
         """The seed of the key by which rows are split; None where splits are drawn."""
-        return self.data.split_seed_of(self.seed) if isinstance(self.data, StayingData) else None
+        return self.data.split_seed_of(self.seed)
 
     @property
     def agreement_known(self) -> bool:
@@ -152,7 +155,7 @@ class Experiment:
         """
         assert isinstance(self.data, FittedData), "others have nothing to agree on"
         agreed = agree(self.plan.task, self.data, published)
-        reading = replace(self.with_data(agreed.data), agreement=agreed.sizes)
+        reading = self.with_data(agreed.data).after(agreement=agreed.sizes)
         if at_sites:
             reading = reading.with_data(agreed.named_data)
         return reading.with_task(agreed.task_at_sites()) if at_sites or self.data.splits_by_agreement else reading
@@ -164,32 +167,34 @@ class Experiment:
 
     def with_data(self, data: Data[Any]) -> "Experiment":
         """Return the experiment on a data set of the same name."""
-        return replace(self, data=data, sections=self._with_sections(data=data))
+        return replace(self, data=data, recipe=self._resolved(data=data))
 
-    def _with_sections(self, **methods: Any) -> Section:
-        made = {name: as_section(self.sections[name]["name"], method) for name, method in methods.items()}
-        return {**self.sections, **made}
+    def after(self, **sent: Any) -> "Experiment":
+        """Return the experiment with what clients have sent before the run, by the fields of `Joined`."""
+        return replace(self, joined=replace(self.joined, **sent))
+
+    def _resolved(self, **methods: Any) -> Recipe:
+        sections = self.recipe.sections
+        return self.recipe.with_sections(
+            {name: as_section(sections[name]["name"], method) for name, method in methods.items()}
+        )
 
     def shards(self) -> Sequence[Any]:
         """Load every client's data, as the task reads them."""
         with named_as_in_recipes({"data": type(self.data)}):
             shards = derived_shards(self.plan.task, self.data.load(self.seed), self.seed, self.split_seed)
-        return shards if self.seen is None else untested(shards, self.seen)
+        return shards if self.begins.seen is None else untested(shards, self.begins.seen)
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""
-        try:
-            return tomli_w.dumps({"recipe": self.recipe, **self.sections})
-        except TypeError as error:
-            why = f"({error}). What is given as an object, such as a table in memory, must be given as a file."
-            raise InputError(f"This experiment cannot be stored {why}") from error
+        return self.recipe.to_toml()
 
     @classmethod
     def from_toml(cls, text: str, where: str = "The stored experiment") -> "Experiment":
         """An experiment from its resolved recipe; `where` that is, such as its file, for errors."""
-        content = contents(text, where)
+        recipe = Recipe.parsed(text, where)
         try:
-            return build(str(content.pop("recipe", "")), content)
+            return build(recipe)
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
 
@@ -214,18 +219,18 @@ class Experiment:
 
         Where sums hold noise and it is not said of how many clients, it follows from the cohort.
         """
-        wanted = self.sections["selector"].get("clients")
+        wanted = self.recipe.sections["selector"].get("clients")
         if not isinstance(wanted, int) or wanted <= count:
             return self._with_noise_of(wanted if isinstance(wanted, int) and wanted else count, count)
-        if "selector.clients" in self.asked or not is_usual(self.recipe, "selector", "clients", wanted):
+        if "selector.clients" in self.recipe.asked or not is_usual(self.recipe.name, "selector", "clients", wanted):
             LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, count)
         fewer: Any = replace(self.selector, clients=count)  # type: ignore[type-var]
-        return replace(self, selector=fewer, sections=self._with_sections(selector=fewer))._with_noise_of(count, count)
+        return replace(self, selector=fewer, recipe=self._resolved(selector=fewer))._with_noise_of(count, count)
 
     def _with_noise_of(self, cohort: int, clients: int) -> "Experiment":
         if (plan := private.with_shares(self.plan, cohort, clients)) is self.plan:
             return self
-        return replace(self, plan=plan, sections={**self.sections, "privacy": plain(asdict(plan.privacy))})
+        return replace(self, plan=plan, recipe=self.recipe.with_sections({"privacy": plain(asdict(plan.privacy))}))
 
     def at_sites(self) -> "Experiment":
         """Return the experiment on data that nobody here has."""
@@ -234,26 +239,23 @@ class Experiment:
     def with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Experiment":
         """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
-        sharing = sharing or fitted_sharing(self.plan.sharing, task)
-        sampler, rows = fitted_sampler(self.plan.sampler, task), build_rows(self.sections, task)
-        plan = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows)
-        known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in self.sections["task"]}
-        others = [section for section in STAGES if section in self.sections and section != "model"]  # encoders stay
+        sharing = sharing or fitted_to(self.plan.sharing, "sharing", task)
+        sampler, rows = fitted_to(self.plan.sampler, "sampler", task), build_rows(self.recipe, task)
+        plan, before = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows), self.recipe.sections
+        known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in before["task"]}
+        others = [section for section in STAGES if section in before and section != "model"]  # encoders stay
         stages = {section: getattr(task, STAGES[section]) for section in others}
-        sections = self._with_sections(sharing=sharing, sampler=sampler, **stages)
-        return replace(self, plan=plan, sections={**sections, "task": {**self.sections["task"], **known}})
+        recipe = self._resolved(sharing=sharing, sampler=sampler, **stages)
+        return replace(self, plan=plan, recipe=recipe.with_sections({"task": {**before["task"], **known}}))
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with some keys changed, as by overrides."""
-        changed = build(self.recipe, override(self.sections, changes)).started(self.plan.start, self.own, self.spent)
-        return replace(changed, seen=self.seen, asked=self.asked | changes.keys())
+        recipe = self.recipe.changed(changes).asking(changes.keys())
+        return build(recipe).started(self.plan.start, self.begins)
 
-    def started(self, start: Arrays, own: Own | None = None, spent: Mapping[str, Any] | None = None) -> "Experiment":
-        """Return the experiment that begins with shared parameters, {} = drawn ones, and with clients' own of a run.
-
-        `spent` is what that run claims of privacy.
-        """
-        begun = replace(self, own=own or {}, spent=spent or {})
+    def started(self, start: Arrays, begins: WarmStart) -> "Experiment":
+        """Return the experiment that begins with shared parameters, {} = drawn ones, and with more of a run."""
+        begun = replace(self, begins=begins)
         return replace(begun, plan=replace(self.plan, start=start)) if start else begun
 
 
@@ -265,81 +267,78 @@ def load(
     `switch` is what a user calls the switch for secure sums that is on, such as "--secure"; "" = none is. `also` says
     what does not suit of things beside the recipe, which is told with the rest.
     """
-    name, content = read_recipe(recipe)
-    return chosen(name, content, overrides or {}, own_options(recipe), switch, also)
+    return chosen(Recipe.read(recipe), overrides or {}, switch, also)
 
 
-def chosen(
-    name: str,
-    content: Section,
-    changes: Mapping[str, Any],
-    own: Collection[str] = (),
-    switch: str = "",
-    also: Also | None = None,
-) -> Experiment:
-    """An experiment from what a recipe of this name holds; `own` are the options in it that its user has set."""
-    made: Experiment = secured.built(lambda section: build(name, section), content, changes, own, switch, also)
-    return replace(made, asked=frozenset((*own, *changes)))
+def chosen(recipe: Recipe, changes: Mapping[str, Any], switch: str = "", also: Also | None = None) -> Experiment:
+    """An experiment of a recipe with overrides; further arguments as of `load`."""
+    made: Experiment = secured.built(build, recipe, changes, switch, also)
+    return replace(made, recipe=made.recipe.asking((*recipe.asked, *changes)))
 
 
-def build(recipe: str, content: Section) -> Experiment:
+def build(recipe: Recipe) -> Experiment:
     """Check everything and build every method. Raises `InputError` for whatever is wrong."""
-    content = with_encoder(renamed(content))
-    _check_sections(content)
-    seed, rounds = integer(content, "seed", TopLevel.seed), integer(content, "rounds", TopLevel.rounds)
+    recipe = with_encoder(replace(recipe, sections=renamed(recipe.sections)))
+    _check_sections(recipe.sections)
+    seed, rounds = recipe.integer("seed", TopLevel.seed), recipe.integer("rounds", TopLevel.rounds)
     require(seed >= 0, "seed", ">= 0", seed)
-    task_name, data_section = task_of(content)
-    sharing: Sharing[Any] = discovery.build("sharing", "sharing", section_of(content, "sharing", default="fedavg"))
-    aggregation = discovery.build("aggregation", "aggregation", section_of(content, "aggregation", default="mean"))
-    runtime: RuntimeOptions = discovery.build(
-        "runtimes", "runtime", section_of(content, "runtime", default="processes")
-    )
-    task = build_task(content, task_name, sharing)
-    sharing = fitted_sharing(sharing, task)
-    selector: Selector[Any] = discovery.build("selectors", "selector", section_of(content, "selector"))
-    sampler: Sampler[Any] = discovery.build("samplers", "sampler", section_of(content, "sampler", default="all"))
+    task_name, data_section = task_of(recipe)
+    sharing: Sharing[Any] = _built(recipe, "sharing")
+    aggregation: Aggregation = _built(recipe, "aggregation")
+    runtime: RuntimeOptions = _built(recipe, "runtime")
+    task = build_task(recipe, task_name, sharing)
+    sharing = fitted_to(sharing, "sharing", task)
+    selector: Selector[Any] = _built(recipe, "selector")
+    sampler: Sampler[Any] = _built(recipe, "sampler")
     check_needs(selector, sampler, task)
-    settings = {
-        name: discovery.construct(cls, name, with_sizes(name, section_of(content, name, named=False)), named=False)
-        for name, cls in SETTINGS.items()
-    }
-    check_merging(sharing, settings["evaluation"].averaging, aggregation, settings["safeguards"].clip)
-    task = suiting.judged(task, settings["evaluation"].metric, task_name)
-    budget = settings.pop("budget")
-    size = parse_bytes(budget.bytes, "budget.bytes")
-    stopping = Stopping(rounds, size, budget.seconds, integer(content, "patience", TopLevel.patience))
-    uplink = build_codec("codec", content.get("codec", {"name": "identity"}))
+    settings = _settings(recipe)
+    check_merging(sharing, settings.evaluation.averaging, aggregation, settings.safeguards.clip)
+    task = suiting.judged(task, settings.evaluation.metric, task_name)
+    size, patience = parse_bytes(settings.budget.bytes, "budget.bytes"), recipe.integer("patience", TopLevel.patience)
+    stopping = Stopping(rounds, size, settings.budget.seconds, patience)
+    settings = replace(settings, budget=replace(settings.budget, bytes=size))
+    codecs = recipe.sections
+    uplink = build_codec("codec", codecs.get("codec", {"name": "identity"}))
     plan = Plan(
         task=task,
-        sampler=fitted_sampler(sampler, task),
+        sampler=fitted_to(sampler, "sampler", task),
         sharing=sharing,
-        downlink=build_codec("downlink", content["downlink"]) if "downlink" in content else uplink,
+        downlink=build_codec("downlink", codecs["downlink"]) if "downlink" in codecs else uplink,
         uplink=uplink,
-        rows=build_rows(content, task),
-        training=settings["training"],
+        rows=build_rows(recipe, task),
+        training=settings.training,
         reports=selector.reports,
         seed=seed,
         device=runtime.device,
-        keep_best=settings["evaluation"].keep == "best" and settings["evaluation"].at != HOME,
-        local_steps=settings["evaluation"].local_steps,
-        policy=settings["policy"],
-        secure_sum=settings["secure_sum"],
-        privacy=settings["privacy"],
+        keep_best=settings.evaluation.keep == "best" and settings.evaluation.at != HOME,
+        local_steps=settings.evaluation.local_steps,
+        policy=settings.policy,
+        secure_sum=settings.secure_sum,
+        privacy=settings.privacy,
         rounds=rounds,
         probes=isinstance(selector, ProbingSelector),
-        at_clients=settings["evaluation"].at == "clients",
-        at_home=settings["evaluation"].at == HOME,
+        scored_at=settings.evaluation.at,
     )
-    yardsticks = yardsticks_of(content, task_name)
+    yardsticks = yardsticks_of(recipe.sections, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", data_section)
     plan = secured.checked(plan, selector, aggregation, settings, stopping, data_section.get("clients"))
-    plan = sealed_by_data(content, plan, data)
-    optimizer = suiting.server_optimizer_of(content, sharing)
-    chosen = {"selector": selector, "aggregation": aggregation, "runtime": runtime, "server_optimizer": optimizer}
-    resolved = _resolve(content, task_name, data, plan, chosen, stopping, settings, yardsticks)
-    used = {name: settings[name] for name in ("clock", "safeguards", "dropout", "evaluation", "checkpoint")}
-    return Experiment(recipe, resolved, data, plan, **chosen, stopping=stopping, yardsticks=yardsticks, **used)
+    plan = sealed_by_data(recipe, plan, data)
+    optimizer = suiting.server_optimizer_of(recipe, sharing)
+    parts = (data, plan, selector, aggregation, optimizer, runtime, stopping, settings, yardsticks)
+    made = Experiment(recipe, *parts)
+    return replace(made, recipe=replace(recipe, sections=_resolved(made, task_name)))
+
+
+def _built(recipe: Recipe, section: str) -> Any:
+    """The method that a section names, or the one by default."""
+    return discovery.build(METHODS[section], section, recipe.section(section, default=DEFAULT_NAMES.get(section, "")))
+
+
+def _settings(recipe: Recipe) -> Settings:
+    """What the sections without a name set."""
+    each = {name: with_sizes(name, recipe.section(name, named=False)) for name in SETTINGS}
+    return Settings(**{name: discovery.construct(SETTINGS[name], name, each[name], named=False) for name in SETTINGS})
 
 
 def _check_sections(content: Section) -> None:
@@ -355,43 +354,38 @@ def _check_sections(content: Section) -> None:
             raise InputError(f"[{section}] needs a name, or {instead}. Known: {known}.")
 
 
-def _resolve(
-    content: Section,
-    task: str,
-    data: Data[Any],
-    plan: Plan,
-    chosen: Mapping[str, Any],
-    stopping: Stopping,
-    settings: Mapping[str, Any],
-    yardsticks: tuple[str, ...],
-) -> Section:
+def _resolved(made: Experiment, task: str) -> Section:
     """Every option of every method with its value, but for what is not used, as TOML can hold it."""
-    task_options = discovery.options_of(plan.task)
-    made = {section: task_options.pop(field) for section, field in STAGES.items() if field in task_options}
-    stages = {section: as_section(stage_name(content, section, stage), stage) for section, stage in made.items()}
-    names = {name: section_of(content, name, default=d)["name"] for name, d in DEFAULT_NAMES.items()}
-    step = chosen["server_optimizer"]
+    recipe, plan, stopping = made.recipe, made.plan, made.stopping
+    content, task_options = recipe.sections, discovery.options_of(plan.task)
+    stages = {section: task_options.pop(field) for section, field in STAGES.items() if field in task_options}
+    of_stages = {name: as_section(stage_name(recipe, name, stage), stage) for name, stage in stages.items()}
+
+    def section(name: str, method: Any) -> Section:
+        return as_section(recipe.section(name, default=DEFAULT_NAMES.get(name, ""))["name"], method)
+
     methods: dict[str, Any] = {
-        "data": as_section(section_of(content, "data")["name"], data),
+        "data": section("data", made.data),
         "task": {"name": task, **plain(task_options)},
-        **{section: without_layers(stage) if section == "model" else stage for section, stage in stages.items()},
-        "selector": as_section(section_of(content, "selector")["name"], chosen["selector"]),
-        "sampler": as_section(names["sampler"], plan.sampler),
-        "sharing": as_section(names["sharing"], plan.sharing),
-        "aggregation": as_section(names["aggregation"], chosen["aggregation"]),
-        **({"server_optimizer": as_section(section_of(content, "server_optimizer")["name"], step)} if step else {}),
+        **{name: without_layers(stage) if name == "model" else stage for name, stage in of_stages.items()},
+        "selector": section("selector", made.selector),
+        "sampler": section("sampler", plan.sampler),
+        "sharing": section("sharing", plan.sharing),
+        "aggregation": section("aggregation", made.aggregation),
+        **({"server_optimizer": section("server_optimizer", step)} if (step := made.server_optimizer) else {}),
         "codec": resolved_codec(content.get("codec", "identity"), plan.uplink),
         **({"downlink": resolved_codec(content["downlink"], plan.downlink)} if "downlink" in content else {}),
         **({"rows": resolved_codec(content["rows"], plan.rows)} if "rows" in content else {}),
     }
+    settings = {name: getattr(made.settings, name) for name in SETTINGS if name != "budget"}
     return {
         "description": str(content.get("description", "")),
         "seed": plan.seed,
         "rounds": stopping.rounds,
         "patience": stopping.patience,
-        "yardsticks": list(yardsticks),
+        "yardsticks": list(made.yardsticks),
         **methods,
         **{name: plain(asdict(value)) for name, value in settings.items() if value not in _UNSAID},
-        "runtime": as_section(names["runtime"], chosen["runtime"]),
+        "runtime": section("runtime", made.runtime),
         "budget": {"bytes": stopping.bytes, "seconds": stopping.seconds},
     }

@@ -72,7 +72,7 @@ def own_policy(experiment: Experiment, policy: Policy | None = None) -> Policy:
 
 def rules_of(experiment: Experiment, policy: Policy) -> list[Rule]:
     """Return each rule of a policy beside an experiment."""
-    network = str(experiment.sections.get("model", {}).get("name", ""))
+    network = str(experiment.recipe.sections.get("model", {}).get("name", ""))
     gate = Gate(replace(experiment.plan, policy=policy))
     return gate.rules(kinds_of(experiment), joining_tells(experiment), experiment.stopping.rounds, network)
 

@@ -24,7 +24,7 @@ from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.interface.finished import Run
 from fedgraft.interface.progress import Progress
-from fedgraft.interface.python_arguments import changes_of, content_of, data_of
+from fedgraft.interface.python_arguments import changes_of, data_of, recipe_of
 from fedgraft.interface.seed_runs import Runs
 from fedgraft.interface.seeds import check_seeds, run_seeds
 from fedgraft.interface.trackers import Followed, followed
@@ -128,8 +128,8 @@ def _chosen(
     recipe: str | Path | Experiment, changes: Mapping[str, Any], secure: bool, begin: Start | None = None
 ) -> Experiment:
     """Return the experiment of a recipe with some options changed; `begin` is what its run begins with."""
-    name, content, own = content_of(recipe)
-    return chosen(name, content, changes, own, "secure=True" if secure else "", begin.findings if begin else None)
+    switch = "secure=True" if secure else ""
+    return chosen(recipe_of(recipe), changes, switch, begin.findings if begin else None)
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -172,8 +172,8 @@ def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start 
 
 def _label(experiment: Experiment) -> str:
     """Return a folder's name that says what is run."""
-    selector = experiment.sections["selector"]["name"]
-    label = experiment.recipe if selector == experiment.recipe else f"{experiment.recipe}-{selector}"
+    selector, name = experiment.recipe.sections["selector"]["name"], experiment.recipe.name
+    label = name if selector == name else f"{name}-{selector}"
     return label.replace(":", ".").replace("/", ".") or "run"
 
 

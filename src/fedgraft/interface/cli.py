@@ -7,13 +7,16 @@ import ast
 import logging
 import os
 import sys
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from signal import SIGINT
 from typing import Annotated, Any
 
 import click
 import typer
+from click.shell_completion import CompletionItem
 from rich.text import Text
 from typer.core import TyperGroup
 
@@ -26,39 +29,49 @@ from fedgraft.errors import (
     MachineError,
     memory_shortage,
     printable,
+    require_one_of,
     unknown,
 )
-from fedgraft.interface import log
+from fedgraft.experiment.recipes.recipe_files import recipes
 from fedgraft.interface.commands.options import SETTINGS, messages
-from fedgraft.interface.completion import TAKE_RECIPES, RecipeFirst, completed
 from fedgraft.interface.loading import load
 from fedgraft.runtimes.workers import signals
 
 FAILED, BAD_INPUT, BUDGET_TOO_SMALL, BY_SIGNAL = 1, 2, 3, 128
 """Exit codes; 0 is success. One that a signal ended has `BY_SIGNAL` and its number: 130 for Ctrl-C, 143 for SIGTERM."""
 COMMANDS = (
-    "run",
-    "resume",
-    "predict",
-    "export",
-    "serve",
-    "compare",
-    "report",
-    "study",
-    "advise",
-    "list",
-    "show",
-    "recipe",
-    "shard",
-    "federation",
-    "node",
-    "policy",
-    "privacy",
-    "attack",
-    "audit",
-    "trust",
+    *("run", "resume", "predict", "export", "serve", "compare", "report", "study", "advise", "list", "show", "recipe"),
+    *("shard", "federation", "node", "policy", "privacy", "attack", "audit", "trust"),
 )
 """Every command, and the module of `interface.commands` that holds it as `app`."""
+
+
+TAKE_RECIPES = ("run", "show", "shard")
+"""Commands whose first argument is a recipe, or its file."""
+
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def completed(names: Iterable[str], begun: str, about: Callable[[str], str]) -> list[CompletionItem]:
+    """Return the names that begin like a word, each with what it is."""
+    return [CompletionItem(name, help=about(name)) for name in names if name.startswith(begun)]
+
+
+class RecipeFirst(click.Command):
+    """Stands for a command while its first argument is completed: the command itself would be imported."""
+
+    def __init__(self, name: str, command: Callable[[], Any]) -> None:
+        super().__init__(name, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+        self._command = command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the recipes, and files, that begin like this; or the command's options."""
+        if incomplete.startswith("-"):
+            items: list[CompletionItem] = self._command().shell_complete(ctx, incomplete)
+            return items
+        known = {**recipes(), **{str(path): "a recipe file" for path in sorted(Path().glob("*.toml"))}}
+        return completed(known, incomplete, known.__getitem__)
 
 
 class Commands(TyperGroup):
@@ -122,12 +135,32 @@ def every_command(
     ] = False,
     log_level: Annotated[
         str | None,
-        typer.Option(metavar="|".join(log.LEVELS), help="Show what is logged from this level on. Default: warning."),
+        typer.Option(metavar="|".join(LEVELS), help="Show what is logged from this level on. Default: warning."),
     ] = None,
 ) -> None:
     """Take what every command takes."""
     if log_level is not None:
-        log.show_from(log_level)
+        show_from(log_level)
+
+
+def show_from(level: str) -> None:
+    """Show what is logged from a level on; at "debug" with tracebacks of clients that failed in this process.
+
+    Clients are in this process with `runtime.workers = 0`; others' tracebacks stay in theirs.
+    """
+    require_one_of("--log-level", level, LEVELS)
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Printable("%(levelname)s %(name)s: %(message)s"))
+    log = logging.getLogger("fedgraft")
+    log.handlers = [handler]
+    log.setLevel(level.upper())
+
+
+class _Printable(logging.Formatter):
+    """Writes lines that do nothing but being shown, whatever a client or a data file is called."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(printable, super().format(record).splitlines()))
 
 
 def main() -> None:

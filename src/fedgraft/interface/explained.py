@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from fedgraft.contracts.abilities.tasks import DerivingTask, PredictingTask
-from fedgraft.contracts.data import Data, OwnShardData
+from fedgraft.contracts.data import ClientTables, Data
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.described import described
 from fedgraft.experiment.recipes import discovery
@@ -88,7 +88,7 @@ def tables() -> dict[str, str]:
     for name in discovery.names("tasks"):
         if issubclass(task := discovery.find("tasks", name), PredictingTask):
             reads = task.reads if issubclass(task, DerivingTask) else name
-            own = [each for cls in _data_sets(reads) if issubclass(cls, OwnShardData) for each in cls.own_tables]
+            own = [each for cls in _data_sets(reads) if issubclass(cls, ClientTables) for each in cls.own_tables]
             asked, of_client = (", ".join(f"--{each}" for each in names) for names in (task.asks, dict.fromkeys(own)))
             found[name] = f"{asked}; {of_client}" if own else asked
     return found

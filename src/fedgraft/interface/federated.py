@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
@@ -14,13 +15,13 @@ from threading import Thread
 from typing import Any, Final
 
 from fedgraft import errors
+from fedgraft.engine.plan import HOME
 from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
-from fedgraft.engine.server.loop.stopping import HOME
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError, Interrupted, MachineError
 from fedgraft.experiment.experiment import Experiment, chosen, load
 from fedgraft.experiment.recipes.findings import Finding
-from fedgraft.experiment.recipes.recipe import own_options, read_recipe, section_of
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.server_choices import FEDERATION_S
 from fedgraft.experiment.storage import folder_check
 from fedgraft.experiment.storage.folder_check import FEDERATION
@@ -86,17 +87,18 @@ def on_federation(
         if key.partition(".")[0] in FEDERATION_S:
             raise InputError(f"{key} cannot be given with --on: data and task are those of {federation.recipe}.")
     own = load(str(federation.recipe))
-    others = {key: value for key, value in read_recipe(recipe)[1].items() if key not in FEDERATION_S}
-    content = {**others, **{section: own.sections[section] for section in FEDERATION_S if section in own.sections}}
+    read, theirs = Recipe.read(recipe), own.recipe.sections
+    others = {key: value for key, value in read.sections.items() if key not in FEDERATION_S}
+    read = replace(read, sections={**others, **{key: theirs[key] for key in FEDERATION_S if key in theirs}})
     changes = {"seed": own.seed, **overrides, "yardsticks": []}
     resolved = Path(recipe).resolve() == federation.recipe
-    at = section_of(content, "evaluation").get("at")
+    at = read.section("evaluation").get("at")
     if (resolved and at != HOME) or at is None:
         changes.setdefault(SCORED_AT, "clients")
-    if section_of(content, "runtime").get("name") != FLOWER and overrides.get("runtime.name") != FLOWER:
+    if read.section("runtime").get("name") != FLOWER and overrides.get("runtime.name") != FLOWER:
         changes["runtime.name"] = FLOWER
-    yours = {*FEDERATION_S, *(() if resolved else own_options(recipe))}
-    return chosen(read_recipe(recipe)[0], content, changes, yours, switch, partial(keys_of_server, federation))
+    read = (Recipe(read.name, read.sections) if resolved else read).asking(FEDERATION_S)
+    return chosen(read, changes, switch, partial(keys_of_server, federation))
 
 
 def keys_made_here(recipe: Mapping[str, Any]) -> list[Finding]:

@@ -97,7 +97,7 @@ def joined_alike(experiment: Experiment, runtime: NodesRuntime) -> Experiment:
         experiment, members.told = matched_at_sites(experiment, claimed, len(runtime.clients()), ask)
     if published or claimed:
         again()
-    return replace(experiment, joined=joined_nodes(members.told)) if members.told else experiment
+    return experiment.after(neighbours=joined_nodes(members.told)) if members.told else experiment
 
 
 def lasting(experiment: Experiment, own: Experiment) -> Experiment:

@@ -1,5 +1,6 @@
 """A finished run, as Python sees it."""
 
+import html
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -20,7 +21,6 @@ from fedgraft.experiment.recipes.units import human_bytes, human_failures, human
 from fedgraft.experiment.storage.finished_run import FinishedRun, load_model
 from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.interface.python_words import python_words
-from fedgraft.interface.representation import Represented
 from fedgraft.reports.figures import figures
 from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.figures.curve_figures import score
@@ -29,6 +29,26 @@ from fedgraft.reports.stored.choices import is_explained
 from fedgraft.reports.stored.comparison import shown_score
 from fedgraft.reports.stored.stored_runs import StoredRun, yardsticks_of
 from fedgraft.tables.table_files import Given
+
+
+class Represented:
+    """An object that shows its properties in a terminal and in a notebook."""
+
+    def _properties(self) -> Sequence[tuple[str, str]]:
+        """Return (name, value) of each property."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        properties = ", ".join(f"{name} {value}" for name, value in self._properties())
+        return f"<fedgraft.{type(self).__name__} {properties}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
+            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
+            for name, value in self._properties()
+        )
+        return f"<table>{rows}</table>"
 
 
 class Run(Represented):
@@ -103,7 +123,7 @@ class Run(Represented):
         return self._finished.client_model(self._finished.number(name))
 
     def export(self, client: str | None = None, folder: str | Path | None = None) -> torch.nn.Module:
-        """Return the trained model in PyTorch Geometric's layers: `forward(x, edge_index)`, and `batch` for graphs.
+        """Return the trained model as a module over tensors: `forward(x, edge_index)`, and `batch` for graphs.
 
         Args:
             client: whose model, where each has its own; None = the one of all.
@@ -112,7 +132,7 @@ class Run(Represented):
 
         Returns:
             The module, in evaluation mode; its outputs are those of `models` to 1e-5. Raises `InputError` for tasks,
-            encoders and options without a counterpart in PyG.
+            encoders and options that cannot be exported.
         """
         with python_words(), tempfile.TemporaryDirectory(prefix="fedgraft-") as made:
             where = Path(made if folder is None else folder)

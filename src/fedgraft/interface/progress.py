@@ -54,7 +54,7 @@ class Progress:
     @classmethod
     def of(cls, experiment: Experiment, quiet: bool = False, rounds: int | None = None) -> "Progress":
         """Make the watcher for a run of this experiment; with other `rounds` than it says, if given."""
-        stopping, clients = experiment.stopping, int(experiment.sections["data"].get("clients") or 0)
+        stopping, clients = experiment.stopping, int(experiment.recipe.sections["data"].get("clients") or 0)
         task = experiment.plan.task
         by_data = isinstance(task, JudgedTask) and not task.judged and experiment.data.judged_by_data
         metric = "score" if by_data else task.metric  # which it is hangs on data that are not read yet

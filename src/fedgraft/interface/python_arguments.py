@@ -1,5 +1,6 @@
 """Read what the user gave in Python: a recipe, options as keyword arguments, data of any kind."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,19 +9,16 @@ from fedgraft.contracts.data import GivenData
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe import own_options, read_recipe
-from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES, Section
-from fedgraft.interface.networks import section_of_network
+from fedgraft.experiment.recipes.recipe import Recipe
+from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES
 
 ARGUMENTS = ("out", "start", "progress", "on_round", "track", "seeds", "overrides", "secure")
 """What `fedgraft.run` takes beside what a recipe holds."""
 
 
-def content_of(recipe: str | Path | Experiment) -> tuple[str, Section, frozenset[str]]:
-    """Return a recipe's name, what it holds, and which options of it the user has set."""
-    if isinstance(recipe, Experiment):
-        return recipe.recipe, recipe.sections, recipe.asked
-    return *read_recipe(str(recipe)), own_options(str(recipe))
+def recipe_of(recipe: str | Path | Experiment) -> Recipe:
+    """Return the recipe that was given, by its name, its file, or an experiment of it."""
+    return recipe.recipe if isinstance(recipe, Experiment) else Recipe.read(str(recipe))
 
 
 def changes_of(choices: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,3 +56,21 @@ def data_of(data: Any) -> Any:
         if issubclass(cls, GivenData) and (options := cls.options_from(data)) is not None:
             return {"name": name, **options}
     return data
+
+
+def section_of_network(value: Any) -> dict[str, Any] | None:
+    """Return the section for a class or an instance of torch.nn.Module; None for what is neither.
+
+    An instance is stored at once: what becomes of it later does not matter. Raises `InputError` for a class inside a
+    function, and for what cannot be stored.
+    """
+    torch = sys.modules.get("torch")  # who has a network has imported it
+    if torch is None:
+        return None
+    if isinstance(value, type) and issubclass(value, torch.nn.Module):
+        return {"name": discovery.outside_name(value)}
+    if not isinstance(value, torch.nn.Module):
+        return None
+    from fedgraft.contracts import given_networks
+
+    return {"name": "network", "module": given_networks.keep(given_networks.stored(value))}

@@ -9,13 +9,20 @@ import plotly.graph_objects as go
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.interface.compared import Comparison, compare
-from fedgraft.interface.finished import HasFolder, Run, folders_of
+from fedgraft.interface.finished import HasFolder, Represented, Run, folders_of
 from fedgraft.interface.python_words import python_words
-from fedgraft.interface.representation import Represented
 from fedgraft.reports.figures.curve_figures import score
 from fedgraft.reports.pages.html_report import write_report
-from fedgraft.reports.stored.seed_groups import SCORE, Group, group_rows, grouped, open_named, runs_in, shown_over
-from fedgraft.reports.stored.seed_means import run_of
+from fedgraft.reports.stored.seed_groups import (
+    SCORE,
+    Group,
+    group_rows,
+    grouped,
+    open_named,
+    run_of,
+    runs_in,
+    shown_over,
+)
 
 
 class Runs(Represented, Sequence[Run]):

@@ -69,8 +69,8 @@ def _begun(experiment: Experiment, folder: Path, stored: Callable[[Experiment, P
     if is_new := not path.is_file():
         check_free(folder)
     experiment = experiment if stored is None else stored(experiment, folder)
-    common = {name: value for name, value in experiment.sections.items() if name != "seed"}
-    text = replace(experiment, sections=common).to_toml()
+    common = {name: value for name, value in experiment.recipe.sections.items() if name != "seed"}
+    text = replace(experiment.recipe, sections=common).to_toml()
     if is_new:
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -95,7 +95,7 @@ class Predictor:
             "digest": summary["digest"],
         }
         self.schema = request_schema(self._run, max_rows, bool(self.lacking))
-        self._private = _folders(folder, self._run.experiment.sections["data"])
+        self._private = _folders(folder, self._run.experiment.recipe.sections["data"])
         self._thread = ThreadPoolExecutor(1, "predict")
         self._free = threading.Semaphore(WAITING)
 

@@ -2,13 +2,13 @@
 
 import logging
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
@@ -29,96 +29,57 @@ MOST_PARAMS = 100
 """Parameters that MLflow takes at a time."""
 
 
-class Tracker(ABC):
-    """A place that keeps the figures of runs.
+@dataclass(frozen=True)
+class Tracker:
+    """A place that keeps the figures of a run.
 
-    Attributes:
-        library: what it needs, as it is imported.
+    Args:
+        track: keeps the figures of a round, given its number.
+        close: ends the run there.
     """
 
-    library: ClassVar[str]
-
-    @abstractmethod
-    def __init__(self, experiment: Experiment, folder: Path) -> None: ...
-
-    @abstractmethod
-    def track(self, figures: Mapping[str, float], round: int) -> None:
-        """Keep the figures of a round."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """End the run there."""
+    track: Callable[[Mapping[str, float], int], object]
+    close: Callable[[], object]
 
 
-class TensorBoard(Tracker):
+def tensorboard(experiment: Experiment, folder: Path) -> Tracker:
     """TensorBoard: event files in the run's folder, `tensorboard --logdir runs`."""
+    from torch.utils.tensorboard import SummaryWriter
 
-    library: ClassVar[str] = "tensorboard"
+    writer = SummaryWriter(str(folder / "tensorboard"))
+    writer.add_text("experiment", f"```\n{experiment.to_toml()}\n```")
 
-    def __init__(self, experiment: Experiment, folder: Path) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._writer = SummaryWriter(str(folder / "tensorboard"))
-        self._writer.add_text("experiment", f"```\n{experiment.to_toml()}\n```")
-
-    def track(self, figures: Mapping[str, float], round: int) -> None:
-        """Keep the figures of a round."""
+    def track(figures: Mapping[str, float], round: int) -> None:
         for name, value in figures.items():
-            self._writer.add_scalar(name, value, round)
+            writer.add_scalar(name, value, round)
 
-    def close(self) -> None:
-        """Write what is left."""
-        self._writer.close()
+    return Tracker(track, writer.close)
 
 
-class MLflow(Tracker):
+def mlflow(experiment: Experiment, folder: Path) -> Tracker:
     """MLflow: a run in the experiment and at the place that MLFLOW_EXPERIMENT_NAME and MLFLOW_TRACKING_URI say."""
-
-    library: ClassVar[str] = "mlflow"
-
-    def __init__(self, experiment: Experiment, folder: Path) -> None:
-        import mlflow
-
-        self._library = mlflow
-        mlflow.start_run(run_name=folder.name)
-        options = list(flat(experiment.sections).items())
-        for first in range(0, len(options), MOST_PARAMS):
-            mlflow.log_params(dict(options[first : first + MOST_PARAMS]))
-
-    def track(self, figures: Mapping[str, float], round: int) -> None:
-        """Keep the figures of a round."""
-        self._library.log_metrics(dict(figures), step=round)
-
-    def close(self) -> None:
-        """End the run there."""
-        self._library.end_run()
+    library = import_module("mlflow")
+    library.start_run(run_name=folder.name)
+    options = list(flat(experiment.recipe.sections).items())
+    for first in range(0, len(options), MOST_PARAMS):
+        library.log_params(dict(options[first : first + MOST_PARAMS]))
+    return Tracker(lambda figures, round: library.log_metrics(dict(figures), step=round), library.end_run)
 
 
-class WandB(Tracker):
+def wandb(experiment: Experiment, folder: Path) -> Tracker:
     """Weights & Biases: a run of the project WANDB_PROJECT, "fedgraft" by default; WANDB_MODE=offline keeps it here."""
-
-    library: ClassVar[str] = "wandb"
-
-    def __init__(self, experiment: Experiment, folder: Path) -> None:
-        import wandb
-
-        project = os.environ.get("WANDB_PROJECT", "fedgraft")
-        settings = wandb.Settings(silent=True)
-        self._run = wandb.init(
-            project=project, name=folder.name, config=dict(experiment.sections), dir=str(folder), settings=settings
-        )
-
-    def track(self, figures: Mapping[str, float], round: int) -> None:
-        """Keep the figures of a round."""
-        self._run.log(dict(figures), step=round)
-
-    def close(self) -> None:
-        """End the run there."""
-        self._run.finish()
+    library, project = import_module("wandb"), os.environ.get("WANDB_PROJECT", "fedgraft")
+    options = {"config": dict(experiment.recipe.sections), "settings": library.Settings(silent=True)}
+    run = library.init(project=project, name=folder.name, dir=str(folder), **options)
+    return Tracker(lambda figures, round: run.log(dict(figures), step=round), run.finish)
 
 
-TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "mlflow": MLflow, "wandb": WandB}
-"""By the names that `--track` takes, which are those of the extras too."""
+TRACKERS: dict[str, Callable[[Experiment, Path], Tracker]] = {
+    "tensorboard": tensorboard,
+    "mlflow": mlflow,
+    "wandb": wandb,
+}
+"""By the names that `--track` takes, which are those of the extras and of the libraries, too."""
 
 
 class Followed:
@@ -160,7 +121,7 @@ class Followed:
             if name in self._trackers:
                 self._guarded(name, lambda name=name: self._trackers[name].track(figures, round))  # type: ignore[misc]
 
-    def _guarded(self, name: str, call: Callable[[], None]) -> None:
+    def _guarded(self, name: str, call: Callable[[], object]) -> None:
         try:
             call()
         except Exception as error:  # of a library, a disk or a network that is not ours
@@ -192,7 +153,7 @@ def followed(
         if name not in TRACKERS:
             raise unknown("tracker", name, [*TRACKERS])
         with missing_extra(name, by=f"--track {name}"):
-            import_module(TRACKERS[name].library)
+            import_module(name)
     begin = {name: partial(TRACKERS[name], experiment, folder) for name in names}
     watcher = Followed(first, begin, callbacks)
     try:

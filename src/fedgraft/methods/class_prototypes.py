@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts import ExtendedSharing, HiddenSharing, Indices, Trainer, Update
+from fedgraft.contracts import Indices, Sharing, TaskFacts, Trainer, Update
+from fedgraft.contracts.abilities.tasks import ObservedTask
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
 from fedgraft.contracts.values import State
 from fedgraft.errors import InputError, require
@@ -24,7 +25,7 @@ mean; those of 0 are not known."""
 
 
 @dataclass(frozen=True)
-class ClassPrototypes(ExtendedSharing[State], HiddenSharing[State]):
+class ClassPrototypes(Sharing[State]):
     """Send prototypes of classes and nothing of the model, and learn to be near those that the server sends.
 
     With z the last hidden layer over an example and P what was received of its class, every step's loss gets
@@ -34,15 +35,17 @@ class ClassPrototypes(ExtendedSharing[State], HiddenSharing[State]):
     where the term of an example is 0 if nothing was received of its class.
     """
 
+    needs: ClassVar[tuple[type[Any], ...]] = (ObservedTask,)
+
     uploads_steps: ClassVar[bool] = False
 
     weight: NonNegativeFloat = 1.0
     width: NonNegativeInt = 0
     classes: NonNegativeInt = 0
 
-    def fitted(self, width: int, classes: int) -> Self:
+    def fitted(self, facts: TaskFacts) -> Self:
         """With the width of the hidden layer, and how many classes there are."""
-        name = type(self).__name__
+        name, width, classes = type(self).__name__, facts.hidden_width, facts.common_classes
         for option, known in (("width", width), ("classes", classes)):
             told = getattr(self, option)
             require(not known or told in (0, known), f"{name}.{option}", f"{known} as the task has, or 0", told)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedgraft.contracts import ExtendedSharing, MovableSharing, Trainer, Update
+from fedgraft.contracts import MovableSharing, Trainer, Update
 from fedgraft.methods.one_model import moved
 from fedgraft.nn.proximal import Pull
 from fedgraft.wire.layouts import Arrays, Layout, Spec
@@ -24,7 +24,7 @@ class ControlState(TypedDict):
     clients: int
 
 
-class Controlled(ExtendedSharing[ControlState], MovableSharing[ControlState]):
+class Controlled(MovableSharing[ControlState]):
     """One model and one control, both moved by what clients upload: all but a client's round."""
 
     def init(self, model: Arrays, clients: int) -> ControlState:

@@ -113,11 +113,8 @@ class RowLinear(Maskable):
 
     def product(self, input: States) -> Tensor:
         """Return the product with the weights, without the bias, float32 [rows, outputs]."""
-        if isinstance(input, Tensor):
+        if not isinstance(input, Sparse):
             _count(input, self.weight)
-        elif isinstance(input, Stacked):
-            _count(input.upper, self.weight)
-            _count(input.lower, self.weight)
         return input @ self.used
 
     def back(self, input: Tensor | Sparse, gradient: Tensor, further: bool) -> Tensor | None:
@@ -140,16 +137,19 @@ class RowLinear(Maskable):
         _bias_back(self.bias, gradient)
 
 
-def weight_of(layer: Linear | RowLinear) -> Tensor:
-    """Return a layer's weights as torch's own have them, float32 [outputs, inputs]."""
-    return layer.used.t() if isinstance(layer, RowLinear) else layer.used
-
-
 def mask(module: nn.Module) -> None:
     """Give the weights of every linear layer of a module a mask of ones; gradients by hand do not know of it."""
     for layer in module.modules():
         if isinstance(layer, Maskable):
             layer.mask, layer.masked = nn.Parameter(torch.zeros_like(layer.weight)), True
+
+
+def unmask(module: nn.Module) -> None:
+    """Multiply the weights of masked layers by their masks, which are gone then."""
+    for layer in module.modules():
+        if isinstance(layer, Maskable) and layer.masked:
+            layer.weight.data, layer.masked = layer.used.detach(), False
+            del layer.mask
 
 
 MakeLinear: TypeAlias = Callable[..., Linear | RowLinear]
@@ -163,10 +163,11 @@ def _draw(layer: nn.Module, inputs: int, g: torch.Generator) -> None:
             parameter.uniform_(-bound, bound, generator=g)
 
 
-def _count(input: Tensor, weight: Tensor) -> None:
+def _count(input: Tensor | Stacked, weight: Tensor) -> None:
     """The product, and behind it the one for the weights' gradient and the one for the inputs' where these are made."""
-    products = 1 + torch.is_grad_enabled() * (weight.requires_grad + input.requires_grad)
-    flops.count(products * (input.numel() // max(1, input.shape[-1])) * weight.numel())
+    learns = isinstance(input, Tensor) and input.requires_grad
+    products = 1 + torch.is_grad_enabled() * (weight.requires_grad + learns)
+    flops.count(products * math.prod(input.shape[:-1]) * weight.numel())
 
 
 def _count_back(input: Tensor, weight: Tensor, further: bool) -> None:

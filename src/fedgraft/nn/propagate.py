@@ -22,6 +22,7 @@ from torch import Tensor
 from fedgraft.errors import InputError
 from fedgraft.nn import flops
 from fedgraft.nn.sparse import SMALL, Csr, Sparse, Stacked, int32
+from fedgraft.wire.layouts import Array
 
 __all__ = [
     "SMALL",
@@ -57,20 +58,25 @@ class Graph:
     def __init__(self, matrix: scipy.sparse.csr_matrix) -> None:
         matrix = matrix.tocsr()
         matrix.sort_indices()
-        self.nodes = int(matrix.shape[0])
-        self.edges = int(matrix.nnz)
-        numbered = scipy.sparse.csr_matrix(
-            (np.arange(self.edges, dtype=np.int64), matrix.indices, matrix.indptr), shape=matrix.shape
-        )
-        # Converting by way of COO keeps the stored zero that is edge number 0.
-        back = scipy.sparse.csr_matrix(numbered.T.tocoo())
-        back.sort_indices()
-        self._pointers, self._senders = int32(matrix.indptr), int32(matrix.indices)
-        self._pointers_back, self._senders_back = int32(back.indptr), int32(back.indices)
-        self._order_back = torch.from_numpy(back.data.astype(np.int64))
+        self._begin(matrix.indptr, matrix.indices)
+
+    @classmethod
+    def listed(cls, rows: Tensor, columns: Tensor, nodes: int) -> "Graph":
+        """Return the graph of edges in CSR order, int64 [edges] each, on the CPU."""
+        pointers = np.concatenate([[0], np.cumsum(np.bincount(rows.numpy(force=True), minlength=nodes))])
+        graph = object.__new__(cls)
+        graph._begin(pointers, columns.numpy(force=True))
+        return graph
+
+    def _begin(self, pointers: Array, columns: Array) -> None:
+        self.nodes, self.edges = len(pointers) - 1, len(columns)
+        rows, order = np.repeat(np.arange(self.nodes), np.diff(pointers)), np.argsort(columns, kind="stable")
+        back = np.concatenate([[0], np.cumsum(np.bincount(columns, minlength=self.nodes))])
+        self._pointers, self._senders = int32(pointers), int32(columns)
+        self._pointers_back, self._senders_back = int32(back), int32(rows[order])
+        self._order_back = torch.from_numpy(order)
         self._offsets, self._offsets_back = self._pointers.long(), self._pointers_back.long()
-        self.rows = torch.from_numpy(np.repeat(np.arange(self.nodes), np.diff(matrix.indptr)))
-        self.columns = torch.from_numpy(matrix.indices.astype(np.int64))
+        self.rows, self.columns = torch.from_numpy(rows), torch.from_numpy(columns.astype(np.int64))
 
     def to(self, device: str | torch.device) -> "Graph":
         """Return the graph on another device."""
@@ -232,10 +238,10 @@ class Block:
 
     def own(self, dense: Float[Tensor, "senders width"] | Stacked) -> Float[Tensor, "receivers width"]:
         """Return each receiver's own row, [receivers, width]."""
-        if not isinstance(dense, Stacked):
-            return dense[: self.receivers] if self._ahead else dense.index_select(0, self.place)
-        first = self._ahead and self.receivers <= len(dense.upper)
-        return dense.upper[: self.receivers] if first else dense.take(self.place)
+        if isinstance(dense, Stacked):
+            first = self._ahead and self.receivers <= len(dense.upper)
+            return dense.upper[: self.receivers] if first else dense.take(self.place)
+        return dense[: self.receivers] if self._ahead else dense.index_select(0, self.place)
 
     @property
     def edge_index(self) -> Tensor:

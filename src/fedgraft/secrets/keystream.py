@@ -48,10 +48,10 @@ def uniform_below(bound: int, count: int, source: Source) -> NDArray[np.int64]:
     A word's highest bits that are too large are drawn anew, so that no number is more likely than another.
     """
     bits = (bound - 1).bit_length()
-    if not bits:
+    if not bits or not count:
         return np.zeros(count, np.int64)
-    drawn = np.empty(count, np.int64)
-    missing = np.arange(count)
+    drawn = (source.words(count) >> np.uint64(64 - bits)).astype(np.int64)
+    missing = np.flatnonzero(drawn >= bound)
     while len(missing):
         drawn[missing] = source.words(len(missing)) >> np.uint64(64 - bits)
         missing = missing[drawn[missing] >= bound]

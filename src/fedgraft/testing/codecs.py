@@ -9,11 +9,10 @@ import numpy as np
 
 import fedgraft.engine.protocol.table  # noqa: F401  it declares the kinds of messages
 from fedgraft import wire
-from fedgraft.contracts import Codec, RowCodec, randomness
+from fedgraft.contracts import Codec, randomness
 from fedgraft.errors import InputError, WireError
-from fedgraft.testing import composed_codecs
-from fedgraft.testing.coded_arrays import ODD, errors, fits, generator, model, norm
-from fedgraft.testing.laws import Law, Laws, check, expect, expect_error, require_class
+from fedgraft.testing.coded_arrays import ODD, broken, errors, fits, generator, layouts, model, norm
+from fedgraft.testing.laws import Law, Laws, check, expect, expect_error, for_all, require_class
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec, digest
 
@@ -29,6 +28,10 @@ class Case:
 
 
 LAWS: Laws[Case] = Laws()
+COMPOSABLE: Laws[Case] = Laws()
+"""Those that hold for compositions too."""
+VARYING: Laws[Case] = Laws()
+"""Further ones of these, for codecs that take arrays with dimensions that only the sender knows."""
 
 
 def check_codec(
@@ -40,7 +43,7 @@ def check_codec(
     fixed_shapes: bool = False,
     **options: Any,
 ) -> None:
-    """Hold a codec to all laws: alone, with a quantiser behind it, and both with error feedback around them.
+    """Hold a codec to all laws.
 
     Args:
         cls: the class.
@@ -55,12 +58,18 @@ def check_codec(
     if isinstance(candidate, Codec):
         require_class(candidate)
     case = Case(cls(**options), cls(**{**options, **(gentle or {})}), lossless, fixed_shapes)
-    check([*laws(case), *composed_codecs.laws_of_all(case.codec, not fixed_shapes)])
+    check(laws(case))
 
 
 def laws(case: Case) -> list[Law[Case]]:
-    """Return the laws of a codec by itself, to be called one by one."""
-    return LAWS.held(type(case.codec), lambda: case)
+    """Return the laws of a codec, to be called one by one."""
+    return [*LAWS.held(type(case.codec), lambda: case), *composable(case)]
+
+
+def composable(case: Case, who: str = "") -> list[Law[Case]]:
+    """Return the laws that hold for compositions too; `who` names one in place of its class."""
+    families = [COMPOSABLE] if case.fixed_shapes else [COMPOSABLE, VARYING]
+    return [law for each in families for law in each.held(type(case.codec), lambda: case, who)]
 
 
 def _sent(case: Case, arrays: Arrays) -> tuple[Layout, Arrays, Any]:
@@ -258,24 +267,77 @@ def any_bytes_in_place_of_the_arrays_decode_or_raise_wire_error(case: Case) -> N
         expect(decoded == layout, "noise must decode to the layout or raise WireError", decoded)
 
 
-@LAWS.having(RowCodec)
-def rows_are_coded_each_by_itself(case: Case) -> None:
-    """Make as many bytes of every row, decode any of them without the others, and lose less than half."""
-    codec, g = case.gentle, generator(6)
-    assert isinstance(codec, RowCodec)
-    for width in (0, 1, 5, 16, 300):
-        rows = g.standard_normal((7, width)).astype(np.float32) * np.geomspace(1e-3, 1e3, 7, dtype=np.float32)[:, None]
-        for some in (rows, rows[:0], np.asfortranarray(rows)):
-            coded, shape = codec.encode_rows(some, generator()), (len(some), codec.row_bytes(width))
-            expect(
-                coded.dtype == np.uint8 and coded.shape == shape, f"rows must be coded as uint8 {shape}", coded.shape
-            )
-            decoded = codec.decode_rows(coded, width)
-            fit = decoded.dtype == np.float32 and decoded.shape == some.shape
-            expect(fit, "what is decoded must have the shape of what was coded", decoded.shape)
-            lost = np.abs(decoded - some).max(1, initial=0) > np.abs(some).max(1, initial=0) / 2
-            expect(not lost.any(), "no value may change by more than half its row's largest", lost)
-            part = codec.decode_rows(coded[2:5], width)
-            expect(np.array_equal(part, decoded[2:5]), "a row must decode alike without the others", part)
-        with expect_error(WireError, "rows of another length must be refused"):
-            codec.decode_rows(np.zeros((2, codec.row_bytes(width) + 1), np.uint8), width)
+@COMPOSABLE.every
+def bounds_are_never_exceeded(case: Case) -> None:
+    """Say how long a message can be before it is made."""
+    for_all(lambda drawn: _check_bounds(case.codec, *drawn), {"drawn": layouts(varying=False)}, examples=30)
+
+
+@VARYING.every
+def bounds_are_never_exceeded_where_dimensions_vary(case: Case) -> None:
+    """Say how long a message can be, given how many rows there can be."""
+    for_all(lambda drawn: _check_bounds(case.codec, *drawn), {"drawn": layouts(varying=True)}, examples=30)
+
+
+@COMPOSABLE.every
+def messages_in_a_row_lose_no_more_than_silence_would(case: Case) -> None:
+    """Be nearer to what is sent than sending nothing, in a second message by at most as much again."""
+    codec, arrays = case.codec, model()
+    layout, whole = Layout.of(arrays), norm(arrays)
+    state = codec.init(layout)
+    for round in range(2):
+        encoded, state = codec.encode(arrays, state, generator(round))
+        decoded = codec.decode(encoded, layout)
+        expect(
+            Layout.of(decoded) == layout, "what is decoded must have the layout of what was sent", Layout.of(decoded)
+        )
+        lost = norm(errors(decoded, arrays))
+        expect(lost <= whole * (1 + round), f"the error must be at most {whole * (1 + round):.4g}", lost)
+
+
+@COMPOSABLE.every
+def broken_messages_give_arrays_of_the_layout_or_a_wire_error(case: Case) -> None:
+    """Make nothing else of a message that was cut, or whose bits were flipped."""
+    for varies in (False, True) if not case.fixed_shapes else (False,):
+        _check_broken(case.codec, varies)
+
+
+def _check_bounds(codec: Codec[Any], layout: Layout, arrays: Arrays, largest: Layout) -> None:
+    encoded, _ = codec.encode(arrays, codec.init(layout), generator())
+    travels, bounds = codec.encoded(layout), codec.bounds(layout, largest)
+    one, two = ([(s.name, s.dtype, len(s.shape)) for s in each] for each in (travels, bounds))
+    expect(one == two, "bounds must have the names, types and dimensions of encoded", two, one)
+    for spec in bounds:
+        expect(VARIABLE not in spec.shape, "bounds must leave no dimension open", spec)
+        within = all(dim <= most for dim, most in zip(encoded[spec.name].shape, spec.shape, strict=True))
+        expect(within, f"{spec.name!r} must be at most {spec.shape}", encoded[spec.name].shape)
+    blob, most = wire.encode(Message("train", arrays=encoded), travels), wire.message_bytes(travels, bounds=bounds)
+    expect(len(blob) <= most, f"the message must have at most {most} bytes", len(blob))
+    sent = Layout(tuple(Spec(s.name, s.dtype, arrays[s.name].shape) for s in layout))
+    decoded = Layout.of(codec.decode(encoded, layout))
+    expect(decoded == sent, "what is decoded must have the layout of what was sent", decoded, sent)
+
+
+def _check_broken(codec: Codec[Any], varies: bool) -> None:
+    g = generator(7)
+    arrays = {
+        "w": g.standard_normal((30, 20)).astype(np.float32),
+        "b": np.ones(4, np.float32),
+        "n": np.arange(3, dtype=np.int32),
+    }
+    specs = [Spec(s.name, s.dtype, (VARIABLE, *s.shape[1:])) if varies else s for s in Layout.of(arrays)]
+    layout = Layout(tuple(specs))
+    encoded, _ = codec.encode(arrays, codec.init(layout), g)
+    travels = codec.encoded(layout)
+    blob, decoded = wire.encode(Message("train", arrays=encoded), travels), 0
+    for each in broken(blob, g):
+        try:
+            received = wire.decode(each, travels).arrays
+            result = codec.decode(received, layout) if received is not None else None
+        except WireError:
+            continue
+        if result is not None:
+            rebuilt = Layout.of(result)
+            expect(fits(layout, rebuilt), "a broken message must give arrays of the layout, or a WireError", rebuilt)
+            decoded += 1
+    expect(decoded, "a flipped bit of a value must be another value", "every broken message was refused")

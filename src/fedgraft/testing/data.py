@@ -2,14 +2,13 @@
 
 import dataclasses
 import pickle
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from fedgraft.contracts.data import ClientData, Data, OwnShardData, Shards, names_of
+from fedgraft.contracts.data import ClientData, Data, Shards, names_of
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard, tidy_edges
 from fedgraft.domains.labels.known import is_known
@@ -17,15 +16,12 @@ from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards, undirect
 from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.ratings.shards import RatingShard
 from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_types
-from fedgraft.experiment.recipes import discovery
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect
 from fedgraft.wire.layouts import digest
 
 LAWS: Laws[Data[Any]] = Laws()
 SEED = 3
-PREDICT_OPTIONS = {"out", "table", "client", "help"}
-"""Options of `fedgraft predict`, which no table can have the name of."""
 
 
 def check_data(cls: type[Data[Any]], /, **options: Any) -> None:
@@ -201,28 +197,6 @@ def a_client_alone_is_the_client_among_all(data: Data[Any]) -> None:
         expect(alone == every[client], f"client {client} must be the same without the others", alone, every[client])
     names = [shard.name for shard in shards]
     expect(list(names_of(there)) == names, "names must be known before shards are made", list(names_of(there)), names)
-
-
-@LAWS.having(OwnShardData)
-def every_table_of_an_own_shard_has_a_name_of_its_own(data: Data[Any]) -> None:
-    """Name tables as no question, and no option of `fedgraft predict`, is named."""
-    assert isinstance(data, OwnShardData)
-    own = data.own_tables
-    tables = [*discovery.find("tasks", data.task).asks, *own]
-    expect(own, "there must be a table", own)
-    expect(len({*tables}) == len(tables), "tables and questions must have different names", tables)
-    expect(not {*tables} & PREDICT_OPTIONS, f"no table may be named as one of {sorted(PREDICT_OPTIONS)}", tables)
-    fit = all(re.fullmatch(r"[a-z]+(-[a-z]+)*", table) for table in tables)
-    expect(fit, "names of tables must be of small letters and single dashes", tables)
-
-
-@LAWS.having(OwnShardData)
-def every_table_of_an_own_shard_has_a_keyword_of_its_own(data: Data[Any]) -> None:
-    """Name further tables apart, also without the name of the first one before theirs."""
-    assert isinstance(data, OwnShardData)
-    first, *others = data.own_tables
-    keywords = [other.removeprefix(f"{first}-") for other in others]
-    expect(len({*keywords}) == len(keywords), "tables must have different keywords", keywords)
 
 
 def _check_names(shards: Sequence[Any]) -> None:

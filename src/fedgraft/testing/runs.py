@@ -12,6 +12,7 @@ from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.running.loops import loop_of
 from fedgraft.experiment.running.summary import summarise
 from fedgraft.runtimes.workers.in_process import InProcess
@@ -24,19 +25,19 @@ Tamper = Callable[[str, int, int, Reply], Reply]
 """Replaces a reply: (kind of the request, round, client, reply) -> reply."""
 
 
-def toy(parted: bool = False, **sections: Any) -> Experiment:
+def toy(**sections: Any) -> Experiment:
     """Return a small experiment: five clients of 20, 40, 60, 20 and 40 training points, everybody trains.
 
-    A `parted` one has a model with parts; `sections` are those of the recipe that are others.
+    `sections` are those of the recipe that are others.
     """
     content = {
-        "data": {"name": f"fedgraft.testing.toy:{'PartedLines' if parted else 'Lines'}"},
+        "data": {"name": "fedgraft.testing.toy:Lines"},
         "selector": {"name": "all"},
         "rounds": 3,
         "yardsticks": [],
         "training": SGD,
     }
-    return build("laws", {**content, **sections})
+    return build(Recipe("laws", {**content, **sections}))
 
 
 def here(plan: Plan, shards: Sequence[Any]) -> Runtime:

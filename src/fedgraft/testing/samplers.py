@@ -1,4 +1,4 @@
-"""Laws of samplers: of the half at a client, and of the half at the server where there is one."""
+"""Laws of samplers: of the half at a client."""
 
 import copy
 from typing import Any
@@ -7,12 +7,9 @@ import numpy as np
 
 from fedgraft import contracts
 from fedgraft.contracts import randomness
-from fedgraft.experiment.recipes import discovery
-from fedgraft.testing import guided_samplers
 from fedgraft.testing.comparison import equal, travelled
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect, for_all, strategies
-from fedgraft.wire.layouts import Layout
 
 LAWS: Laws[contracts.Sampler[Any]] = Laws()
 NOTHING = np.array([], np.int64)
@@ -23,12 +20,9 @@ def check_sampler(cls: type[contracts.Sampler[Any]], /, **options: Any) -> None:
     check(laws(cls, **options))
 
 
-def laws(cls: type[contracts.Sampler[Any]], /, **options: Any) -> list[Law[Any]]:
+def laws(cls: type[contracts.Sampler[Any]], /, **options: Any) -> list[Law[contracts.Sampler[Any]]]:
     """Return the laws of a sampler with these options, to be called one by one."""
-    return [
-        *LAWS.held(cls, lambda: cls(**options)),
-        *guided_samplers.LAWS.held(cls, lambda: guided_samplers.fitted(cls(**options))),
-    ]
+    return LAWS.held(cls, lambda: cls(**options))
 
 
 @LAWS.every
@@ -77,21 +71,9 @@ def an_empty_block_is_survived(sampler: contracts.Sampler[Any]) -> None:
     expect(drawn == [], "an empty block must give no draws", drawn)
 
 
-@LAWS.having(contracts.LayeredSampler)
-def one_that_is_fitted_stays_as_it_is_when_it_is_stored_and_fitted_again(sampler: contracts.Sampler[Any]) -> None:
-    """Keep in its options what it was fitted to."""
-    assert isinstance(sampler, contracts.LayeredSampler)
-    for layers in (0, 1, 3):
-        fitted = sampler.fitted(layers)
-        stored = discovery.construct(type(fitted), "sampler", discovery.options_of(fitted))
-        expect(stored == fitted, "the options must tell what a sampler was fitted to", stored, fitted)
-        expect(stored.fitted(layers) == stored, "fitting twice must be fitting once", stored.fitted(layers), stored)
-
-
-@LAWS.having(contracts.ObservingSampler)
+@LAWS.where(lambda cls: cls.observes is not contracts.Sampler.observes)
 def a_look_at_all_losses_changes_nothing_given_and_its_state_survives_the_wire(sampler: contracts.Sampler[Any]) -> None:
     """Return a state that can be stored, and leave the old one and the losses as they are."""
-    assert isinstance(sampler, contracts.ObservingSampler)
     expect(type(sampler.observes) is bool, "observes must be a bool", sampler.observes)
     for seed in range(5):
         runs = [_train(sampler, seed, 30, 1, passes=4, resume=resume, looks=True) for resume in (False, True)]
@@ -99,61 +81,19 @@ def a_look_at_all_losses_changes_nothing_given_and_its_state_survives_the_wire(s
         expect(whole == resumed, "a state that is resumed after a look must give equal draws", resumed, whole)
 
 
-@LAWS.having(contracts.RefreshingSampler)
+@LAWS.where(lambda cls: not issubclass(cls, contracts.GuidedSampler))
 def refreshes_are_never_more_than_promised(sampler: contracts.Sampler[Any]) -> None:
-    """Ask for rows in a round at most as often as `refreshes` says, whatever the server's half tells."""
-    assert isinstance(sampler, contracts.RefreshingSampler)
+    """Ask for rows in a round at most as often as `refreshes` says; never, where it says nothing."""
 
     def holds(seed: int, examples: int, epochs: int) -> None:
         most = sampler.refreshes(epochs)
         expect(type(most) is int and most >= 0, "refreshes must be an int >= 0", most)
-        guidance = guided_samplers.some_guidance(sampler, seed, epochs)
-        state: Any = sampler.init(examples)
-        for round in range(3):
-            drawn, state = _passes(sampler, state, contracts.Stage(guidance=guidance), examples, epochs, seed + round)
-            refreshes = sum(draw.refresh for draw in drawn)
-            expect(refreshes <= most, f"a round of {epochs} epochs must refresh at most {most} times", refreshes)
+        drawn, _ = one_round(sampler, sampler.init(examples), contracts.Stage(), examples, epochs, seed)
+        refreshes = sum(draw.refresh for draw in drawn)
+        expect(refreshes <= most, f"a round of {epochs} epochs must refresh at most {most} times", refreshes)
 
     st = strategies()
     for_all(holds, {"seed": st.integers(0, 2**32), "examples": st.integers(1, 60), "epochs": st.integers(1, 5)})
-
-
-@LAWS.where(lambda cls: not issubclass(cls, contracts.RefreshingSampler))
-def one_without_the_ability_never_refreshes(sampler: contracts.Sampler[Any]) -> None:
-    """Leave `refresh` alone, unless it is a `RefreshingSampler`, which says how often."""
-    drawn = _train(sampler, 0, 30, 1, passes=4)
-    refreshes = sum(draw.refresh for draw in drawn)
-    expect(refreshes == 0, "only a RefreshingSampler may draw with refresh", f"{refreshes} draws with refresh")
-
-
-@LAWS.having(contracts.ReportingSampler)
-def what_is_reported_is_finite_and_as_announced(sampler: contracts.Sampler[Any]) -> None:
-    """Tell every scalar that it announces, also of a client without examples."""
-    assert isinstance(sampler, contracts.ReportingSampler)
-    for examples in (0, 1, 30):
-        _, state = _passes(sampler, sampler.init(examples), contracts.Stage(), examples, 2, seed=1)
-        report = sampler.report(state)
-        expect(set(report) == sampler.reported, "report must tell what is announced", sorted(report))
-        expect(all(np.isfinite(list(report.values()))), "what is reported must be finite", report)
-
-
-@LAWS.having(contracts.SharedSampler)
-def what_is_shared_is_taken_and_given_back(sampler: contracts.Sampler[Any]) -> None:
-    """Give back what the server sent as long as nothing was learnt; the same names and shapes ever after."""
-    assert isinstance(sampler, contracts.SharedSampler)
-    first = sampler.first(np.random.default_rng(1))
-    again = sampler.first(np.random.default_rng(1))
-    expect(equal(first, again), "equal generators must draw equal arrays", again, first)
-    if not first:
-        return
-    state = sampler.init(30)
-    before = copy.deepcopy(state)
-    taken = sampler.take(state, first)
-    expect(equal(state, before), "take changed the state it was given", state, before)
-    expect(equal(taken, travelled(taken)), "the wire must carry the state after it took", taken)
-    expect(equal(sampler.give(taken), first), "what was taken must be given back", sampler.give(taken), first)
-    _, later = _passes(sampler, taken, contracts.Stage(), 30, 3, seed=1)
-    expect(Layout.of(sampler.give(later)) == Layout.of(first), "names and shapes must stay", sampler.give(later))
 
 
 def _train(
@@ -189,7 +129,7 @@ def _train(
     return drawn
 
 
-def _passes(
+def one_round(
     sampler: contracts.Sampler[Any], state: Any, stage: contracts.Stage, examples: int, epochs: int, seed: int
 ) -> tuple[list[contracts.Draw], Any]:
     """Return the draws of a round over one block, and the state after it."""
@@ -216,7 +156,7 @@ def _updated(sampler: contracts.Sampler[Any], state: Any, draw: contracts.Draw, 
 
 def _observed(sampler: contracts.Sampler[Any], state: Any, losses: Any) -> Any:
     """Return the state after a look, of a sampler that looks; nothing given may change."""
-    if not isinstance(sampler, contracts.ObservingSampler):
+    if not sampler.observes:
         return state
     before, original = copy.deepcopy(state), losses.copy()
     after = sampler.observe(state, losses)

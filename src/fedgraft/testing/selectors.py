@@ -2,18 +2,157 @@
 
 import copy
 import dataclasses
+import math
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts import ExplainedSelector, PoissonSelector, ProbingSelector, Selection, Selector, View
+from fedgraft.contracts import (
+    Outcome,
+    Probe,
+    ProbingSelector,
+    Selection,
+    Selector,
+    Timing,
+    View,
+)
 from fedgraft.testing.comparison import equal, travelled
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect, for_all, strategies
-from fedgraft.testing.worlds import ROUNDS, World
 
+ROUNDS = 60
+PROBED = ("loss", "loss_sq", "seconds")
+"""Names of what is known of a probed client that answers."""
 BUDGETED: dict[str, Any] = {"budget_rounds": 12.0, "unavailable": 0.2, "failing": 0.2}
 """A world in which a run ends before its last round."""
+
+
+class World:
+    """Clients of random size, price and speed, some unreachable, some failing, under a budget.
+
+    Args:
+        seed: of all that is random.
+        clients: how many there are.
+        budget_rounds: how many rounds of all clients the budget pays for; None without a budget.
+        unavailable: chance that a client cannot be reached in a round, in [0, 1]; one can always.
+        failing: chance that a client does not answer, in [0, 1].
+        equal_prices: whether all clients cost the same.
+        late: chance that a client's answer comes one to three rounds late, in [0, 1]; it cannot be reached meanwhile.
+        planned: how many rounds the run is to have.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        clients: int,
+        budget_rounds: float | None = None,
+        unavailable: float = 0.0,
+        failing: float = 0.0,
+        equal_prices: bool = False,
+        late: float = 0.0,
+        planned: int = ROUNDS,
+    ) -> None:
+        self.planned = planned
+        self.g = np.random.default_rng(seed)
+        self.samples = self.g.integers(0, 50, clients)
+        self.prices = np.full(clients, 120) if equal_prices else self.g.integers(80, 160, clients)
+        self.probes = self.prices // 2
+        self.seconds = self.g.uniform(1, 9, clients)
+        self.budget = None if budget_rounds is None else int(budget_rounds * self.prices.sum())
+        self.left = self.budget
+        self.unavailable, self.failing, self.late = unavailable, failing, late
+        self.in_flight: dict[int, tuple[int, int]] = {}  # {client: (round that ordered, round of arrival)}
+
+    def view(self, round: int) -> View:
+        """Return what the server sees as a round begins; nobody is available where all are at work."""
+        available = self.g.random(len(self.samples)) >= self.unavailable
+        idle = [client for client in range(len(self.samples)) if client not in self.in_flight]
+        available[list(self.in_flight)] = False
+        if idle and not available.any():
+            available[idle[self.g.integers(len(idle))]] = True
+        return View(
+            round=round,
+            samples=self.samples.copy(),
+            bytes_per_client=self.prices.copy(),
+            bytes_per_probe=self.probes.copy(),
+            seconds=self.seconds.copy(),
+            available=available,
+            bytes_left=self.left,
+            bytes_budget=self.budget,
+            rounds=self.planned,
+            score=float(self.g.uniform(0.9, 1.2)),
+            deadline=float(np.median(self.seconds)),
+        )
+
+    def pay(self, bytes: int) -> None:
+        """Take bytes from the budget."""
+        if self.left is not None:
+            self.left -= bytes
+            expect(self.left >= 0, "the bytes of a round must be at most those that were left", -self.left)
+
+    def probed(self, view: View, probe: Probe | None) -> View:
+        """Return the view after a probe, which a failing client does not answer."""
+        if probe is None:
+            return view
+        expect(probe.clients, "a probe of nobody must be None", probe)
+        ascending = sorted(set(probe.clients))
+        expect(list(probe.clients) == ascending, "the probed clients must be distinct and ascending", probe.clients)
+        expect(all(view.available[k] for k in probe.clients), "the probed clients must be available", probe.clients)
+        cheapest = min(int(self.prices[k]) for k in probe.clients)
+        cost = int(self.probes[list(probe.clients)].sum())
+        affordable = self.left is None or cost + cheapest <= self.left
+        expect(affordable, "a probe must leave enough for one of the probed clients", cost, cheapest, self.left)
+        self.pay(cost)
+        answers = {k: self.report(PROBED) for k in probe.clients if self.g.random() >= self.failing}
+        return dataclasses.replace(view, bytes_left=self.left, probed=answers)
+
+    def report(self, names: Collection[str]) -> dict[str, float]:
+        """Return random scalars of these names; a client without validation examples has no score."""
+        report = {name: float(self.g.random()) for name in names}
+        return {**report, "score": math.nan} if "score" in report and report["score"] < 0.1 else report
+
+    def outcome(
+        self,
+        reports: Collection[str],
+        view: View,
+        chosen: tuple[int, ...],
+        guidance: Mapping[int, Mapping[str, float]] | None = None,
+    ) -> Outcome:
+        """Return what comes of a round of these clients, of which at least one answers, now or later.
+
+        They report scalars of these names; "update" stands for their uploads. Nobody is `chosen` where the server waits
+        for late answers.
+        """
+        cost = int(self.prices[list(chosen)].sum())
+        self.pay(cost)
+        answered = [k for k in chosen if self.g.random() >= self.failing] or list(chosen[:1])
+        failed = {k: "no reply" for k in chosen if k not in answered}
+        staleness = self._arrivals(view.round, waits=not chosen)
+        late = tuple(k for k in answered if self.late and self.g.random() < self.late)
+        self.in_flight.update({k: (view.round, view.round + int(self.g.integers(1, 4))) for k in late})
+        there = sorted({*answered, *staleness} - {*late})
+        named = sorted(set(reports) - {"update"})
+        return Outcome(
+            selected=chosen,
+            reports={k: self.report(named) for k in there},
+            failed=failed,
+            score=None if self.g.random() < 0.2 else float(self.g.uniform(0.9, 1.2)),
+            bytes=cost,
+            timings={k: Timing(float(self.seconds[k]) / 2, float(self.seconds[k]) / 2) for k in [*there, *failed]},
+            updates={k: {"w": np.ones(2, np.float32)} for k in there} if "update" in reports else {},
+            guidance=guidance or {},
+            late=late,
+            staleness=staleness,
+        )
+
+    def _arrivals(self, round: int, waits: bool) -> dict[int, int]:
+        """{client: rounds by which its answer is late}, of those that arrive in a round, who are idle again."""
+        due = round if not waits else max(round, min((when for _, when in self.in_flight.values()), default=round))
+        here = {client: round - ordered for client, (ordered, when) in self.in_flight.items() if when <= due}
+        for client in here:
+            del self.in_flight[client]
+        return dict(sorted(here.items()))
 
 
 @dataclasses.dataclass
@@ -128,28 +267,7 @@ def budget_is_a_promise(case: Case) -> None:
     for_all(promised, drawn)
 
 
-@LAWS.having(PoissonSelector)
-def a_share_is_a_probability(case: Case) -> None:
-    """Tell a probability of one client, or of many, and always the same."""
-    for clients in (1, 2, 3, 10, 1000):
-        share = case.selector.share(clients)  # type: ignore[attr-defined]
-        expect(0 < share <= 1, f"the share of {clients} clients must be in (0, 1]", share)
-        expect(share == case.selector.share(clients), "the share must not change", share)  # type: ignore[attr-defined]
-
-
-@LAWS.having(PoissonSelector)
-def all_who_were_drawn_train(case: Case) -> None:
-    """Leave nobody out whom coins have drawn, without a budget: others would be drawn more seldom than is claimed."""
-    for clients in (1, 3, 10):
-        world = World(clients, clients, unavailable=0.5)
-        for round in range(1, 11):
-            view = world.view(round)
-            chosen = case.selector.select(case.selector.init(view), view, np.random.default_rng(round)).clients
-            there = tuple(np.flatnonzero(view.available).tolist())
-            expect(chosen == there, "all who were drawn must train", chosen, there)
-
-
-@LAWS.having(ExplainedSelector)
+@LAWS.where(lambda cls: cls.terms is not Selector.terms)
 def terms_are_of_every_client(case: Case) -> None:
     """Tell after each choice a float64 for every client, finite or nan; the same of the same, and change nothing."""
     runs = [case.run(7, 8, **BUDGETED)]
@@ -179,7 +297,7 @@ def _play(selector: Selector[Any], world: World, rounds: int = ROUNDS, resume_ev
             again = selector.select(copy.deepcopy(state), copy.deepcopy(view), np.random.default_rng([round, 1]))
             expect(selection == again, "equal states, views and generators must give equal cohorts", selection, again)
             _check_cohort(view, selection)
-            if selection.clients and isinstance(selector, ExplainedSelector) and run.bad_terms is None:
+            if selection.clients and run.bad_terms is None:
                 run.bad_terms = _bad_terms(selector, state, view)
         run.cohorts.append(selection)
         if not selection.clients and not world.in_flight:
@@ -196,7 +314,7 @@ def _play(selector: Selector[Any], world: World, rounds: int = ROUNDS, resume_ev
     return run
 
 
-def _bad_terms(selector: ExplainedSelector[Any], state: Any, view: View) -> Exception | None:
+def _bad_terms(selector: Selector[Any], state: Any, view: View) -> Exception | None:
     """Return what breaks the law of terms in those of one choice; None where they keep it."""
     copied, seen = copy.deepcopy(state), copy.deepcopy(view)
     try:

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,80 +10,67 @@ import numpy as np
 from fedgraft import contracts, wire
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.rounds.refining import Network
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.testing.comparison import same, travelled
 from fedgraft.testing.form import check_form
-from fedgraft.testing.laws import Law, Laws, check, expect, expect_error
+from fedgraft.testing.laws import Law, Laws, check, expect
 from fedgraft.testing.runs import Played, Reply, play, toy
-from fedgraft.testing.toy import PartedLine
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout
 
-MODEL = {
-    "encoder.w": np.array([[1, 2], [3, 4]], np.float32),
-    "structure.w": np.array([0.5, -1], np.float32),
-    "head.b": np.array([5], np.float32),
-}
 KEPT = {"optimizer": "adam", "learning_rate": 0.05, "keep_moments": True, "proximal": 0.1}
 CLIENTS = 4
-HIDDEN, CLASSES = 3, 2
-OF_TASKS = (contracts.GraphSharing, contracts.HiddenSharing, contracts.RespondingSharing)
-"""Methods that look at more than a model and its losses."""
-LINEAR = contracts.Linear("structure.w", "head.b", 2, 1, classes=False)
+LINES = "fedgraft.testing.toy:Lines"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A sharing method by its class and options, as a recipe has it."""
+    """A sharing method by its class and options, as a recipe has it, and the toy data that it is tried on."""
 
     cls: type[contracts.Sharing[Any]]
     options: dict[str, Any] = field(default_factory=dict)
+    data: str = LINES
+
+    def toy(self, **sections: Any) -> Experiment:
+        """Return a toy experiment with this method."""
+        section = {"name": f"{self.cls.__module__}:{self.cls.__qualname__}", **self.options}
+        return toy(**{"sharing": section, "data": {"name": self.data}, **sections})
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan of that experiment."""
+        return self.toy().plan
 
     @property
     def method(self) -> Any:
-        """The method, for the hidden layer and the classes that the toy task has, or the linear model of these laws."""
-        method = self.cls(**self.options)
-        if isinstance(method, contracts.LinearSharing):
-            return method.fitted(LINEAR)
-        if isinstance(method, contracts.GraphSharing):
-            return method.fitted(PartedLine.classes)
-        if isinstance(method, contracts.RespondingSharing):
-            return method.fitted(HIDDEN)
-        return method.fitted(HIDDEN, CLASSES) if isinstance(method, contracts.HiddenSharing) else method
+        """The method, as it is for the task."""
+        return self.plan.sharing
 
     @property
-    def parts(self) -> frozenset[str]:
-        """Parts of the task's model that it needs."""
-        method: contracts.Sharing[Any] = self.method
-        return method.parts if isinstance(method, contracts.PartsSharing) else frozenset()
+    def shared(self) -> Arrays:
+        """The shared parameters of the first model, copied."""
+        return copy.deepcopy(self.plan.first)
 
-    @property
-    def demands(self) -> bool:
-        """True where not every task will do."""
-        return bool(self.parts) or issubclass(self.cls, OF_TASKS)
-
-    def toy(self, parted: bool | None = None, **sections: Any) -> Experiment:
-        """Return a toy experiment with this method, its model with parts if the method needs any."""
-        section = {"name": f"{self.cls.__module__}:{self.cls.__qualname__}", **self.options}
-        return toy(self.demands if parted is None else parted, sharing=section, **sections)
+    def begun(self) -> Any:
+        """Return the server's first state."""
+        return self.method.init(self.shared, CLIENTS)
 
 
 LAWS: Laws[Case] = Laws()
 
 
-def check_sharing(cls: type[contracts.Sharing[Any]], /, **options: Any) -> None:
+def check_sharing(cls: type[contracts.Sharing[Any]], /, *, data: str = LINES, **options: Any) -> None:
     """Hold a sharing method to all laws; its class must be at the top of a module, where a recipe could name it.
 
+    `data` names small data of five clients, as a recipe does, of a task that has what the method needs.
     Raises `AssertionError` with the class, the law and what was seen.
     """
-    check(laws(cls, **options))
+    check(laws(cls, data=data, **options))
 
 
-def laws(cls: type[contracts.Sharing[Any]], /, **options: Any) -> list[Law[Case]]:
-    """Return the laws of a sharing method with these options, to be called one by one."""
-    return LAWS.held(cls, lambda: Case(cls, options))
+def laws(cls: type[contracts.Sharing[Any]], /, *, data: str = LINES, **options: Any) -> list[Law[Case]]:
+    """Return the laws of a sharing method with these options, to be called one by one; `data` as `check_sharing`."""
+    return LAWS.held(cls, lambda: Case(cls, options, data))
 
 
 @LAWS.every
@@ -95,22 +83,21 @@ def is_frozen_and_documented(case: Case) -> None:
 def starts_from_the_given_model(case: Case) -> None:
     """Send to every group what the seed has drawn."""
     method = case.method
-    state = method.init(_shared(method), CLIENTS)
+    state = case.begun()
     for group in _groups(method, state):
-        parameters = _parameters(method, method.model(state, group))
-        expect(same(parameters, _shared(method)), f"group {group} must start from the drawn model", parameters)
+        parameters = _parameters(case, method.model(state, group))
+        expect(same(parameters, case.shared), f"group {group} must start from the drawn model", parameters)
 
 
 @LAWS.every
 def arrays_that_travel_are_those_of_the_layouts(case: Case) -> None:
     """Send what the layouts say, all of it of known size."""
-    method = case.method
-    layout = Layout.of(_shared(method))
-    down = {spec.name for spec in _downloads(method, layout)}
+    layout = case.plan.model_layout
+    down = {spec.name for spec in case.plan.download_layout}
     expect({spec.name for spec in layout} <= down, "downloads must hold all shared parameters", down)
     slashed = [name for name in down if "/" in name]
     expect(not slashed, "no name may have a slash: stored models have groups before one", slashed)
-    for layouts in (_downloads(method, layout), _uploads(method, layout)):
+    for layouts in (case.plan.download_layout, case.plan.upload_layout):
         open_ended = [spec for spec in layouts if VARIABLE in spec.shape]
         expect(not open_ended, "all dimensions must be known: a budget must know how long a message can be", open_ended)
 
@@ -118,10 +105,10 @@ def arrays_that_travel_are_those_of_the_layouts(case: Case) -> None:
 @LAWS.every
 def every_array_beside_the_model_says_what_it_tells(case: Case) -> None:
     """Say in the layout, by a word of `contracts.capabilities`, what each array that is no parameter tells."""
-    layout = Layout.of(_shared(case.method))
+    layout = case.plan.model_layout
     unsaid = [
         spec.name
-        for spec in _uploads(case.method, layout)
+        for spec in case.plan.upload_layout
         if spec.name not in layout.names and spec.tells not in CAPABILITIES
     ]
     expect(not unsaid, "a Spec must say what its array tells of a client", unsaid)
@@ -131,11 +118,11 @@ def every_array_beside_the_model_says_what_it_tells(case: Case) -> None:
 def equal_updates_merge_to_that_update(case: Case) -> None:
     """Make of equal uploads what it makes of one."""
     method = case.method
-    one = method.merge(method.init(_shared(method), CLIENTS), _updates(method, [0.5])[:1])
-    all_of_them = method.merge(method.init(_shared(method), CLIENTS), _updates(method, [0.5] * CLIENTS))
-    alone = method.model(one, _group(method, one, 0))
+    one = method.merge(case.begun(), _updates(case, [0.5])[:1])
+    all_of_them = method.merge(case.begun(), _updates(case, [0.5] * CLIENTS))
+    alone = method.model(one, method.group(one, 0))
     for group in _groups(method, all_of_them):
-        for key, value in _parameters(method, method.model(all_of_them, group)).items():
+        for key, value in _parameters(case, method.model(all_of_them, group)).items():
             np.testing.assert_allclose(value, alone[key], rtol=1e-6, err_msg=f"{key} of group {group}")
 
 
@@ -143,12 +130,12 @@ def equal_updates_merge_to_that_update(case: Case) -> None:
 def uploads_may_be_added_up_before_they_are_merged(case: Case) -> None:
     """Make of the weighted mean of uploads what it makes of all of them, where it says so."""
     method, g, weights = case.method, np.random.default_rng(0), (0.5, 0.25, 0.25)
-    layout = _uploads(method, Layout.of(_shared(method)))
+    layout = case.plan.upload_layout
     sent = [{spec.name: g.normal(size=spec.shape).astype(spec.dtype) for spec in layout} for _ in weights]
     pairs = list(zip(weights, sent, strict=True))
     means = {s.name: np.sum([weight * arrays[s.name] for weight, arrays in pairs], axis=0) for s in layout}
     mean = {spec.name: means[spec.name].astype(spec.dtype) for spec in layout}
-    state = method.init(_shared(method), CLIENTS)
+    state = case.begun()
     together = method.merge(state, [contracts.Update(-1, 1.0, mean)])
     apart = method.merge(state, [contracts.Update(k, *pair) for k, pair in enumerate(pairs)])
     for key, value in method.model(apart).items():
@@ -158,13 +145,10 @@ def uploads_may_be_added_up_before_they_are_merged(case: Case) -> None:
 @LAWS.every
 def nothing_given_is_mutated_and_states_survive_the_wire(case: Case) -> None:
     """Return a state that can be stored; leave states, uploads and the drawn model as they are."""
-    method = case.method
-    model = copy.deepcopy(_shared(method))
-    parameters = Layout.of(model)
-    layout = _downloads(method, parameters)
+    method, model = case.method, case.shared
     state = method.init(model, CLIENTS)
     for step in range(5):
-        updates = _updates(method, np.random.default_rng(step).normal(size=2 + step % 3).tolist())
+        updates = _updates(case, np.random.default_rng(step).normal(size=2 + step % 3).tolist())
         before, uploaded = copy.deepcopy(state), copy.deepcopy([update.arrays for update in updates])
         again = travelled(state)
         after = method.merge(state, updates)
@@ -174,23 +158,21 @@ def nothing_given_is_mutated_and_states_survive_the_wire(case: Case) -> None:
         expect(same(resumed, after), "a state that is resumed must merge equally", resumed, after)
         expect(same(after, travelled(after)), "the wire must carry the state", after)
         for group in _groups(method, after):
-            _check_sent(method, after, group, layout, parameters)
+            _check_sent(case, after, group)
         state = after
-    expect(same(model, _shared(method)), "init or merge changed the drawn model", model)
+    expect(same(model, case.shared), "init or merge changed the drawn model", model)
 
 
-@LAWS.every
+@LAWS.having(contracts.MovableSharing)
 def a_model_that_may_be_moved_is_moved_alone(case: Case) -> None:
     """Put other parameters in place of one group's, and leave all else as it was."""
     method = case.method
-    if not isinstance(method, contracts.MovableSharing):
-        return
-    state = method.init(_shared(method), CLIENTS)
+    state = case.begun()
     for values in ([1.0, -1.0, 2.0, 0.5], [3.0, 0.1, -2.0, 1.0]):
-        state = method.merge(state, _updates(method, values))
+        state = method.merge(state, _updates(case, values))
     for group in _groups(method, state):
         before = copy.deepcopy(state)
-        moved = {name: array + 1 for name, array in _parameters(method, method.model(state, group)).items()}
+        moved = {name: array + 1 for name, array in _parameters(case, method.model(state, group)).items()}
         after = method.with_model(state, group, moved)
         expect(same(state, before), "with_model changed the state it was given", state, before)
         expect(same(after, travelled(after)), "the wire must carry the state", after)
@@ -202,34 +184,12 @@ def a_model_that_may_be_moved_is_moved_alone(case: Case) -> None:
 
 
 @LAWS.every
-def what_is_refined_can_be_stored_and_repeats_itself(case: Case) -> None:
-    """Return a state that can be stored, by the given draws alone; leave what was given as it was."""
-    plan = case.toy().plan
-    if not isinstance(method := plan.sharing, contracts.RefiningSharing):
-        return
-    before: Any = method.init(plan.first, CLIENTS)
-    updates = _filled(plan.upload_layout, np.random.default_rng(0).normal(size=CLIENTS).tolist())
-    network, merged = Network(plan), method.merge(before, updates)
-    for seed in (1, 2):
-        given = copy.deepcopy((before, merged))
-        after = method.refined(before, merged, updates, network, np.random.default_rng(seed))
-        expect(same((before, merged), given), "refined changed what it was given", merged, given)
-        stored = travelled(before), travelled(merged)
-        again = method.refined(*stored, updates, network, np.random.default_rng(seed))
-        expect(same(after, again), "equal draws must refine equally", after, again)
-        expect(same(after, travelled(after)), "the wire must carry the state", after)
-        found = Layout.of(method.model(after))
-        expect(found == plan.download_layout, "what is sent must have its layout", found, plan.download_layout)
-        before, merged = after, method.merge(after, updates)
-
-
-@LAWS.every
 def some_clients_are_enough(case: Case) -> None:
     """Merge what one of several clients sends."""
     method = case.method
-    state = method.init(_shared(method), CLIENTS)
-    state = method.merge(state, _updates(method, [1.0] * CLIENTS)[2:3])
-    model = method.model(state, _group(method, state, 2))
+    state = case.begun()
+    state = method.merge(state, _updates(case, [1.0] * CLIENTS)[2:3])
+    model = method.model(state, method.group(state, 2))
     expect(all(np.isfinite(value).all() for value in model.values()), "the model must be finite", model)
 
 
@@ -290,33 +250,13 @@ def local_steps_that_are_scored_leave_no_trace(case: Case) -> None:
         expect(bool(np.isfinite(scores).all()), "every round must be scored after local steps", scores)
 
 
-@LAWS.every
-def a_task_without_the_parts_is_refused(case: Case) -> None:
-    """Name the parts that it needs before a run, or need none."""
-    if issubclass(case.cls, contracts.LinearSharing):
-        with expect_error(
-            InputError, "a model that is not linear must be refused", r"solves for a linear model, which"
-        ):
-            case.toy(parted=True)
-    elif case.demands:
-        text = r"needs a task that offers .*, which 'fedgraft\.testing\.toy:Line' with these options does not; it"
-        of_nodes = issubclass(case.cls, contracts.GraphSharing)
-        seen = "parts of a graph whose nodes are classified" if of_nodes else "what a model makes of .*"
-        text = text if case.parts else rf"{seen}, which task Line does not"
-        with expect_error(InputError, "a task without the parts must be refused", text):
-            case.toy(parted=False)
-    else:
-        case.toy(parted=False)
-
-
 def keep_off_the_wire(plan: Plan, played: Played) -> dict[int, Arrays]:
     """Look for every value of every private parameter in every byte sent or received; return {client: parameters}.
 
     What a method says it needs may be sent by the way, such as a head that clients tell and nobody overwrites.
     """
     private: dict[int, Arrays] = {}
-    parts = plan.sharing.parts if isinstance(plan.sharing, contracts.PartsSharing) else frozenset()
-    prefixes = tuple(f"{part}." for part in parts)
+    prefixes = tuple(f"{part}." for part in plan.sharing.parts)
     messages = [
         each for each in [*played.sent, *played.received] if not isinstance(each.message, contracts.ClientFailed)
     ]
@@ -337,13 +277,14 @@ def keep_off_the_wire(plan: Plan, played: Played) -> dict[int, Arrays]:
     return private
 
 
-def _check_sent(method: Any, state: Any, group: int, layout: Layout, parameters: Layout) -> None:
+def _check_sent(case: Case, state: Any, group: int) -> None:
     """Look at what a group is sent, and at what it is scored with."""
+    method, layout, parameters = case.method, case.plan.download_layout, case.plan.model_layout
     model = method.model(state, group)
     expect(Layout.of(model) == layout, "model must return arrays of downloads", Layout.of(model), layout)
     scored = Layout.of({spec.name: model[spec.name] for spec in parameters})
     expect(scored == parameters, "what is scored must have the layout of the shared parameters", scored)
-    if isinstance(method, contracts.TrackingSharing):
+    if method.tracks:
         before = copy.deepcopy(state)
         after = method.broadcast(state, group, model)
         expect(same(state, before), "broadcast changed the state it was given", state, before)
@@ -355,37 +296,21 @@ def _check_learnt(played: Played) -> None:
     expect(last < first, f"the validation error must fall below {first:.4g}", last)
 
 
-def _shared(method: Any) -> Arrays:
-    return {key: value for key, value in MODEL.items() if method.shares(key)}
-
-
-def _parameters(method: Any, arrays: Arrays) -> Arrays:
+def _parameters(case: Case, arrays: Arrays) -> Arrays:
     """The shared parameters out of what a group is sent."""
-    return {name: arrays[name] for name in _shared(method)}
-
-
-def _group(method: Any, state: Any, client: int) -> int:
-    return method.group(state, client) if isinstance(method, contracts.GroupedSharing) else 0
+    return {name: arrays[name] for name in case.plan.first}
 
 
 def _groups(method: Any, state: Any) -> list[int]:
-    return sorted({_group(method, state, client) for client in range(CLIENTS)})
+    return sorted({method.group(state, client) for client in range(CLIENTS)})
 
 
-def _downloads(method: Any, layout: Layout) -> Layout:
-    return method.downloads(layout) if isinstance(method, contracts.ExtendedSharing) else layout
+def _updates(case: Case, values: list[float]) -> list[contracts.Update]:
+    return filled(case.plan.upload_layout, values)
 
 
-def _uploads(method: Any, layout: Layout) -> Layout:
-    return method.uploads(layout) if isinstance(method, contracts.ExtendedSharing) else layout
-
-
-def _updates(method: Any, values: list[float]) -> list[contracts.Update]:
-    """One upload a client, all of its layout and filled with the client's value."""
-    return _filled(_uploads(method, Layout.of(_shared(method))), values)
-
-
-def _filled(layout: Layout, values: list[float]) -> list[contracts.Update]:
+def filled(layout: Layout, values: list[float]) -> list[contracts.Update]:
+    """Return one upload a client, all of its layout and filled with the client's value."""
     return [
         contracts.Update(client, 1 / len(values), {s.name: np.full(s.shape, value, s.dtype) for s in layout})
         for client, value in enumerate(values)

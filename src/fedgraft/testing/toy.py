@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,15 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Linear, LinearTask, LocalGraph, Observations, Regression, Sums
-from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
-from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
-from fedgraft.contracts.abilities.tasks import PartsTask, SyntheticTask, VariantTask
+from fedgraft.contracts import Draw, Indices, Linear, LinearTask, Regression, Sums
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import root_mean_square
-from fedgraft.contracts.structure import WHOLE, Augmentation
-from fedgraft.contracts.task import Loss, example_losses
-from fedgraft.contracts.values import SCORED_SPLITS, Losses
+from fedgraft.contracts.task import Loss
+from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -85,7 +81,7 @@ class Line(LinearTask[Points, Points]):
 
     def examples(self, data: Points) -> int:
         """Count training points."""
-        return len(_rows(data, 0))
+        return len(rows_of(data, 0))
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Draw a plane."""
@@ -98,20 +94,20 @@ class Line(LinearTask[Points, Points]):
 
     def regression(self, data: Points, examples: Indices) -> Regression:
         """Return training points and their values."""
-        rows = _rows(data, 0)[examples]
+        rows = rows_of(data, 0)[examples]
         return Regression(data.x[rows], data.y[rows, None], np.ones(len(rows), np.float32))
 
     def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: Tensor | None) -> Loss:
         """Return squared errors."""
         if len(data.y) == self.faulty_points:
             self._fail()
-        return _errors(model, data, _rows(data, 0)[draw.examples]) ** 2
+        return errors_of(model, data, rows_of(data, 0)[draw.examples]) ** 2
 
     def evaluate(self, model: nn.Module, data: Points) -> dict[str, Sums]:
         """Return squared errors and numbers of points."""
         sums = {}
         for number, split in enumerate(SCORED_SPLITS, start=1):
-            errors = _errors(model, data, _rows(data, number)).double()
+            errors = errors_of(model, data, rows_of(data, number)).double()
             sums[split] = {"squared_error": float((errors**2).sum()), "count": float(len(errors))}
         return sums
 
@@ -129,213 +125,23 @@ class Line(LinearTask[Points, Points]):
 class Plane(nn.Module):
     """A linear map to one number."""
 
-    def __init__(self, width: int, g: torch.Generator, masked: bool = False) -> None:
+    def __init__(self, width: int, g: torch.Generator) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(width, generator=g))
         self.bias = nn.Parameter(torch.zeros(1))
-        self.mask = nn.Parameter(torch.zeros(width)) if masked else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return [n] of [n, width]."""
         flops.count(x.numel())
-        return x @ (self.weight if self.mask is None else self.weight * (1 + self.mask)) + self.bias
+        return x @ self.weight + self.bias
 
 
-@dataclass(frozen=True)
-class PartedLines(Lines):
-    """Points for the task whose model has parts."""
-
-    task: ClassVar[str] = "fedgraft.testing.toy:PartedLine"
-
-
-@dataclass(frozen=True)
-class PartedLine(
-    Line,
-    GraphNetworkTask[Points, Points],
-    LocalGraphTask[Points, Points],
-    StructuredTask[Points, Points],
-    PartsTask[Points, Points],
-    SyntheticTask[Points, Points],
-    VariantTask[Points, Points],
-):
-    """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points.
-
-    Points of two classes, by the sign of what is to be told; a client's points are a path, in order. As a graph, points
-    are joined to the next, and likely is the side of zero on which the model sees them. The third map has a `mask`, and
-    a fourth, the `refinement`, joins the sum once it is active, if a method needs them.
-    """
-
-    offers: ClassVar[frozenset[str]] = frozenset(
-        {"structure", "head", "mask", "refinement", "generator", "ensemble", "embeddings", "relations"}
-    )
-    mask: bool = False
-    refinement: bool = False
-    stochastic: ClassVar[bool] = True
-    classes: ClassVar[int] = 2
-
-    @property
-    def linear(self) -> None:
-        """Return None: a sum of linear maps has more parameters than one."""
-
-    @property
-    def hidden_width(self) -> int:
-        """Width of the points."""
-        return self.width
-
-    @property
-    def common_classes(self) -> int:
-        """Return 2: above 0, or not."""
-        return 2
-
-    def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: Tensor | None) -> Losses:
-        """Return squared errors, and the hidden layer."""
-        each = example_losses(super().loss(model, data, draw, encoded))
-        assert isinstance(model, Parted)
-        return Losses(each, hidden=model.hidden(torch.from_numpy(data.x[_rows(data, 0)[draw.examples]])))
-
-    def observe(self, model: nn.Module, data: Points) -> Observations:
-        """Return what the model makes of training points: likely their class is what is near."""
-        assert isinstance(model, Parted)
-        rows = _rows(data, 0)
-        errors = _errors(model, data, rows)
-        near, above = torch.exp(-errors.abs()), torch.from_numpy(data.y[rows] > 0)
-        first = torch.where(above, 1 - near, near)
-        return Observations(
-            losses=(errors**2).numpy(force=True),
-            probabilities=torch.stack([first, 1 - first], 1).numpy(force=True),
-            hidden=model.hidden(torch.from_numpy(data.x[rows])).numpy(force=True),
-            correct=(near > 0.5).numpy(force=True),
-            centrality=np.arange(1, len(rows) + 1, dtype=np.float32),
-            labels=above.numpy().astype(np.int64),
-        )
-
-    def states(self, model: nn.Module, data: Points, left_out: Augmentation = WHOLE, seed: int = 0) -> Tensor:
-        """Return the hidden layer of all points, without some coordinates."""
-        assert isinstance(model, Parted)
-        kept = np.random.default_rng(seed).random(data.x.shape[1]) >= left_out.features
-        return model.hidden(torch.from_numpy(np.where(kept, data.x, np.float32(0))))
-
-    def edges(self, data: Points) -> tuple[Indices, Indices]:
-        """Return the training points, and each point's edges with the one before it and the one behind it."""
-        one, next = np.arange(len(data.y) - 1), np.arange(1, len(data.y))
-        return _rows(data, 0), np.stack([np.concatenate([one, next]), np.concatenate([next, one])])
-
-    def local_graph(self, model: nn.Module, data: Points) -> LocalGraph:
-        """Return on which side of zero the model sees each point, and on which it is."""
-        path = np.arange(len(data.y) - 1)
-        edges = np.stack([np.append(path, path + 1), np.append(path + 1, path)])
-        rows = _rows(data, 0)
-        told = self.on_graph(model, torch.from_numpy(data.x), edges).softmax(1).numpy(force=True)
-        return LocalGraph(told, data.x, edges, rows, (data.y[rows] > 0).astype(np.int64))
-
-    @property
-    def given_width(self) -> int:
-        """Width of the points."""
-        return self.width
-
-    def on_graph(self, model: nn.Module, features: Tensor, edges: Indices) -> Tensor:
-        """Return how far above and below zero the model sees each point, whatever is joined."""
-        height: Tensor = model(features)
-        return torch.stack([-height, height], 1)
-
-    @property
-    def response_width(self) -> int:
-        """Width of the points."""
-        return self.width
-
-    def synthetic(self, g: np.random.Generator) -> Points:
-        """Draw points."""
-        x = np.abs(g.standard_normal((8, self.width), np.float32))
-        return Points(x, np.zeros(8, np.float32), np.full(8, -1))
-
-    def response(self, model: nn.Module, data: Points) -> Array:
-        """Return the mean of their hidden layer."""
-        assert isinstance(model, Parted)
-        return model.hidden(torch.from_numpy(data.x)).mean(0).numpy(force=True)
-
-    def with_parts(self, parts: frozenset[str]) -> "PartedLine":
-        """Return the task, with those that are needed of the parts that it has not got anyway."""
-        return replace(self, mask=self.mask or "mask" in parts, refinement=self.refinement or "refinement" in parts)
-
-    def together(self, models: Sequence[nn.Module]) -> nn.Module:
-        """Return the mean of what models say."""
-        return Mean(models)
-
-    def personal(self, name: str) -> bool:
-        """Return whether a parameter is the head's."""
-        return name.startswith("head.")
-
-    def variant(self, data: Points) -> Hashable:
-        """Return the number of the head's rows."""
-        return len(data.y) // 40
-
-    def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
-        """Draw the sum."""
-        return Parted(self.width, variant if isinstance(variant, int) else 1, g, self.mask, self.refinement)
-
-
-class Mean(nn.Module):
-    """The mean of several models."""
-
-    def __init__(self, models: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.models = nn.ModuleList(models)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return [n] of [n, width]."""
-        return torch.stack([model(x) for model in self.models]).mean(0)
-
-
-class Head(nn.Module):
-    """The mean of so many linear maps."""
-
-    def __init__(self, width: int, rows: int, g: torch.Generator) -> None:
-        super().__init__()
-        self.outer = nn.Linear(width, rows, bias=False, device="meta")  # torch's own generator is the round's
-        self.outer.weight = nn.Parameter(torch.randn(rows, width, generator=g))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return [n] of [n, width]."""
-        rows: Tensor = self.outer(x)
-        return rows.mean(1)
-
-
-class Refinement(Plane):
-    """A plane that is 0 until it is active."""
-
-    active: Tensor
-
-    def __init__(self, width: int, g: torch.Generator) -> None:
-        super().__init__(width, g)
-        self.register_buffer("active", torch.zeros(1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return [n] of [n, width]."""
-        return super().forward(x) * self.active
-
-
-class Parted(nn.Module):
-    """The sum of a structure, a base and a head."""
-
-    def __init__(self, width: int, rows: int, g: torch.Generator, masked: bool = False, refined: bool = False) -> None:
-        super().__init__()
-        self.structure, self.base, self.head = Plane(width, g), Plane(width, g, masked), Head(width, rows, g)
-        self.refinement = Refinement(width, g) if refined else None
-
-    def hidden(self, x: Tensor) -> Tensor:
-        """Return the structure's part of each coordinate, [n, width]."""
-        return x * self.structure.weight
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return [n] of [n, width]."""
-        total: Tensor = self.structure(x) + self.base(x) + self.head(x)
-        return total if self.refinement is None else total + self.refinement(x)
-
-
-def _rows(data: Points, number: int) -> NDArray[np.int64]:
+def rows_of(data: Points, number: int) -> NDArray[np.int64]:
+    """Return the rows of a split."""
     return np.flatnonzero(data.split == number)
 
 
-def _errors(model: nn.Module, data: Points, rows: NDArray[np.int64]) -> Tensor:
+def errors_of(model: nn.Module, data: Points, rows: NDArray[np.int64]) -> Tensor:
+    """Return by how much a model is wrong of some rows, float32 [rows]."""
     predicted: Tensor = model(torch.from_numpy(data.x[rows]))
     return predicted - torch.from_numpy(data.y[rows])

@@ -49,7 +49,7 @@ def check_start(magic: bytes, version: int, form: int, expected: int) -> None:
 
 def buffer(array: Array) -> memoryview:
     """The array's bytes in C order; a copy only of what is not contiguous or not little-endian."""
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data
+    return np.ascontiguousarray(array, _to_little_endian(array.dtype)).data
 
 
 def array_at(view: memoryview, offset: int, dtype_name: str, shape: tuple[int, ...]) -> Array:
@@ -69,7 +69,7 @@ def array_at(view: memoryview, offset: int, dtype_name: str, shape: tuple[int, .
 
 def bytes_of_rows(array: Array) -> Array:
     """Return the little-endian bytes of each row of an array [rows, ...]: uint8 [rows, bytes]."""
-    whole = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    whole = np.ascontiguousarray(array, _to_little_endian(array.dtype))
     return whole.reshape(-1).view(np.uint8).reshape(len(array), math.prod(array.shape[1:]) * array.dtype.itemsize)
 
 
@@ -85,5 +85,16 @@ def rows_of_bytes(content: Array, dtype_name: str, *shape: int) -> Array:
 
 
 @lru_cache
+def number_of(dtype: np.dtype[Any]) -> int | None:
+    """Return the place of a type among those that travel; None for one that does not."""
+    return DTYPES.index(dtype.name) if dtype.name in DTYPES else None
+
+
+@lru_cache
 def _little_endian(dtype_name: str) -> np.dtype[Any]:
     return np.dtype(dtype_name).newbyteorder("<")
+
+
+@lru_cache
+def _to_little_endian(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype.newbyteorder("<")

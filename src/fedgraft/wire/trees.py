@@ -33,6 +33,7 @@ _FREE_ITEMS: Final = 4096  # so that a limit close to the length of a small blob
 _SCALARS: Final = frozenset({type(None), bool, int, float, str, bytes})
 _PLAIN: Final = frozenset({type(None), bool, float, bytes})
 """Scalars of which every value can be written."""
+_ARRAYS: Final = frozenset({np.ndarray, np.memmap})
 
 
 def pack(tree: Tree) -> bytes:
@@ -93,9 +94,12 @@ class _Writer:
         self.path: list[str | int] = []
 
     def write(self, tree: object, depth: int) -> None:
+        if type(tree) in _ARRAYS:  # first: most of what is written
+            self._write_array(tree)  # type: ignore[arg-type]
+            return
         if isinstance(tree, np.generic):
             tree = tree.item()
-        if type(tree) in _PLAIN or isinstance(tree, float | bytes):
+        if type(tree) in _PLAIN or isinstance(tree, (float, bytes)):
             self.packer.pack(tree)
         elif isinstance(tree, int):
             if not -(2**63) <= tree < 2**64:
@@ -103,8 +107,6 @@ class _Writer:
             self.packer.pack(tree)
         elif isinstance(tree, str):
             self._write_text(tree)
-        elif type(tree) in (np.ndarray, np.memmap):
-            self._write_array(tree)  # type: ignore[arg-type]
         elif not isinstance(tree, list | dict):
             raise TypeError(
                 f"{self._place()}: a tree holds None, bool, int, float, str, bytes, arrays, lists and dicts; "
@@ -140,12 +142,13 @@ class _Writer:
             raise ValueError(f"{self._place()}: text must be valid Unicode; got {text!r}.") from error
 
     def _write_array(self, array: Array) -> None:
-        name = array.dtype.name
-        if name not in buffers.DTYPES:
-            raise TypeError(f"{self._place()}: an array must be one of {', '.join(buffers.DTYPES)}; got {name}.")
+        number = buffers.number_of(array.dtype)
+        if number is None:
+            names = ", ".join(buffers.DTYPES)
+            raise TypeError(f"{self._place()}: an array must be one of {names}; got {array.dtype.name}.")
         if max(array.shape, default=0) >= 2**32:
             raise ValueError(f"{self._place()}: a dimension must be below 2**32; got shape {array.shape}.")
-        self.packer.pack_ext_type(_ARRAY, struct.pack(f"<B{array.ndim}I", buffers.DTYPES.index(name), *array.shape))
+        self.packer.pack_ext_type(_ARRAY, struct.pack(f"<B{array.ndim}I", number, *array.shape))
         self.buffers.append(buffers.buffer(array))
 
     def _place(self) -> str:

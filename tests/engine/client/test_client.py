@@ -30,7 +30,7 @@ SHARDS = [
 @pytest.fixture
 def plan():
     made = toy(data={"name": "helpers.toy:Lines", "width": 1}, task={"width": 1}, selector={"name": "oort"}).plan
-    return replace(made, probes=True, at_clients=True)
+    return replace(made, probes=True, scored_at="clients")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.contracts import Draw, RefreshingSampler
+from fedgraft.contracts import Draw, Sampler
 from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.errors import FedgraftError
@@ -16,7 +16,7 @@ from helpers.toy_runs import same
 
 
 @dataclass(frozen=True)
-class Asking(RefreshingSampler[dict]):
+class Asking(Sampler[dict]):
     """Batches of three, drawn by what was seen of their losses; every so many steps it asks to refresh."""
 
     every: int = 2
@@ -160,7 +160,7 @@ def test_a_client_that_is_sent_what_changed_need_not_pause_before_its_first_step
 
 
 @dataclass(frozen=True)
-class Refreshing(RefreshingSampler[None]):
+class Refreshing(Sampler[None]):
     """One step on both examples, before which it asks to refresh."""
 
     def init(self, examples):

@@ -4,14 +4,13 @@ from dataclasses import fields, replace
 
 import pytest
 
-from fedgraft.contracts import ExtendedSharing
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.protocol import transport
 from fedgraft.engine.protocol.message_kind import MessageKind
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.experiment.described import without_data
-from fedgraft.experiment.recipes.recipe import read_recipe
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.recipe_files import recipes
 from fedgraft.wire.layouts import Layout, Spec
 
@@ -25,7 +24,7 @@ def all_told(recipe: str, **changes: object) -> set[str]:
 
 @pytest.mark.parametrize("recipe", sorted(recipes()))
 def test_each_recipe_says_what_every_reply_tells(recipe) -> None:
-    single = set() if "secure_sum" in read_recipe(recipe)[1] else {"losses", "scores"}  # masked ones tell nothing
+    single = set() if "secure_sum" in Recipe.read(recipe).sections else {"losses", "scores"}  # masked ones tell nothing
     assert {"sizes"} | single <= all_told(recipe) <= set(CAPABILITIES)
 
 
@@ -64,7 +63,7 @@ def test_an_option_that_shares_less_or_more_is_seen(recipe, option, value, word)
 def test_an_array_that_says_nothing_is_an_error_of_its_method() -> None:
     plan = without_data("fedacs").plan
 
-    class Quiet(type(plan.sharing), ExtendedSharing):
+    class Quiet(type(plan.sharing)):
         def downloads(self, model):
             return model
 

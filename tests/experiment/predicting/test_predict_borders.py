@@ -38,7 +38,12 @@ def every_table(alike: bool, carried: bool) -> dict[str, pd.DataFrame]:
     return {**every, "edges": site_tables.carrying(edges) if carried else edges}
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=pytest.mark.slow) if name == "columns" else name for name in CASES
+    ],  # as of edges, without any
+)
 def case(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, dict[str, pd.DataFrame], Path, LocalSites]:

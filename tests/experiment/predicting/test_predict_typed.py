@@ -60,10 +60,10 @@ def links(*rows: tuple[str, str, str, str]) -> pd.DataFrame:
 
 def test_paths_of_tables_are_kept(run: Path) -> None:
     kept = experiment.Experiment.from_toml(RunFolder.open(run).experiment_toml())
-    assert kept.sections["data"]["nodes"] == {
+    assert kept.recipe.sections["data"]["nodes"] == {
         kind: str(run.parent / f"{kind}.csv") for kind in ("paper", "author", "venue")
     }
-    assert kept.sections["data"]["edges"]["venue-paper"] == str(run.parent / "venue-paper.csv")
+    assert kept.recipe.sections["data"]["edges"]["venue-paper"] == str(run.parent / "venue-paper.csv")
 
 
 def test_known_nodes_are_answered_by_their_clients(run: Path) -> None:

@@ -14,8 +14,8 @@ from fedgraft.experiment.predicting.site_run import open_run, write_site_run
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.disk import read_model
 from fedgraft.reports.pages.html_report import write_report
-from fedgraft.reports.stored.comparison import compare
 from fedgraft.wire.layouts import digest
+from helpers.compared_runs import compare
 from helpers.local_sites import federated_files
 from helpers.node_runs import SMALL
 from helpers.served_runs import MOLECULES, QUESTIONS, RUNS
@@ -30,6 +30,8 @@ CASES = {
     "statistics": ("fedacs", {**TINY, "rounds": 2, "task.share": "users", "yardsticks": []}),
     "node with halo": ("fedais", {**SMALL, "rounds": 2}),
 }
+LONG = ("node", "last model", "statistics")
+"""Of which another case tells most."""
 TASKS = {"graph in groups": "graph", "last model": "graph", "fedper": "rating", "statistics": "rating"}
 
 
@@ -39,7 +41,9 @@ def asked_of(case):
     return {name: pd.DataFrame(table) for name, table in asked["tables"].items()}
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(
+    scope="module", params=[pytest.param(case, marks=pytest.mark.slow) if case in LONG else case for case in CASES]
+)
 def case(request, tmp_path_factory):
     """A run at sites, and the same on one machine."""
     root = tmp_path_factory.mktemp("sites")

@@ -7,7 +7,7 @@ import pytest
 from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.experiment import Experiment, chosen, load
-from fedgraft.experiment.recipes.recipe import read_recipe
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.recipe_files import recipes
 from fedgraft.experiment.running.runner import execute
 
@@ -45,11 +45,13 @@ def test_every_recipe_suits_or_is_refused_in_one_error(recipe: str) -> None:
         assert "secure_sum.name = 'secagg'" in made
         return
     assert made.plan.collection.assurance
-    assert made.evaluation.at in ("clients", "home")
+    assert made.settings.evaluation.at in ("clients", "home")
     if made.plan.connected and not made.plan.privacy.active:
         assert made.plan.sum_coding is not None
     alike = type(made).from_toml(made.to_toml())
-    assert alike.sections == made.sections, "the resolved recipe says what was changed, and suits by itself"
+    assert alike.recipe.sections == made.recipe.sections, (
+        "the resolved recipe says what was changed, and suits by itself"
+    )
 
 
 @pytest.mark.parametrize("recipe", SMALL)
@@ -65,11 +67,11 @@ def test_masks_alone_as_an_override_change_the_same(caplog: pytest.LogCaptureFix
     assert "--secure changes answers.refit to '', codec.scale to 'agreed'" in caplog.text
     caplog.clear()
     given = without_data("graft_node", {"secure_sum.name": "secagg"})
-    assert given.sections == switched.sections
+    assert given.recipe.sections == switched.recipe.sections
     assert "secure_sum.name = 'secagg' changes answers.refit to '', codec.scale to 'agreed'" in caplog.text
     clear = without_data("graft_node", {"secure_sum.name": "clear"})
-    assert clear.sections["codec"] == switched.sections["codec"], "the same numbers, unmasked"
-    assert clear.sections["task"] == switched.sections["task"]
+    assert clear.recipe.sections["codec"] == switched.recipe.sections["codec"], "the same numbers, unmasked"
+    assert clear.recipe.sections["task"] == switched.recipe.sections["task"]
 
 
 def test_nothing_is_told_where_nothing_is_changed(caplog: pytest.LogCaptureFixture) -> None:
@@ -80,21 +82,21 @@ def test_nothing_is_told_where_nothing_is_changed(caplog: pytest.LogCaptureFixtu
 
 def test_what_goes_well_gives_way_to_what_the_user_has_set() -> None:
     set_by_user = {"codec.bits": 6, "codec.rounding": "nearest", "selector.clients": 5}
-    made = without_data("graft_node", set_by_user, SWITCH).sections
+    made = without_data("graft_node", set_by_user, SWITCH).recipe.sections
     assert (made["codec"]["bits"], made["codec"]["rounding"], made["selector"]["clients"]) == (6, "nearest", 5)
     assert made["codec"]["scale"] == "agreed"
 
 
 def test_a_codec_of_many_bits_gives_way_and_one_of_few_keeps_them() -> None:
-    assert without_data("plain_gcn", switch=SWITCH).sections["codec"]["bits"] == 8, "it sent 32"
-    assert without_data("graft_node", switch=SWITCH).sections["codec"]["bits"] == 3
-    paper = without_data("cefgl_paper", switch=SWITCH).sections
+    assert without_data("plain_gcn", switch=SWITCH).recipe.sections["codec"]["bits"] == 8, "it sent 32"
+    assert without_data("graft_node", switch=SWITCH).recipe.sections["codec"]["bits"] == 3
+    paper = without_data("cefgl_paper", switch=SWITCH).recipe.sections
     assert paper["codec"]["bits"] == 8, "its alternative for fedavg has 32"
     assert paper["downlink"]["bits"] == 32, "by that alternative"
 
 
 def test_a_selector_that_learns_gives_way_to_a_draw_of_as_many_clients() -> None:
-    assert without_data("rafhgl", switch=SWITCH).sections["selector"] == {
+    assert without_data("rafhgl", switch=SWITCH).recipe.sections["selector"] == {
         "name": "random",
         "clients": 4,
         "probability": 0.5,
@@ -105,7 +107,7 @@ def test_a_selector_that_learns_gives_way_to_a_draw_of_as_many_clients() -> None
 def test_noise_has_codes_of_its_own() -> None:
     noise = {"privacy.unit": "client", "privacy.epsilon": 4.0, "privacy.delta": 1e-3}
     made = without_data("graft_node", noise, SWITCH)
-    assert made.sections["codec"]["name"] == "identity"
+    assert made.recipe.sections["codec"]["name"] == "identity"
     assert made.plan.privacy.active
 
 
@@ -114,8 +116,8 @@ def test_a_users_file_asks_for_it_and_keeps_what_it_says(tmp_path, caplog: pytes
     base.write_text('extends = "graft_node"\ncodec = { bits = 5 }\n')
     file.write_text('extends = "base.toml"\n[secure_sum]\nname = "secagg"\n')
     made = without_data(str(file))
-    assert made.sections["codec"]["bits"] == 5
-    assert made.sections["codec"]["scale"] == "agreed"
+    assert made.recipe.sections["codec"]["bits"] == 5
+    assert made.recipe.sections["codec"]["scale"] == "agreed"
     assert "changes answers.refit to ''" in caplog.text
     base.write_text('extends = "graft_node"\naggregation = "median"\n[codec]\nscale = "max"\n')
     with pytest.raises(InputError) as error:
@@ -142,8 +144,8 @@ def test_a_users_file_asks_for_it_and_keeps_what_it_says(tmp_path, caplog: pytes
     ],
 )
 def test_a_recipes_own_options_are_changed(section: str, content: object) -> None:
-    name, held = read_recipe("plain_gcn")
-    made = chosen(name, {**held, section: content, "data": {"name": "blocks"}}, {}, (), SWITCH)
+    held = Recipe.read("plain_gcn").with_sections({section: content, "data": {"name": "blocks"}})
+    made = chosen(held, {}, SWITCH)
     assert made.plan.collection.assurance
     assert made.plan.sum_coding is not None
 
@@ -153,4 +155,4 @@ def test_an_experiment_keeps_what_its_users_file_says(tmp_path) -> None:
     file.write_text('extends = "plain_gcn"\naggregation = "median"\ndata = "blocks"\n')
     experiment = load(str(file))
     with pytest.raises(InputError, match=r"and so not changed: aggregation\.name\."):
-        chosen(experiment.recipe, experiment.sections, {}, experiment.asked, SWITCH)
+        chosen(experiment.recipe, {}, SWITCH)

@@ -9,7 +9,7 @@ import pytest
 import fedgraft
 from fedgraft.experiment import experiment
 from fedgraft.experiment.described import described
-from fedgraft.experiment.recipes.recipe import read_recipe
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.recipe_files import recipes
 from fedgraft.reports.studies import study
 
@@ -104,7 +104,7 @@ DATA: dict[str, dict[str, Any]] = {
 
 def said(name: str) -> dict[str, Any]:
     """{option: value} of a recipe, as its file has them."""
-    _, content = read_recipe(name)
+    content = Recipe.read(name).sections
     tables = {key: value for key, value in content.items() if isinstance(value, dict) and key != "alternatives"}
     flat = {f"{key}.{option}": value for key, table in tables.items() for option, value in table.items()}
     return {**content, **flat}

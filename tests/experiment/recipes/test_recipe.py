@@ -8,7 +8,7 @@ import pytest
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe import outside_names, override, parse_override, read_recipe, renamed
+from fedgraft.experiment.recipes.recipe import Recipe, outside_names, override, parse_override, renamed
 from fedgraft.experiment.recipes.recipe_files import recipes
 from helpers.toy_runs import toy
 
@@ -47,14 +47,14 @@ def written(folder, **files):
 def test_a_file_overrides_the_recipe_that_it_extends(tmp_path):
     mine = written(tmp_path, mine='extends = "fedacs"\nrounds = 3\nselector = "oort"\n[training]\nmomentum = 0.5')
     given = {"rounds": 3, "selector.name": "oort", "training.momentum": 0.5}
-    assert load(mine).sections == load("fedacs", given).sections
-    assert load(mine).recipe == "mine"
+    assert load(mine).recipe.sections == load("fedacs", given).recipe.sections
+    assert load(mine).recipe.name == "mine"
 
 
 def test_the_page_s_example_is_a_recipe(tmp_path):
     page = (Path(__file__).parents[3] / "docs" / "recipe.md").read_text(encoding="utf-8")
     found = load(written(tmp_path, mine=page.split("```toml\n")[1].split("```")[0]))
-    assert (found.sections["selector"]["name"], found.stopping.rounds) == ("oort", 30)
+    assert (found.recipe.sections["selector"]["name"], found.stopping.rounds) == ("oort", 30)
     assert found.plan.training.optimizer == "adamw", "the recipe's other options of a section stay"
 
 
@@ -62,9 +62,9 @@ def test_a_file_extends_one_next_to_it_whose_alternatives_hold(tmp_path, monkeyp
     base = 'extends = "fedacs"\n[evaluation]\naveraging = 0.5\n'
     mine = written(tmp_path, mine='extends = "base.toml"\n[sharing]\nname = "fedprox"\n', base=base)
     monkeypatch.chdir("/")
-    assert load(str(tmp_path / "base.toml")).evaluation.averaging == 0.5
-    assert load(mine).evaluation.averaging == 0.0, "as fedacs has it for other sharing methods"
-    assert load(mine).sections == load("fedacs", {"sharing.name": "fedprox"}).sections
+    assert load(str(tmp_path / "base.toml")).settings.evaluation.averaging == 0.5
+    assert load(mine).settings.evaluation.averaging == 0.0, "as fedacs has it for other sharing methods"
+    assert load(mine).recipe.sections == load("fedacs", {"sharing.name": "fedprox"}).recipe.sections
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,12 @@ def test_a_whole_number_that_no_machine_counts_to_is_refused():
 
 def test_lists_and_keys_without_end_are_no_recipe(tmp_path):
     (tmp_path / "dotted.toml").write_text("a." * 2_000 + "b = 1")
-    assert override(read_recipe(str(tmp_path / "dotted.toml"))[1], {}).keys() == {"a"}
+    assert override(Recipe.read(str(tmp_path / "dotted.toml")).sections, {}).keys() == {"a"}
     deep = "[" * 2_000
     assert parse_override(f"rounds={deep}") == ("rounds", deep)
     (tmp_path / "deep.toml").write_text(f"rounds = {deep}")
     with pytest.raises(InputError, match=r"deep\.toml is not valid TOML: maximum recursion depth exceeded"):
-        read_recipe(str(tmp_path / "deep.toml"))
+        Recipe.read(str(tmp_path / "deep.toml"))
 
 
 # --- earlier names of options -----------------------------------------------------------------------------------------
@@ -174,14 +174,14 @@ def test_what_looks_like_a_time_is_text(text):
 def test_an_override_may_say_the_earlier_name():
     assert override({}, {"sharing.averaging": 0.4}) == {"evaluation": {"averaging": 0.4}}
     assert load("fedacs", {"sharing.averaging": 0.4}) == load("fedacs", {"evaluation.averaging": 0.4})
-    assert load("fedacs", {"sharing.averaging": 0.4}).evaluation.averaging == 0.4
+    assert load("fedacs", {"sharing.averaging": 0.4}).settings.evaluation.averaging == 0.4
 
 
 def test_a_recipe_that_says_the_earlier_name_is_that_which_says_it_as_of_now():
     one, other = toy(sharing={"averaging": 0.8}), toy(evaluation={"averaging": 0.8})
     assert one == other
-    assert one.sections["sharing"] == {"name": "fedavg", "weights": "examples"}
-    assert one.sections["evaluation"]["averaging"] == 0.8
+    assert one.recipe.sections["sharing"] == {"name": "fedavg", "weights": "examples"}
+    assert one.recipe.sections["evaluation"]["averaging"] == 0.8
 
 
 def test_a_stored_experiment_may_say_the_earlier_name(tmp_path):
@@ -192,22 +192,24 @@ def test_a_stored_experiment_may_say_the_earlier_name(tmp_path):
     (tmp_path / "experiment.toml").write_text(text)
     path = str(tmp_path / "experiment.toml")
     assert load(path) == now
-    assert load(path, {"evaluation.averaging": 0.3}).evaluation.averaging == 0.3
-    assert load(path, {"sharing.averaging": 0.3}).evaluation.averaging == 0.3
-    assert load(path, {"sharing.name": "fedper"}).evaluation.averaging == 0, "it was an option of FedAvg"
+    assert load(path, {"evaluation.averaging": 0.3}).settings.evaluation.averaging == 0.3
+    assert load(path, {"sharing.averaging": 0.3}).settings.evaluation.averaging == 0.3
+    assert load(path, {"sharing.name": "fedper"}).settings.evaluation.averaging == 0, "it was an option of FedAvg"
 
 
 @pytest.mark.parametrize(("recipe", "decay"), [("fedacs", 0.8), ("fedais", 0.7), ("three_levers", 0.8)])
 def test_recipes_average_what_they_score_unless_another_sharing_method_is_named(recipe, decay):
     data = {} if recipe == "fedacs" else {"data.root": "."}
     own = load(recipe, data)
-    assert own.evaluation.averaging == decay
+    assert own.settings.evaluation.averaging == decay
     assert load(recipe, {**data, "sharing.name": "fedavg"}) == own
     for name in ("fedprox", "scaffold", "cefgl", "local"):
         other = load(recipe, {**data, "sharing.name": name})
-        assert other.evaluation == replace(own.evaluation, averaging=0.0), "nothing else is switched off"
+        assert other.settings.evaluation == replace(own.settings.evaluation, averaging=0.0), (
+            "nothing else is switched off"
+        )
     said = {"sharing.name": "fedprox", "evaluation.averaging": 0.5}
-    assert load(recipe, {**data, **said}).evaluation.averaging == 0.5
+    assert load(recipe, {**data, **said}).settings.evaluation.averaging == 0.5
 
 
 @pytest.mark.parametrize("name", ["cefgl", "local"])
@@ -239,12 +241,14 @@ LACKING = ("Harmony needs label", "ClassBalanced needs label", "RAFHGL needs sco
 
 def hides(recipe):
     """Whether a recipe's updates are added up, or noise is for cohorts of one kind: few selectors suit it."""
-    return bool({"secure_sum", "privacy"} & read_recipe(recipe)[1].keys())
+    return bool({"secure_sum", "privacy"} & Recipe.read(recipe).sections.keys())
 
 
 @pytest.mark.parametrize("recipe", [name for name in sorted(recipes()) if not hides(name)])
 def test_a_recipe_takes_every_selector_that_its_task_can_serve(recipe):
-    read = "root" in {field.name for field in fields(discovery.find("data", read_recipe(recipe)[1]["data"]["name"]))}
+    read = "root" in {
+        field.name for field in fields(discovery.find("data", Recipe.read(recipe).sections["data"]["name"]))
+    }
     root = {"data.root": "anywhere"} if read else {}
     refused = {}
     for name in discovery.names("selectors"):

@@ -47,7 +47,7 @@ def own():
 def check(changes, own, allow=()):
     """Hold a server's recipe, as it arrives at a node, against the own one."""
     theirs = Experiment.from_toml(load("fedais", {**OWN, **changes}).to_toml())
-    server_choices.check(theirs.sections, own.sections, allow)
+    server_choices.check(theirs.recipe.sections, own.recipe.sections, allow)
     server_choices.check_told(theirs.selector, own.selector, allow)
 
 

@@ -46,7 +46,7 @@ def test_it_is_not_that_of_the_last_round():
     assert summary["test"] != summary["test_at_best_validation"], "or the law above tells nothing"
 
 
-@pytest.mark.parametrize("name", ["shared", "personal"])
+@pytest.mark.parametrize("name", [pytest.param("shared", marks=pytest.mark.slow), "personal"])
 def test_a_run_that_was_killed_after_its_best_round_knows_its_clients_scores(name, tmp_path):
     told = experiment(name).with_changes({"checkpoint.every_seconds": 0.0})
     whole = execute(told, tmp_path / "whole")

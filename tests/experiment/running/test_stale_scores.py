@@ -14,7 +14,7 @@ from helpers.tiny import TINY
 )
 def test_it_is_said_of_those_who_learn_from_scores(selector, every, said):
     experiment = load("fedacs", {**TINY, "selector.name": selector, "evaluation.every": every})
-    found = stale_scores(experiment.selector, experiment.plan.sampler, experiment.evaluation.every)
+    found = stale_scores(experiment.selector, experiment.plan.sampler, experiment.settings.evaluation.every)
     assert found.startswith(said)
     assert bool(found) == bool(said)
     assert not found or "evaluation.every = 1" in found

@@ -134,7 +134,7 @@ def test_each_client_goes_on_with_parameters_of_its_own(tmp_path, caplog):
         run = tiny(tmp_path / "run", start=own, **changes)
     assert "those that 3 of 3 clients keep to themselves." in caplog.text
     for number, name in enumerate(own._finished.names):
-        begun = run.experiment.own[number]["private"]
+        begun = run.experiment.begins.own[number]["private"]
         assert begun.keys() == {"out.weight", "out.bias"}
         model = dict(own.client_model(name).named_parameters())
         assert same(begun, {each: model[each].detach().numpy() for each in begun})
@@ -142,12 +142,14 @@ def test_each_client_goes_on_with_parameters_of_its_own(tmp_path, caplog):
     assert run.summary["curve"][0][3] < drawn, "before the first round they know what they had learnt"
 
 
-@pytest.mark.parametrize(("sharing", "kept"), [("ditto", "personal"), ("fedala", "own")])
+@pytest.mark.parametrize(
+    ("sharing", "kept"), [("ditto", "personal"), pytest.param("fedala", "own", marks=pytest.mark.slow)]
+)
 def test_personal_models_go_on_too(tmp_path, sharing, kept):
     own = tiny(tmp_path / "own", rounds=3, **{"sharing.name": sharing})
     run = tiny(tmp_path / "run", start=own, **{"sharing.name": sharing})
     for number in range(len(own._finished.names)):
-        begun, ended = run.experiment.own[number]["sharing"], own._finished.memory(number)["sharing"]
+        begun, ended = run.experiment.begins.own[number]["sharing"], own._finished.memory(number)["sharing"]
         assert begun[kept]
         assert same(begun[kept], ended[kept])
 
@@ -174,7 +176,7 @@ def test_clients_are_known_by_their_names_and_new_ones_draw_theirs(tmp_path, cap
     with caplog.at_level(logging.WARNING):
         second = run(pd.concat([more, ratings().assign(client="east")]), start=first, out=tmp_path / "second")
     assert "those that 1 of 3 clients keep to themselves; the other 2 begin with drawn ones." in caplog.text
-    assert [second._finished.names[number] for number in second.experiment.own] == ["north"]
+    assert [second._finished.names[number] for number in second.experiment.begins.own] == ["north"]
 
 
 def test_models_of_clients_go_on_on_top_of_a_shared_one(tmp_path, caplog):
@@ -190,7 +192,7 @@ def test_models_of_clients_go_on_on_top_of_a_shared_one(tmp_path, caplog):
         second = run(tmp_path / "second", first)
     assert "those that 2 of 2 clients keep to themselves." in caplog.text
     for number in range(2):
-        then, begun = first._finished.memory(number), second.experiment.own[number]
+        then, begun = first._finished.memory(number), second.experiment.begins.own[number]
         assert same(begun["sharing"]["private"], then["sharing"]["private"])
         assert not any(array.any() for array in begun["sharing"]["correction"].values())
         assert begun["private"].keys() >= {"inputs.kind", "head.outer.weight"}
@@ -223,7 +225,7 @@ def test_a_grown_table_is_split_by_the_other_runs_seed(tmp_path, caplog):
     assert (
         f"24 of 240 rows are new since {tmp_path / 'first'}; none that it was trained on is scored." in caplog.messages
     )
-    assert second.experiment.sections["data"]["split_seed"] == 3
+    assert second.experiment.recipe.sections["data"]["split_seed"] == 3
     before, after = parts(first), parts(second)
     assert not before["train"] & (after["test"] | after["validation"])
     assert before["train"] <= after["train"]

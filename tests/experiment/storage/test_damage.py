@@ -7,8 +7,8 @@ import pytest
 
 from fedgraft.errors import FedgraftError
 from fedgraft.experiment.running.runner import execute, resume
-from fedgraft.reports.stored import comparison
 from fedgraft.reports.stored.stored_runs import StoredRun
+from helpers.compared_runs import compare
 from helpers.stored_runs import stopped
 from helpers.toy_runs import toy
 
@@ -32,7 +32,7 @@ def read(folder):
     assert run.ledger["bytes"].sum() == run.summary["bytes"]["total"]
     assert isinstance(run.environment, dict)
     assert run.shared_bytes > 0
-    return comparison.compare([folder])
+    return compare([folder])
 
 
 def damaged(content, others, g):

@@ -17,8 +17,8 @@ from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.run_folder import FORMAT, RunFolder
 from fedgraft.experiment.storage.stored_state import _misfit
 from fedgraft.reports.pages.html_report import write_report
-from fedgraft.reports.stored import comparison
 from fedgraft.reports.stored.stored_runs import StoredRun
+from helpers.compared_runs import compare
 from helpers.node_runs import SMALL
 from helpers.stored_runs import QUICK, Stops, repack, stopped, unpacked
 from helpers.toy_runs import EVERYTHING, toy
@@ -99,13 +99,13 @@ def test_a_digit_that_is_another_is_found_in_what_the_checkpoint_counts(run, nam
 @pytest.mark.parametrize("name", ["rounds.jsonl", "ledger.jsonl"])
 def test_readers_of_a_finished_run_find_it_too(run, tmp_path, name):
     resume(run)
-    for use in (StoredRun, lambda folder: comparison.compare([folder]), lambda folder: report(folder, tmp_path)):
+    for use in (StoredRun, lambda folder: compare([folder]), lambda folder: report(folder, tmp_path)):
         use(run)
     path = run / name
     content = path.read_bytes()
     for changed in (content.replace(b"1", b"2", 1), content[:-1], content + b"\n", b""):
         path.write_bytes(changed)
-        for use in (StoredRun, lambda folder: comparison.compare([folder]), lambda folder: report(folder, tmp_path)):
+        for use in (StoredRun, lambda folder: compare([folder]), lambda folder: report(folder, tmp_path)):
             with pytest.raises(InputError, match=rf"{name} is damaged"):
                 use(run)
     shutil.rmtree(run / "checkpoint")
@@ -141,7 +141,7 @@ def test_a_run_of_another_format_is_refused_in_one_line_and_nothing_changes(run,
     (run / "experiment.toml").write_text("of = 'another kind'\n")
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     told = f"state.bin has format {number}, and this version of fedgraft reads format {FORMAT}: train the run again"
-    uses = resume, StoredRun, load_run, lambda run: comparison.compare([run]), lambda run: report(run, tmp_path)
+    uses = resume, StoredRun, load_run, lambda run: compare([run]), lambda run: report(run, tmp_path)
     for use in uses:
         with pytest.raises(InputError, match=told) as error:
             use(run)

@@ -26,7 +26,9 @@ def drawn(edge_width: int = 2, epsilon: float = 0.5) -> nn.Module:
 
 def pyg(module: nn.Module, epsilon: float = 0.5) -> GINEConv:
     layer = GINEConv(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 4)), eps=epsilon, edge_dim=2)
-    layer.load_state_dict(GINE(epsilon=epsilon).arrays(module))
+    ours = {"nn.0": module.inner, "nn.2": module.outer, "lin": module.edge}
+    weights = {f"{name}.{part}": getattr(each, part) for name, each in ours.items() for part in ("weight", "bias")}
+    layer.load_state_dict({**weights, "eps": torch.tensor([epsilon])})
     return layer
 
 
@@ -97,7 +99,7 @@ def test_a_task_learns_from_columns() -> None:
 
 
 @pytest.mark.parametrize("width", [2, 0])
-def test_a_trained_model_is_one_of_pyg(width: int) -> None:
+def test_a_trained_model_is_exported(width: int) -> None:
     shards = shards_of(values=np.zeros((7, 0), np.float32)) if not width else shards_of()
     task = Node(GINE(hidden=4), exchange=Halo(neighbours=0, features=False, states=False)).fitted(shards)
     model = model_of(task)
@@ -108,12 +110,6 @@ def test_a_trained_model_is_one_of_pyg(width: int) -> None:
     assert ("edge_attr" in plain.inputs) == ("edge_attr" in plain.usage) == bool(width)
     found = exported(plain)(torch.from_numpy(shards[0].features), block.edge_index, *more)
     torch.testing.assert_close(found, data.scored(model))
-
-
-def test_a_model_that_counts_by_weights_cannot_be_exported() -> None:
-    task = Node(GINE(hidden=4)).fitted(shards_of(WEIGHT))
-    with pytest.raises(InputError, match="PyG's GINEConv takes no weights of edges"):
-        task.plain(model_of(task), None, {})
 
 
 @pytest.mark.parametrize("option", ["hidden", "layers"])

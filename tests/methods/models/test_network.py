@@ -9,8 +9,8 @@ from torch_geometric.nn import GraphSAGE
 from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
 from fedgraft.methods.models.network import Network
-from fedgraft.testing import check_encoder
 from helpers import networks
+from laws.encoders import check_encoder
 
 MINE = "helpers.networks"
 SAGE = {"module": "torch_geometric.nn:GraphSAGE", "options": {"hidden_channels": 6, "num_layers": 2}}

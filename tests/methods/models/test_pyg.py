@@ -9,8 +9,8 @@ from fedgraft.errors import InputError
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.pyg import Pyg
 from fedgraft.nn.propagate import Block, Sparse
-from fedgraft.testing import check_encoder
 from helpers.blocks import block_of, edges_of
+from laws.encoders import check_encoder
 
 PATH = block_of(edges_of([(0, 1), (1, 2)], 4))
 """Three nodes in a row, and one alone."""

@@ -6,9 +6,10 @@ import pytest
 from fedgraft.contracts import Observations, Outcome, Stage
 from fedgraft.errors import InputError
 from fedgraft.methods.samplers.active import SKIP, TRAIN, Active, densities, entropies, uncertainty
-from fedgraft.testing import check_sampler
 from fedgraft.testing.runs import toy
 from helpers.toy_runs import run
+from laws.parted import parted
+from laws.samplers import check_sampler
 
 G = np.random.default_rng
 
@@ -160,13 +161,13 @@ def test_clients_are_told_by_how_much_the_score_rose():
 def test_a_shared_agent_is_averaged_as_the_model_is():
     """The paper's agg: networks travel, are charged, and after a round all begin with their mean."""
     sections = {"sampler": {"name": "active", "shared": True}, "rounds": 3}
-    state, rows, _ = run(toy(True, **sections))
-    alone, rows_alone, _ = run(toy(True, sampler={"name": "active"}, rounds=3))
+    state, rows, _ = run(parted(**sections))
+    alone, rows_alone, _ = run(parted(sampler={"name": "active"}, rounds=3))
     network = sum(array.nbytes for array in state.sampler_shared.values())
     assert network == 4 * (3 * 256 + 256 + 256 * 2 + 2)
     assert alone.sampler_shared == {}
     assert rows[1].bytes - rows_alone[1].bytes == 5 * 2 * network
-    again, _, _ = run(toy(True, **sections))
+    again, _, _ = run(parted(**sections))
     assert all(np.array_equal(array, again.sampler_shared[name]) for name, array in state.sampler_shared.items())
 
 
@@ -186,7 +187,7 @@ def test_a_task_that_does_not_tell_is_refused():
 
 
 def test_a_run_learns_with_it():
-    state = run(toy(True, sampler={"name": "active", "keep": 0.8}, rounds=6))[0]
+    state = run(parted(sampler={"name": "active", "keep": 0.8}, rounds=6))[0]
     assert state.curve[-1]["validation"] < state.curve[0]["validation"]
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fedgraft import wire
 from fedgraft.contracts import Draw, Outcome, Stage, Timing, View
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
 from fedgraft.experiment.running.runner import execute, resume
@@ -247,7 +248,7 @@ def test_the_score_is_validations_whatever_the_selector_sees(tmp_path):
 @pytest.mark.parametrize(("model", "hidden"), [("sage", [8]), ("gcn", [8]), ("sage", [8, 8, 4])])
 def test_a_number_is_sent_for_each_convolution_of_the_model(model, hidden):
     built = experiment.load("fedgraph", {**BLOCKS, "model.name": model, "model.hidden": hidden, "rounds": 2})
-    assert built.plan.sampler.layers == built.sections["sampler"]["layers"] == len(hidden)
+    assert built.plan.sampler.layers == built.recipe.sections["sampler"]["layers"] == len(hidden)
     assert execute(built)["rounds"] == 2
 
 
@@ -257,8 +258,8 @@ def test_a_number_of_layers_that_the_model_has_not_is_refused_before_any_data_ar
 
 
 def test_a_task_that_draws_no_neighbours_is_sent_a_number_that_it_has_no_use_for():
-    assert FedGraph().fitted(0).layers == 1
-    assert FedGraph(layers=3).fitted(0).layers == 3
+    assert FedGraph().fitted(TaskFacts()).layers == 1
+    assert FedGraph(layers=3).fitted(TaskFacts()).layers == 3
 
 
 def test_the_task_refuses_another_number_of_layers():

@@ -8,9 +8,9 @@ from scipy.stats import binom
 
 from fedgraft.errors import InputError
 from fedgraft.methods.selectors.poisson import Poisson
-from fedgraft.testing import selectors
 from helpers.laws import held
 from helpers.toy_runs import gone, looped, run, same, toy
+from laws import selectors
 
 
 @pytest.mark.parametrize("law", held({"a few": selectors.laws(Poisson, clients=1), "half": selectors.laws(Poisson)}))
@@ -60,7 +60,7 @@ def test_coins_are_thrown_for_clients_that_cannot_be_reached():
 
 
 def test_a_budget_ends_the_run_and_not_an_empty_draw():
-    _, rows, _ = run(toy(selector={"name": "poisson", "clients": 1}, rounds=500, budget={"bytes": 20_000}))
+    _, rows, _ = run(toy(selector={"name": "poisson", "clients": 1}, rounds=500, budget={"bytes": 5_000}))
     assert 5 < len(rows) < 500
     assert any(not row.selected for row in rows)
 

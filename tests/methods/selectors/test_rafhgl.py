@@ -5,8 +5,8 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.methods.selectors.rafhgl import NUMBERS, RAFHGL
-from fedgraft.testing.runs import toy
 from helpers.toy_runs import run, same
+from laws.parted import parted
 
 
 def reports(selector, scores):
@@ -113,15 +113,15 @@ def test_the_agent_has_the_options_of_the_method():
 def test_it_needs_a_sampler_that_tells_scores():
     text = r"^selector RAFHGL needs score_0, .* score_mean, which task \w+ and sampler All do not report\.$"
     with pytest.raises(InputError, match=text):
-        toy(True, selector={"name": "rafhgl"})
+        parted(selector={"name": "rafhgl"})
     text = r"needs score_5, which task \w+ and sampler Active do not report"
     with pytest.raises(InputError, match=text):
-        toy(True, selector={"name": "rafhgl", "quantiles": 6}, sampler={"name": "active"})
+        parted(selector={"name": "rafhgl", "quantiles": 6}, sampler={"name": "active"})
 
 
 def test_a_run_with_both_agents_is_the_same_every_time():
     sections = {"selector": {"name": "rafhgl", "clients": 2}, "sampler": {"name": "active"}, "rounds": 5}
-    one, other = (run(toy(True, **sections))[0] for _ in range(2))
+    one, other = (run(parted(**sections))[0] for _ in range(2))
     assert same(one.selector, other.selector)
     assert one.selector["agent"]["steps"] == 5
 

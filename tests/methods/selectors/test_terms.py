@@ -18,7 +18,7 @@ from fedgraft.methods.selectors.oort import Oort
 from fedgraft.methods.selectors.power_of_choice import PowerOfChoice
 from fedgraft.methods.selectors.rafhgl import RAFHGL
 from fedgraft.methods.selectors.reputation_ucb import ReputationUCB
-from fedgraft.testing.worlds import World
+from fedgraft.testing.selectors import World
 
 CLIENTS = 9
 

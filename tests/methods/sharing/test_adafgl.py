@@ -6,9 +6,9 @@ import pytest
 from fedgraft import wire
 from fedgraft.errors import InputError
 from fedgraft.methods.sharing.adafgl import ACTIVE, AdaFGL
-from fedgraft.testing.runs import toy
 from helpers.sharing_clients import Quadratic
 from helpers.toy_runs import remembered, run, same, scripted
+from laws.parted import parted
 
 
 def test_a_worked_example():
@@ -44,10 +44,10 @@ def test_rounds_of_the_first_step_collect_and_no_others():
 
 
 def test_the_first_step_is_federated_averaging_and_the_second_sends_one_model():
-    first = run(toy(True, sharing={"name": "adafgl", "rounds": 2}, rounds=2))
-    plain = run(toy(True, sharing={"name": "fedavg"}, rounds=2))
+    first = run(parted(sharing={"name": "adafgl", "rounds": 2}, rounds=2))
+    plain = run(parted(sharing={"name": "fedavg"}, rounds=2))
     assert same(first[0].sharing, plain[0].sharing)
-    both, rows, runtime = run(toy(True, sharing={"name": "adafgl", "rounds": 2}, rounds=5))
+    both, rows, runtime = run(parted(sharing={"name": "adafgl", "rounds": 2}, rounds=5))
     assert same(both.sharing, plain[0].sharing), "the model stays as it was after the first"
     assert rows[2].bytes < rows[1].bytes / 1.5, "the last model down"
     assert [row.bytes for row in rows[3:]] == [0, 0]
@@ -60,15 +60,13 @@ def test_the_first_step_is_federated_averaging_and_the_second_sends_one_model():
 
 def test_more_epochs_in_the_second_step():
     few, many = (
-        run(toy(True, sharing={"name": "adafgl", "rounds": 1, "epochs": epochs}, rounds=2))[0] for epochs in (1, 20)
+        run(parted(sharing={"name": "adafgl", "rounds": 1, "epochs": epochs}, rounds=2))[0] for epochs in (1, 20)
     )
     assert many.curve[-1]["validation"] < few.curve[-1]["validation"]
 
 
 def test_who_was_in_the_last_cohort_goes_on():
-    _, _, runtime = run(
-        toy(True, sharing={"name": "adafgl", "rounds": 2}, selector=scripted([0, 1, 2], [1, 3]), rounds=3)
-    )
+    _, _, runtime = run(parted(sharing={"name": "adafgl", "rounds": 2}, selector=scripted([0, 1, 2], [1, 3]), rounds=3))
     memories = {client: wire.unpack(memory).get("private", {}) for client, memory in remembered(runtime).items()}
     assert sorted(client for client, each in memories.items() if each.get(ACTIVE, [0])[0] == 1) == [1, 3]
 

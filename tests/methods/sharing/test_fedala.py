@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft import wire
@@ -53,6 +53,7 @@ def test_the_first_round_is_that_of_fedavg():
     assert FedALA().personalise(one(9, 9), None)["w"].tolist() == [9, 9]
 
 
+@settings(max_examples=40)
 @given(*[st.floats(-3, 3, width=32)] * 3)
 def test_it_starts_from_the_best_between_both(own, received, goal):
     # The argument of the paper: of all mixtures with W in [0, 1] the one with the least loss; the goal itself if it

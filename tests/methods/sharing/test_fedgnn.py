@@ -62,7 +62,7 @@ def test_without_real_rows_there_are_no_pseudo_rows():
 
 
 def test_a_run_learns_and_its_noise_is_repeatable_and_new_in_each_round():
-    experiment = social_run("fedgnn", noise=0.001)
+    experiment = social_run("fedgnn", rounds=3, noise=0.001)
     one, other = play(experiment), play(experiment)
     assert one.digest == other.digest
     scores = [point["validation"] for point in one.state.curve]

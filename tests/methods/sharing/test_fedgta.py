@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts import LocalGraph, Update
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.methods.sharing.fedgta import FedGTA, confidence
-from fedgraft.testing.runs import toy
 from fedgraft.wire.layouts import Layout
 from helpers.toy_runs import run, same
+from laws.parted import parted
 
 PAIR = LocalGraph(
     probabilities=np.array([[0.3, 0.7], [0.2, 0.8]], np.float32),
@@ -40,7 +41,11 @@ class Step:
 
 
 def sent(**options):
-    return FedGTA(**options).fitted(2).local_update(Step(), {"w": np.zeros(1, np.float32)}, None)[0]
+    return (
+        FedGTA(**options)
+        .fitted(TaskFacts(node_classes=2))
+        .local_update(Step(), {"w": np.zeros(1, np.float32)}, None)[0]
+    )
 
 
 def update(client, moments, sure=1.0, step=1.0):
@@ -84,16 +89,16 @@ def test_clients_are_averaged_with_those_like_them_by_their_confidence():
 
 @pytest.mark.parametrize("moments", ["raw", "central", "hybrid"])
 def test_what_is_sent_is_what_was_announced(moments):
-    method = FedGTA(moments=moments, orders=4).fitted(2)
+    method = FedGTA(moments=moments, orders=4).fitted(TaskFacts(node_classes=2))
     (spec,) = [spec for spec in method.uploads(Layout(())) if spec.name == "topology.moments"]
     upload = method.local_update(Step(), {"w": np.zeros(1, np.float32)}, None)[0]
     assert upload["topology.moments"].shape == spec.shape == ({"raw": 8, "central": 6, "hybrid": 14}[moments],)
 
 
 def test_where_all_are_alike_all_have_one_model_and_where_none_are_each_is_alone():
-    common = run(toy(True, sharing={"name": "fedgta", "threshold": -1.0}, rounds=3))[0].sharing["models"]
+    common = run(parted(sharing={"name": "fedgta", "threshold": -1.0}, rounds=3))[0].sharing["models"]
     assert all(same(model, common[0]) for model in common)
-    alone = run(toy(True, sharing={"name": "fedgta", "threshold": 1.0}, rounds=3))[0].sharing["models"]
+    alone = run(parted(sharing={"name": "fedgta", "threshold": 1.0}, rounds=3))[0].sharing["models"]
     assert not same(alone[0], alone[1])
 
 

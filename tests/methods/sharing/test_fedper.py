@@ -5,6 +5,7 @@ from fedgraft import wire
 from fedgraft.contracts import Update
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.methods.sharing.fedper import FedPer
 from helpers.toy_runs import remembered, run, same, toy
 
@@ -40,9 +41,9 @@ def test_with_nothing_private_it_is_fedavg():
 
 def test_by_default_the_last_layers_of_both_tasks_are_private():
     sections = {"selector": {"name": "all"}, "sharing": {"name": "fedper"}, "yardsticks": []}
-    graph = build("graph", {**sections, "data": {"name": "molecules"}, "model": {"name": "gin"}})
+    graph = build(Recipe("graph", {**sections, "data": {"name": "molecules"}, "model": {"name": "gin"}}))
     assert {name.split(".")[1] for name in graph.plan.first} == {"0"}
-    rating = build("rating", {**sections, "data": {"name": "shops"}, "model": {"name": "gcn"}})
+    rating = build(Recipe("rating", {**sections, "data": {"name": "shops"}, "model": {"name": "gcn"}}))
     assert set(rating.plan._initial) - set(rating.plan.first) == {"out.weight", "out.bias"}
     assert Experiment.from_toml(graph.to_toml()).plan.sharing == graph.plan.sharing
 

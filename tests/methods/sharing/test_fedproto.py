@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts import Update
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.methods.sharing.fedproto import FedProto
-from fedgraft.testing.runs import toy
 from helpers.toy_runs import run, same
+from laws.parted import parted
 
 
 def update(client, prototypes, counts):
@@ -15,7 +16,7 @@ def update(client, prototypes, counts):
 
 
 def test_the_server_averages_by_examples_over_those_that_have_the_class():
-    method = FedProto().fitted(2, 3)
+    method = FedProto().fitted(TaskFacts(hidden_width=2, common_classes=3))
     state = method.init({}, clients=2)
     assert method.model(state)["prototypes_count"].tolist() == [0, 0, 0]
     sent = [update(0, [[1, 0], [4, 4], [0, 0]], [1, 2, 0]), update(1, [[5, 4], [0, 0], [0, 0]], [3, 0, 0])]
@@ -25,15 +26,15 @@ def test_the_server_averages_by_examples_over_those_that_have_the_class():
 
 
 def test_a_class_that_nobody_told_of_keeps_its_prototype():
-    method = FedProto().fitted(1, 2)
+    method = FedProto().fitted(TaskFacts(hidden_width=1, common_classes=2))
     state = method.merge(method.init({}, clients=2), [update(0, [[1], [2]], [1, 1])])
     state = method.merge(state, [update(1, [[7], [0]], [2, 0])])
     assert (state["prototypes"].tolist(), state["counts"].tolist()) == ([[7], [2]], [2, 1])
 
 
 def test_without_a_weight_every_client_trains_alone():
-    ours = run(toy(True, sharing={"name": "fedproto", "weight": 0.0}, rounds=3))[0]
-    alone = run(toy(True, sharing={"name": "local"}, rounds=3))[0]
+    ours = run(parted(sharing={"name": "fedproto", "weight": 0.0}, rounds=3))[0]
+    alone = run(parted(sharing={"name": "local"}, rounds=3))[0]
     assert [point["validation"] for point in ours.curve] == pytest.approx([p["validation"] for p in alone.curve])
-    pulled = run(toy(True, sharing={"name": "fedproto", "weight": 5.0}, rounds=3))[0]
+    pulled = run(parted(sharing={"name": "fedproto", "weight": 5.0}, rounds=3))[0]
     assert not same(ours.sharing, pulled.sharing)

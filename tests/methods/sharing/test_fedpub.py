@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from fedgraft import wire
 from fedgraft.contracts import Update
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipes.suiting import fitted_sharing
+from fedgraft.experiment.recipes.suiting import fitted_to
 from fedgraft.methods.sharing.fedpub import FedPUB, cosines, softmax
-from fedgraft.testing.runs import toy
 from fedgraft.testing.toy import Line
 from helpers.sharing_clients import Quadratic
 from helpers.toy_runs import remembered, run, same, scripted
+from laws.parted import parted
 
 
 def one(*values):
@@ -101,7 +102,7 @@ def test_a_client_answers_with_what_it_trained_last():
 
 
 def test_masks_stay_at_their_clients_and_differ():
-    state, _, runtime = run(toy(True, sharing={"name": "fedpub"}, selector=scripted([0, 1, 3]), rounds=1))
+    state, _, runtime = run(parted(sharing={"name": "fedpub"}, selector=scripted([0, 1, 3]), rounds=1))
     memories = {client: wire.unpack(memory) for client, memory in remembered(runtime).items()}
     masks = {client: each["private"]["base.mask"] for client, each in memories.items() if "private" in each}
     assert sorted(masks) == [0, 1, 3]
@@ -116,6 +117,6 @@ def test_impossible_options_and_tasks_are_refused():
         with pytest.raises(InputError, match=rf"^FedPUB\.{name} must be >= 0; got -1"):
             FedPUB(**{name: -1})
     with pytest.raises(InputError, match=r"^FedPUB\.width must be 3 as the model has, or 0; got 2"):
-        FedPUB(width=2).fitted(3)
+        FedPUB(width=2).fitted(TaskFacts(response_width=3))
     with pytest.raises(InputError, match=r"data that are nobody's, which task Line does not draw; node does\."):
-        fitted_sharing(FedPUB(), Line())
+        fitted_to(FedPUB(), "sharing", Line())

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft import wire
@@ -54,6 +54,7 @@ def test_the_mean_of_bodies():
     assert method.model(state)["base.w"].tolist() == [2, 8]
 
 
+@settings(max_examples=25)
 @given(st.floats(-5, 5, width=32))
 def test_the_head_is_fitted_to_the_body_as_received(received):
     # Algorithm 1 with enough head updates: h = argmin f(h, phi), here b = mean(y - w x) = 3 - 1.5 w.

@@ -205,7 +205,7 @@ def test_a_frozen_generator_is_sent_down_once_more_and_up_no_more():
         pytest.param({"selector__name": "random", "selector__clients": 2}, marks=pytest.mark.slow),
         pytest.param({"codec": [{"name": "float16"}]}, marks=pytest.mark.slow),
         {"codec": [{"name": "quantized", "bits": 4}]},
-        {"evaluation__local_steps": True},
+        pytest.param({"evaluation__local_steps": True}, marks=pytest.mark.slow),
         {"evaluation__at": "clients"},
     ],
     ids=["who is selected later has not got it", "float16", "one array of all", "local steps", "scored at clients"],

@@ -5,6 +5,7 @@ from fedgraft import wire
 from fedgraft.contracts import Update
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import build
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.methods.sharing.fedstar import FedStar
 from helpers.toy_runs import remembered, run, same, toy
 
@@ -30,7 +31,7 @@ def test_only_the_channel_of_structure_travels():
 def test_the_graph_task_is_given_the_channel():
     sections = {"selector": {"name": "all"}, "data": {"name": "molecules"}, "model": {"name": "gin"}}
     shared = {
-        name: build("graph", {**sections, "sharing": {"name": name}, "yardsticks": []}).plan.first
+        name: build(Recipe("graph", {**sections, "sharing": {"name": name}, "yardsticks": []})).plan.first
         for name in ("fedstar", "fedavg")
     }
     assert shared["fedstar"]

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from fedgraft.contracts import LocalGraph, Update
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.methods.sharing.fedtad import FedTAD, alikeness, joined, reliability
-from fedgraft.testing.runs import toy
 from fedgraft.wire.layouts import Layout
 from helpers.toy_runs import run, same
+from laws.parted import parted
 
 STAR = LocalGraph(
     probabilities=np.full((4, 3), 1 / 3, np.float32),
@@ -78,7 +79,7 @@ def test_the_diversity_term():
 
 def taught(reliable, epochs=3, **options):
     """The global w after a merge of clients whose w are (2, 0) and (0, 2), by how reliable they are in each class."""
-    method = FedTAD(epochs=epochs, nodes=8, steps=1, rate=0.1, decay=0.0, **options).fitted(2)
+    method = FedTAD(epochs=epochs, nodes=8, steps=1, rate=0.1, decay=0.0, **options).fitted(TaskFacts(node_classes=2))
     before = method.init({"w": np.zeros(2, np.float32)}, clients=2)
     sent = [np.array([2, 0], np.float32), np.array([0, 2], np.float32)]
     updates = [
@@ -99,8 +100,8 @@ def test_the_global_model_goes_where_the_reliable_are():
 
 def test_without_epochs_nothing_is_drawn_and_it_is_federated_averaging():
     assert taught([[1, 1], [1, 1]], epochs=0)["generator"] == {}
-    mine = run(toy(True, sharing={"name": "fedtad", "epochs": 0}, rounds=3))[0].sharing
-    plain = run(toy(True, sharing={"name": "fedavg"}, rounds=3))[0].sharing
+    mine = run(parted(sharing={"name": "fedtad", "epochs": 0}, rounds=3))[0].sharing
+    plain = run(parted(sharing={"name": "fedavg"}, rounds=3))[0].sharing
     assert same(mine["model"], plain["model"])
 
 
@@ -122,7 +123,7 @@ def test_the_generator_learns_nodes_of_which_the_reliable_are_sure():
 
 
 def test_what_is_sent_is_what_was_announced():
-    method = FedTAD().fitted(3)
+    method = FedTAD().fitted(TaskFacts(node_classes=3))
     (spec,) = method.uploads(Layout(()))
     assert spec.shape == reliability(STAR, 5).shape
 
@@ -131,6 +132,6 @@ def test_bad_options_and_other_tasks_are_refused():
     with pytest.raises(InputError, match=r"FedTAD\.walk must be >= 1; got 0"):
         FedTAD(walk=0)
     with pytest.raises(InputError, match=r"FedTAD\.nodes must be >= 7, the number of classes; got 5"):
-        FedTAD(nodes=5).fitted(7)
+        FedTAD(nodes=5).fitted(TaskFacts(node_classes=7))
     with pytest.raises(InputError, match=r"which task Graph does not show; node does\."):
         load("cefgl", {"sharing.name": "fedtad"})

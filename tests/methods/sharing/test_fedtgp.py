@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fedgraft.contracts import Update
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
 from fedgraft.methods.sharing.fedtgp import FedTGP, contrast, drawn, margin, prototypes
 
@@ -44,7 +45,7 @@ def test_where_prototypes_meet_there_is_a_gradient():
 
 
 def test_the_server_learns_to_tell_classes_apart():
-    method = FedTGP(rate=0.05).fitted(2, 3)
+    method = FedTGP(rate=0.05).fitted(TaskFacts(hidden_width=2, common_classes=3))
     state = method.init({}, clients=2)
     assert not method.model(state)["prototypes"].any()
     for _ in range(10):
@@ -58,7 +59,7 @@ def test_the_server_learns_to_tell_classes_apart():
 
 
 def test_without_passes_prototypes_are_as_drawn_and_the_same_in_every_run():
-    method = FedTGP(passes=0).fitted(2, 3)
+    method = FedTGP(passes=0).fitted(TaskFacts(hidden_width=2, common_classes=3))
     state = method.merge(method.init({}, clients=2), updates())
     made = prototypes({name: torch.from_numpy(array) for name, array in drawn(3, 2).items()})
     assert method.model(state)["prototypes"][:2].tolist() == made[:2].tolist()
@@ -66,7 +67,7 @@ def test_without_passes_prototypes_are_as_drawn_and_the_same_in_every_run():
 
 def test_the_server_draws_nothing_from_the_runs_generators():
     before = torch.get_rng_state()
-    method = FedTGP(passes=2).fitted(2, 3)
+    method = FedTGP(passes=2).fitted(TaskFacts(hidden_width=2, common_classes=3))
     one, two = (method.merge(method.init({}, clients=2), updates()) for _ in range(2))
     assert all(np.array_equal(one["network"][name], two["network"][name]) for name in one["network"])
     assert torch.equal(before, torch.get_rng_state())

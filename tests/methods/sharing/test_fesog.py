@@ -34,7 +34,7 @@ def test_noise_is_a_share_of_the_mean_of_what_is_sent_and_drawn_for_each_number(
 
 
 def test_a_run_learns_and_moves_rows_of_items_that_nobody_there_rated():
-    experiment = social_run("fesog", **{"task.pseudo": 2})
+    experiment = social_run("fesog", rounds=3, **{"task.pseudo": 2})
     one, other = play(experiment), play(experiment)
     assert one.digest == other.digest
     scores = [point["validation"] for point in one.state.curve]

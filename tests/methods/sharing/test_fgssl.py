@@ -9,8 +9,8 @@ import torch
 from fedgraft.contracts import Augmentation, Observations, Structure
 from fedgraft.errors import InputError
 from fedgraft.methods.sharing.fgssl import FGSSL, contrast, divergence, shares
-from fedgraft.testing.runs import toy
 from helpers.toy_runs import run, same
+from laws.parted import parted
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 """Node 0 - node 1 - node 2: senders and receivers."""
@@ -89,15 +89,15 @@ def test_a_round_of_a_client():
 
 
 def test_without_weights_it_is_federated_averaging():
-    mine = run(toy(True, sharing={"name": "fgssl", "semantic": 0.0, "structural": 0.0}, rounds=3))[0]
-    plain = run(toy(True, sharing={"name": "fedavg"}, rounds=3))[0]
+    mine = run(parted(sharing={"name": "fgssl", "semantic": 0.0, "structural": 0.0}, rounds=3))[0]
+    plain = run(parted(sharing={"name": "fedavg"}, rounds=3))[0]
     assert same(mine.sharing, plain.sharing)
 
 
 @pytest.mark.parametrize("term", ["semantic", "structural"])
 def test_both_terms_matter(term):
     nothing = {"name": "fgssl", "semantic": 0.0, "structural": 0.0}
-    mine, plain = (run(toy(True, sharing={**nothing, term: by}, rounds=3))[0].sharing for by in (1.0, 0.0))
+    mine, plain = (run(parted(sharing={**nothing, term: by}, rounds=3))[0].sharing for by in (1.0, 0.0))
     assert not same(mine, plain)
 
 

@@ -9,8 +9,8 @@ import torch
 from fedgraft.contracts import Observations
 from fedgraft.errors import InputError
 from fedgraft.methods.sharing.moon import Moon, contrast
-from fedgraft.testing.runs import toy
 from helpers.toy_runs import run, same
+from laws.parted import parted
 
 
 def one(*values):
@@ -71,13 +71,13 @@ def test_a_worked_example():
 
 def test_without_a_weight_and_in_the_first_round_it_is_federated_averaging():
     for options, rounds in (({"mu": 0.0}, 3), ({"mu": 5.0}, 1)):
-        mine = run(toy(True, sharing={"name": "moon", **options}, rounds=rounds))[0]
-        plain = run(toy(True, sharing={"name": "fedavg"}, rounds=rounds))[0]
+        mine = run(parted(sharing={"name": "moon", **options}, rounds=rounds))[0]
+        plain = run(parted(sharing={"name": "fedavg"}, rounds=rounds))[0]
         assert same(mine.sharing, plain.sharing)
 
 
 def test_the_term_matters():
-    mine, plain = (run(toy(True, sharing={"name": "moon", "mu": mu}, rounds=3))[0].sharing for mu in (5.0, 0.0))
+    mine, plain = (run(parted(sharing={"name": "moon", "mu": mu}, rounds=3))[0].sharing for mu in (5.0, 0.0))
     assert not same(mine, plain)
 
 

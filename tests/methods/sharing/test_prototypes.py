@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts import Update
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
 from fedgraft.methods.sharing.prototypes import NOBODY, Prototypes, nearest, prototype
-from fedgraft.testing.runs import toy
 from helpers.toy_runs import run
+from laws.parted import parted
 
 MODEL = {"w": np.zeros(2, np.float32)}
 
@@ -27,7 +28,7 @@ def test_the_nearest_is_equation_5():
 
 
 def test_the_server_sends_the_last_prototype_of_each_client():
-    method = Prototypes(most=4).fitted(2, 3)
+    method = Prototypes(most=4).fitted(TaskFacts(hidden_width=2, common_classes=3))
     state = method.init(MODEL, clients=3)
     assert set(method.model(state)["prototypes_of"].tolist()) == {NOBODY}
     state = method.merge(state, [update(2, [1, 1], 0.5), update(0, [2, 2], 0.5)])
@@ -39,7 +40,7 @@ def test_the_server_sends_the_last_prototype_of_each_client():
 
 
 def test_of_more_clients_those_heard_of_last_are_sent():
-    method = Prototypes(most=2).fitted(2, 3)
+    method = Prototypes(most=2).fitted(TaskFacts(hidden_width=2, common_classes=3))
     state = method.init(MODEL, clients=5)
     for client in (4, 1, 3, 1):
         state = method.merge(state, [update(client, [client, 0])])
@@ -47,7 +48,7 @@ def test_of_more_clients_those_heard_of_last_are_sent():
 
 
 def test_the_penalty_fades_from_merge_to_merge():
-    method = Prototypes(fade=0.5).fitted(2, 3)
+    method = Prototypes(fade=0.5).fitted(TaskFacts(hidden_width=2, common_classes=3))
     state = method.init(MODEL, clients=2)
     shares = []
     for _ in range(3):
@@ -58,7 +59,7 @@ def test_the_penalty_fades_from_merge_to_merge():
 
 def hidden_spread(weight):
     """How far clients' prototypes lie apart after some rounds."""
-    state = run(toy(True, sharing={"name": "prototypes", "weight": weight}, rounds=6))[0].sharing
+    state = run(parted(sharing={"name": "prototypes", "weight": weight}, rounds=6))[0].sharing
     return float(np.square(state["prototypes"] - state["prototypes"].mean(0)).sum())
 
 
@@ -67,8 +68,8 @@ def test_the_penalty_pulls_clients_together():
 
 
 def test_without_a_weight_it_is_federated_averaging():
-    ours = run(toy(True, sharing={"name": "prototypes", "weight": 0.0}, rounds=3))[0]
-    plain = run(toy(True, sharing={"name": "fedavg"}, rounds=3))[0]
+    ours = run(parted(sharing={"name": "prototypes", "weight": 0.0}, rounds=3))[0]
+    plain = run(parted(sharing={"name": "fedavg"}, rounds=3))[0]
     assert [point["validation"] for point in ours.curve] == [point["validation"] for point in plain.curve]
 
 
@@ -78,4 +79,4 @@ def test_impossible_options_are_refused():
     with pytest.raises(InputError, match=r"Prototypes\.fade must be in \(0, 1\]; got 0"):
         Prototypes(fade=0)
     with pytest.raises(InputError, match=r"Prototypes\.width must be 8 as the model has, or 0; got 4"):
-        Prototypes(width=4).fitted(8, 3)
+        Prototypes(width=4).fitted(TaskFacts(hidden_width=8, common_classes=3))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft.contracts import Linear, Regression, Update
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.domains.closed_form import PENALTIES, nearest_means, packed, ridge, unpacked
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
@@ -108,7 +109,7 @@ def test_a_triangle_comes_back_as_the_matrix():
 def test_however_examples_are_cut_the_model_is_that_of_one_place(form, seed, cuts, rounds):
     linear = Linear("w", "b", features=4, outputs=3, classes=True)
     x, y = examples(seed, 60, linear)
-    method = Ridge(form=form, width=3, least=1).fitted(linear)
+    method = Ridge(form=form, width=3, least=1).fitted(TaskFacts(linear=linear))
     ends = [0, *sorted(cuts), 60]
     clients = [Told(x[a:b], y[a:b]) for a, b in pairwise(ends)]
     apart, together = solved(method, clients, rounds), solved(method, [Told(x, y)])
@@ -120,7 +121,7 @@ def test_gram_is_ridge_regression_on_all_examples():
     linear = Linear("w", "b", features=5, outputs=2, classes=False)
     x, y = examples(1, 50, linear)
     weights = np.random.default_rng(2).uniform(0.5, 2, 50)
-    method = Ridge(form="gram", penalty=0.3).fitted(linear)
+    method = Ridge(form="gram", penalty=0.3).fitted(TaskFacts(linear=linear))
     found = solved(method, [Told(x[a : a + 10], y[a : a + 10], weights[a : a + 10]) for a in range(0, 50, 10)])
     mean, constant = (np.average(each, axis=0, weights=weights) for each in (x, y))
     root = np.sqrt(weights)[:, None]
@@ -138,7 +139,7 @@ def test_as_many_random_features_as_features_are_enough():
     few, all_of_them, products = (
         np.square(x @ found["w"][0] + found["b"] - y[:, 0]).mean()
         for method in (Ridge("random_features", width=2), Ridge("random_features", width=64), Ridge("gram"))
-        for found in [solved(method.fitted(linear), [Told(x, y)])]
+        for found in [solved(method.fitted(TaskFacts(linear=linear)), [Told(x, y)])]
     )
     assert few > 2 * all_of_them
     assert all_of_them == pytest.approx(products, rel=0.05)
@@ -148,21 +149,21 @@ def test_as_many_random_features_as_features_are_enough():
 def test_classes_with_few_examples_at_a_client_are_left_out(form):
     x = np.array([[1, 0], [2, 1], [9, 9]], float)
     y = np.array([[1, 0], [1, 0], [0, 1]], float)
-    method = Ridge(form=form, width=2).fitted(CLASSES)
+    method = Ridge(form=form, width=2).fitted(TaskFacts(linear=CLASSES))
     with_all, without = (method.local_update(Told(x[:n], y[:n]), {}, None)[0] for n in (3, 2))
     assert all(np.array_equal(with_all[name], without[name]) for name in without)
-    one = Ridge(form=form, width=2, least=1).fitted(CLASSES).local_update(Told(x, y), {}, None)[0]
+    one = Ridge(form=form, width=2, least=1).fitted(TaskFacts(linear=CLASSES)).local_update(Told(x, y), {}, None)[0]
     assert any(not np.array_equal(one[name], without[name]) for name in without)
 
 
 def test_numbers_of_a_client_with_few_are_left_out():
-    method = Ridge("gram", least=3).fitted(Linear("w", "b", 2, 1, classes=False))
+    method = Ridge("gram", least=3).fitted(TaskFacts(linear=Linear("w", "b", 2, 1, classes=False)))
     sums, _ = method.local_update(Told(np.ones((2, 2)), np.ones((2, 1))), {}, None)
     assert not any(array.any() for array in sums.values())
 
 
 def test_a_client_is_counted_once():
-    method = Ridge("gram").fitted(CLASSES)
+    method = Ridge("gram").fitted(TaskFacts(linear=CLASSES))
     x, y = examples(4, 20, CLASSES)
     sent = Update(0, 1.0, method.local_update(Told(x, y), {}, None)[0])
     once = method.merge(method.init(drawn(CLASSES), 2), [sent])
@@ -172,7 +173,7 @@ def test_a_client_is_counted_once():
 
 @pytest.mark.parametrize(("form", "numbers"), [("class_sums", 2 * 3), ("gram", 6 + 3 * 2 + 2)])
 def test_what_is_sent_is_what_the_page_says(form, numbers):
-    layout = Ridge(form).fitted(CLASSES).uploads(Layout(()))
+    layout = Ridge(form).fitted(TaskFacts(linear=CLASSES)).uploads(Layout(()))
     assert sum(np.prod(spec.shape) for spec in layout) == numbers
 
 
@@ -188,7 +189,7 @@ def test_what_is_sent_is_what_the_page_says(form, numbers):
     ],
 )
 def test_auto_takes_what_a_budget_pays_for(features, classes, most, form, width):
-    method = Ridge().fitted(Linear("w", "b", features, 2, classes))
+    method = Ridge().fitted(TaskFacts(linear=Linear("w", "b", features, 2, classes)))
     pays = None if most is None else (lambda layout: sum(np.prod(spec.shape) for spec in layout) <= most)
     chosen = method.within(pays)
     assert (chosen.form, chosen.width) == (form, width)
@@ -198,7 +199,7 @@ def test_auto_takes_what_a_budget_pays_for(features, classes, most, form, width)
 def test_the_budget_of_a_run_decides():
     rich, poor = ({"budget.bytes": size, "sharing.form": "auto"} for size in ("1MB", 400))
     assert [once(**each)[0].plan.sharing.form for each in (rich, poor)] == ["gram", "class_sums"]
-    assert once(**poor)[0].sections["sharing"]["form"] == "class_sums", "a stored run knows"
+    assert once(**poor)[0].recipe.sections["sharing"]["form"] == "class_sums", "a stored run knows"
 
 
 def once(**changes):
@@ -240,4 +241,4 @@ def test_impossible_options_are_refused():
     with pytest.raises(InputError, match=r"Ridge\.least must be >= 1; got 0"):
         Ridge(least=0)
     with pytest.raises(InputError, match=r"Ridge\.form must be a form of numbers"):
-        Ridge("class_sums").fitted(Linear("w", "b", 2, 1, classes=False))
+        Ridge("class_sums").fitted(TaskFacts(linear=Linear("w", "b", 2, 1, classes=False)))

@@ -7,7 +7,7 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.methods.yardsticks.edge_logistic import EdgeLogistic
-from fedgraft.testing.toy_edges import ToyEdges
+from helpers.toy_edges import ToyEdges
 
 
 def test_columns_tell_and_nothing_else_does() -> None:

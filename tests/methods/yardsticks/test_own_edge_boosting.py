@@ -8,7 +8,7 @@ import pytest
 from fedgraft.errors import InputError
 from fedgraft.methods.yardsticks.edge_boosting import EdgeBoosting
 from fedgraft.methods.yardsticks.own_edge_boosting import OwnEdgeBoosting
-from fedgraft.testing.toy_edges import ToyEdges
+from helpers.toy_edges import ToyEdges
 
 QUICK = {"rates": (0.1,), "leaves": (7,), "trees": 20}
 

@@ -14,10 +14,10 @@ from fedgraft.reports.figures.client_figures import (
     FEW_CLIENTS,
     bytes_by_codec,
     codec_name,
+    embed,
     representations,
     score_per_client,
 )
-from fedgraft.reports.figures.tsne import embed
 from fedgraft.reports.stored.stored_runs import StoredRun
 
 TINY = {

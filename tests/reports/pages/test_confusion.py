@@ -10,9 +10,8 @@ import pytest
 import fedgraft
 from fedgraft.errors import InputError
 from fedgraft.experiment.storage.run_folder import RunFolder
-from fedgraft.reports.pages.confusion import Confusion, added, confusion_of
 from fedgraft.reports.pages.html_report import write_report
-from fedgraft.reports.pages.page_classes import MOST_CLASSES, ClassPart, class_parts
+from fedgraft.reports.pages.page_classes import MOST_CLASSES, ClassPart, Confusion, added, class_parts, confusion_of
 from fedgraft.reports.stored.seed_groups import grouped, open_named
 from helpers.fake_runs import write_run
 from helpers.node_runs import PLAIN, SMALL

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgraft.reports.figures.png import BROWSERS
+from fedgraft.reports.figures.figure_style import BROWSERS
 from fedgraft.reports.pages.html_report import write_report
 from helpers.fake_runs import write_run
 

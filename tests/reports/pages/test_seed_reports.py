@@ -9,11 +9,10 @@ import pytest
 
 from fedgraft.reports.figures import figures
 from fedgraft.reports.figures.figure_style import RUN_COLOURS
-from fedgraft.reports.pages.group_outcome import group_outcome
 from fedgraft.reports.pages.html_report import write_report
+from fedgraft.reports.pages.outcome import group_outcome
 from fedgraft.reports.pages.page_tables import page_tables
-from fedgraft.reports.stored.seed_groups import SCORE, grouped, open_named
-from fedgraft.reports.stored.seed_means import SeedMean, run_of
+from fedgraft.reports.stored.seed_groups import SCORE, SeedMean, grouped, open_named, run_of
 from helpers.fake_runs import write_run
 
 A, B = (0.95, 0.96, 0.98), (0.90, 0.93, 0.92)

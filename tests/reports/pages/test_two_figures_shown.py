@@ -9,9 +9,10 @@ from rich.console import Console
 
 from fedgraft.errors import InputError
 from fedgraft.reports.pages.html_report import write_report
-from fedgraft.reports.stored.comparison import compare, render
+from fedgraft.reports.stored.comparison import render
 from fedgraft.reports.stored.stored_runs import StoredRun, joined_raw_data, joined_yardsticks
-from fedgraft.reports.studies.panel_runs import raw_data_line
+from fedgraft.reports.studies.cells import raw_data_line
+from helpers.compared_runs import compare
 from helpers.fake_runs import write_run
 
 

@@ -8,7 +8,8 @@ from rich.console import Console
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.reports.stored.comparison import best_values, compare, parse_target, render
+from fedgraft.reports.stored.comparison import best_values, parse_target, render
+from helpers.compared_runs import compare
 from helpers.fake_runs import write_run
 from helpers.tiny import TINY
 

@@ -12,10 +12,11 @@ from fedgraft.errors import InputError
 from fedgraft.interface.result_lines import result_lines
 from fedgraft.reports.figures.curve_figures import score
 from fedgraft.reports.pages.page_tables import page_tables
-from fedgraft.reports.stored.comparison import compare, render
+from fedgraft.reports.stored.comparison import render
 from fedgraft.reports.stored.seed_groups import group_rows, grouped
 from fedgraft.reports.stored.stored_runs import AFTER_STEPS, StoredRun
-from fedgraft.reports.studies.study import _compact
+from fedgraft.reports.studies.running import _compact
+from helpers.compared_runs import compare
 from helpers.fake_runs import write_run
 
 

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.reports.figures import png
+from fedgraft.reports.figures import figure_style
 from fedgraft.reports.studies import cost_figures
+from fedgraft.reports.studies.cells import PanelRuns
 from fedgraft.reports.studies.page import write_page
-from fedgraft.reports.studies.panel_runs import PanelRuns
 from fedgraft.reports.studies.study import Cell, Split
 from helpers.small_studies import OURS, PLAIN, STUDY
 
@@ -21,10 +21,9 @@ RESULTS = {
 def test_lines_are_means_over_the_seeds_against_both_costs():
     (_, split, panel), *_ = cost_figures.settings(STUDY)
     known = PanelRuns(STUDY, panel, RESULTS, 2)
-    runs, yardsticks = known.of_models, known.yardsticks[split]
-    assert {method: len(found) for (_, method), found in runs.items()} == {"ours": 1, "plain": 2}
-    assert yardsticks == {"mlp": [80.0]}
-    figure = cost_figures.figure(STUDY, split, runs, yardsticks)
+    assert {method: len(found) for (_, method), found in known.only.items()} == {"ours": 1, "plain": 2}
+    assert known.yardstick(split, "mlp") == [80.0]
+    figure = cost_figures.figure(known, split, {"mlp": [80.0]})
     lines = {(trace.name, trace.xaxis): trace for trace in figure.data}
     assert list(lines["Plain", "x"].x) == [100, 200]  # megabytes; what was there before the first round has no place
     assert list(lines["Plain", "x2"].x) == [10, 20]
@@ -43,7 +42,7 @@ def test_a_line_shows_what_a_run_that_ended_there_would_have():
 
 
 def test_settings_with_two_methods_are_drawn_and_shown_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(png.shutil, "which", lambda name: None)
+    monkeypatch.setattr(figure_style.shutil, "which", lambda name: None)
     (said,) = cost_figures.draw_all(STUDY, RESULTS, 2, tmp_path / "pictures")
     assert said.startswith("No browser")
     assert "plotly" in (tmp_path / "pictures" / "toy-iid-4.html").read_text()
@@ -59,7 +58,7 @@ def test_settings_with_two_methods_are_drawn_and_shown_once(tmp_path, monkeypatc
 
 def test_a_yardstick_within_reach_is_a_line_with_its_score():
     (_, split, panel), *_ = cost_figures.settings(STUDY)
-    figure = cost_figures.figure(STUDY, split, PanelRuns(STUDY, panel, RESULTS, 2).of_models, {"mlp": [86.0, 86.5]})
+    figure = cost_figures.figure(PanelRuns(STUDY, panel, RESULTS, 2), split, {"mlp": [86.0, 86.5]})
     assert [note.text for note in figure.layout.annotations] == ["mlp 86.25"]
 
 
@@ -67,14 +66,14 @@ def test_labels_of_a_study_are_text_not_markup():
     (_, split, panel), *_ = cost_figures.settings(STUDY)
     methods = {name: {**said, "label": "<a>" + said["label"]} for name, said in STUDY.methods.items()}
     evil = dataclasses.replace(STUDY, methods=methods)
-    figure = cost_figures.figure(evil, "<i>" + split, PanelRuns(STUDY, panel, RESULTS, 2).of_models, {"<b>": [86.0]})
+    figure = cost_figures.figure(PanelRuns(evil, panel, RESULTS, 2), "<i>" + split, {"<b>": [86.0]})
     assert {trace.name for trace in figure.data} == {"&lt;a&gt;Plain", "&lt;a&gt;Ours (seeds: 1)"}
     assert "&lt;i&gt;" in figure.layout.title.text
     assert figure.layout.annotations[0].text == "&lt;b&gt; 86"
 
 
 def test_a_browser_that_fails_costs_the_picture_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(png.shutil, "which", lambda name: "/bin/false")
+    monkeypatch.setattr(figure_style.shutil, "which", lambda name: "/bin/false")
     (said,) = cost_figures.draw_all(STUDY, RESULTS, 2, tmp_path)
     assert said.startswith("/bin/false did not draw toy-iid-4.png (CalledProcessError): see ")
     assert (tmp_path / "toy-iid-4.html").is_file()
@@ -88,7 +87,7 @@ def test_a_study_of_errors_has_no_such_figures():
 def test_a_page_of_pairs_is_drawn_against_rounds_and_bytes():
     (_, split, panel), *_ = cost_figures.settings(STUDY)
     paired = dataclasses.replace(STUDY, layout="paired")
-    figure = cost_figures.figure(paired, split, PanelRuns(STUDY, panel, RESULTS, 2).of_models, {})
+    figure = cost_figures.figure(PanelRuns(paired, panel, RESULTS, 2), split, {})
     lines = {(trace.name, trace.xaxis): trace for trace in figure.data}
     assert list(lines["Plain", "x"].x) == [2, 4]
     assert list(lines["Plain", "x2"].x) == [100, 200]

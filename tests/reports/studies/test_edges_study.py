@@ -1,8 +1,8 @@
 """Study edges: its recipes are as they come, every set, cut and control is there, and a client alone trains."""
 
 from fedgraft.experiment.experiment import load as load_experiment
-from fedgraft.experiment.recipes.recipe import read_recipe
-from fedgraft.reports.studies.each_alone import each_alone
+from fedgraft.experiment.recipes.recipe import Recipe
+from fedgraft.reports.studies.running import each_alone
 from fedgraft.reports.studies.study import load
 
 STUDY = load("edges")
@@ -21,13 +21,13 @@ def test_our_recipes_are_as_they_come() -> None:
     for cell in STUDY.cells(1):
         if cell.method == "graft":
             name = "graft_edge" if cell.split.data == "bitcoin" else "graft_multigraph"
-            recipe, settings = read_recipe(name)[1], STUDY.settings(cell)
+            recipe, settings = Recipe.read(name).sections, STUDY.settings(cell)
             for section in ("task", "model", "sharing", "codec", "rows", "training", "rounds", "evaluation"):
                 assert settings.get(section) == recipe.get(section), (name, section)
 
 
 def test_each_client_of_edges_is_a_federation_of_its_own() -> None:
-    toy = {"name": "fedgraft.testing.toy_edges:ToyEdges", "edges": 200, "clients": 2}
+    toy = {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}
     experiment = load_experiment("graft_edge", {"data": toy, "rounds": 2, "runtime.workers": 0, "yardsticks": []})
     shards = experiment.shards()
     alone = each_alone(experiment.fitted(shards), shards)

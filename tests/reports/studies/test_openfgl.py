@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgraft.experiment.recipes.recipe import read_recipe
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.running.runner import execute
 from fedgraft.reports.studies.study import load, panel_cells
 
@@ -74,12 +74,13 @@ def test_peers_differ_in_what_they_are_alone():
 def test_our_recipes_are_as_they_come_but_for_the_score():
     evaluation = {"local_steps": True, "keep": "last"}
     for method in ("graft_node", "graft_once"):
-        recipe, found = read_recipe(method)[1], settings("louvain_cut", method=method)
+        recipe, found = Recipe.read(method).sections, settings("louvain_cut", method=method)
         for name in ("task", "model", "sharing", "codec", "training", "rounds", "selector"):
             assert found.get(name) == recipe.get(name), (method, name)
         assert found["evaluation"] == {**recipe.get("evaluation", {}), **evaluation}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", sorted(PEERS | {"graft_node", "graft_once"}))
 def test_every_method_of_nodes_trains(method):
     own = {**STUDY.methods[method].get("changes", {}), **(SHORT if method == "adafgl" else {})}
@@ -89,6 +90,7 @@ def test_every_method_of_nodes_trains(method):
     assert summary["after_local_steps"]["test"] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", sorted(OF_GRAPHS - {"graft_graph_alone"}))
 def test_every_method_of_graphs_trains(method):
     summary = execute(STUDY.experiment("mutag", method, MOLECULES))

@@ -17,7 +17,7 @@ import scipy.io
 
 from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment import experiment as experiments
-from fedgraft.reports.studies import study, study_files
+from fedgraft.reports.studies import running, study, study_files
 from fedgraft.reports.studies.page import tables, write_page
 from fedgraft.reports.studies.processes import Call, Write
 from fedgraft.reports.studies.stored_results import StoredResults
@@ -80,7 +80,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def played(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The study, run once in a process of its own; not to be changed."""
     folder, said = tmp_path_factory.mktemp("played") / "out", []
-    study.run(TINY, data, folder, seeds=1, jobs=1, say=said.append)
+    running.run(TINY, data, folder, seeds=1, jobs=1, say=said.append)
     assert said[0] == "0 of 2 cells are done; 2 to run with 1 jobs."
     return folder
 
@@ -100,23 +100,23 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
             call.run(write)
             yield call
 
-    monkeypatch.setattr(study, "in_processes", run)
+    monkeypatch.setattr(running, "in_processes", run)
 
 
 @pytest.mark.usefixtures("here")
 def test_runs_every_cell_once_and_only_what_is_missing(data, out, tmp_path):
-    found = study.results(TINY, out, 1)
+    found = running.results(TINY, out, 1)
     assert [cell.key for cell in found] == ["ciao-average-3-gcn-all-seed1", "ciao-average-3-gcn-fedacs-seed1"]
     assert all(len(result["curve"]) == 4 for result in found.values())
     (out / "cells" / "ciao-average-3-gcn-fedacs-seed1.json").unlink()
-    study.run(TINY, data, out, seeds=1, jobs=1, say=quiet)
-    again = study.results(TINY, out, 1)
+    running.run(TINY, data, out, seeds=1, jobs=1, say=quiet)
+    again = running.results(TINY, out, 1)
     assert [result["digest"] for result in again.values()] == [result["digest"] for result in found.values()]
     said: list[str] = []
     assert StoredResults(out).pack() == 3
-    study.run(TINY, data, out, seeds=1, jobs=1, say=said.append)
+    running.run(TINY, data, out, seeds=1, jobs=1, say=said.append)
     assert said == ["2 of 2 cells are done; 0 to run with 1 jobs."]
-    assert list(study.results(TINY, out, 1).items()) == list(again.items())
+    assert list(running.results(TINY, out, 1).items()) == list(again.items())
     text = tables(TINY, again, 1)
     assert "| FedACS (GCN) |" in text
     assert "67%" in text  # 568 of 851 KB, the paper's
@@ -131,14 +131,14 @@ def test_runs_every_cell_once_and_only_what_is_missing(data, out, tmp_path):
 @pytest.mark.usefixtures("here")
 def test_runs_a_cell_again_whose_settings_have_changed(data, out):
     said: list[str] = []
-    before = study.results(TINY, out, 1)
+    before = running.results(TINY, out, 1)
     methods = {**TINY.methods, "all": {"label": "", "changes": {"selector.name": "all", "training.epochs": 2}}}
     changed = dataclasses.replace(TINY, methods=methods)
-    assert [cell.method for cell in study.results(changed, out, 1)] == ["fedacs"]
-    study.run(changed, data, out, 1, 1, said.append)
+    assert [cell.method for cell in running.results(changed, out, 1)] == ["fedacs"]
+    running.run(changed, data, out, 1, 1, said.append)
     assert "1 of 2 cells are done; 1 to run with 1 jobs." in said
     assert "1 of these were done with other settings than they have now, such as ciao-average-3-gcn-all-seed1." in said
-    after = study.results(changed, out, 1)
+    after = running.results(changed, out, 1)
     assert [a["digest"] == b["digest"] for a, b in zip(before.values(), after.values(), strict=True)] == [False, True]
 
 
@@ -147,7 +147,7 @@ def test_takes_results_of_before_settings_were_kept(out):
         content = json.loads(file.read_text())
         del content["settings"]
         file.write_text(json.dumps(content))
-    assert len(study.results(TINY, out, 1)) == len(TINY.cells(1))
+    assert len(running.results(TINY, out, 1)) == len(TINY.cells(1))
 
 
 def test_takes_results_that_say_options_by_earlier_names(out):
@@ -156,18 +156,18 @@ def test_takes_results_that_say_options_by_earlier_names(out):
     decay = content["settings"].pop("evaluation")["averaging"]
     content["settings"]["sharing"]["averaging"] = decay
     path.write_text(json.dumps(content))
-    assert len(study.results(TINY, out, 1)) == len(TINY.cells(1))
+    assert len(running.results(TINY, out, 1)) == len(TINY.cells(1))
     content["settings"]["sharing"]["averaging"] = decay / 2
     path.write_text(json.dumps(content))
-    assert len(study.results(TINY, out, 1)) == len(TINY.cells(1)) - 1
+    assert len(running.results(TINY, out, 1)) == len(TINY.cells(1)) - 1
 
 
 @pytest.mark.usefixtures("here")
 def test_runs_only_cells_that_match(data, tmp_path):
-    study.run(TINY, data, tmp_path, 2, 1, quiet, match="*-all-seed2")
-    assert [cell.key for cell in study.results(TINY, tmp_path, 2)] == ["ciao-average-3-gcn-all-seed2"]
+    running.run(TINY, data, tmp_path, 2, 1, quiet, match="*-all-seed2")
+    assert [cell.key for cell in running.results(TINY, tmp_path, 2)] == ["ciao-average-3-gcn-all-seed2"]
     with pytest.raises(InputError, match=r"--match 'none\*' fits none of 2 cells, such as ciao-average-3-gcn-all-"):
-        study.run(TINY, data, tmp_path, 1, 1, quiet, match="none*")
+        running.run(TINY, data, tmp_path, 1, 1, quiet, match="none*")
 
 
 @pytest.mark.usefixtures("here")
@@ -181,8 +181,8 @@ def test_yardsticks_that_train_know_what_the_data_are_like(tmp_path):
         methods={"fedlocal": {"label": "", "recipe": "fedlocal"}},
         panels=({**panel, "yardsticks": ["local_only", "centralised"]},),
     )
-    study.run(made, tmp_path / "data", tmp_path / "out", 1, 1, quiet)
-    (found,) = study.results(made, tmp_path / "out", 1).values()
+    running.run(made, tmp_path / "data", tmp_path / "out", 1, 1, quiet)
+    (found,) = running.results(made, tmp_path / "out", 1).values()
     assert found["yardsticks"].keys() == {"local_only", "centralised"}
 
 
@@ -204,11 +204,11 @@ def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path):
     for run in runs:
         one = dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": [run]},))
         folder = tmp_path / "-".join(run)
-        study.run(one, tmp_path / "data", folder, 1, 1, quiet)
-        alone += [result["digest"] for result in study.results(one, folder, 1).values()]
+        running.run(one, tmp_path / "data", folder, 1, 1, quiet)
+        alone += [result["digest"] for result in running.results(one, folder, 1).values()]
     together = dataclasses.replace(graphs, panels=({**graphs.panels[0], "runs": runs},))
-    study.run(together, tmp_path / "data", tmp_path / "together", 1, 1, quiet)
-    found = study.results(together, tmp_path / "together", 1)
+    running.run(together, tmp_path / "data", tmp_path / "together", 1, 1, quiet)
+    found = running.results(together, tmp_path / "together", 1)
     assert [result["digest"] for result in found.values()] == alone
 
 
@@ -239,17 +239,18 @@ def die(*call):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_lost_is_one_clear_error(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(study, "_run_split", die)
+    monkeypatch.setattr(running, "_run_split", die)
     with pytest.raises(MachineError, match=r"^The process of ciao-average-3, seed [12], was lost; .* fewer --jobs\.$"):
-        study.run(TINY, data, tmp_path / "out", seeds=2, jobs=2, say=print)
+        running.run(TINY, data, tmp_path / "out", seeds=2, jobs=2, say=print)
 
 
 def test_errors(tmp_path):
     with pytest.raises(InputError, match=r"No study named 'fedac'\. Did you mean 'fedacs'"):
         study.load("fedac")
     with pytest.raises(InputError, match="holds no folder 'ciao'"):
-        study.run(TINY, tmp_path, tmp_path / "out", seeds=1, jobs=1, say=print)
+        running.run(TINY, tmp_path, tmp_path / "out", seeds=1, jobs=1, say=print)
     (tmp_path / "page.md").write_text("no marks")
     with pytest.raises(InputError, match="lacks the marks"):
         write_page(TINY, {}, 1, tmp_path / "page.md")

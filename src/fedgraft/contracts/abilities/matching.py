@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from fedgraft.contracts.data import Purpose, SiteData
+from fedgraft.contracts.data import ClientTables, Purpose
 from fedgraft.contracts.task import Shard
 from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Arrays
@@ -18,7 +18,7 @@ KNOWN_ELSEWHERE: Final = ("owner", "place", "node")
 """Columns of the latter."""
 
 
-class MatchedData(SiteData[Shard]):
+class MatchedData(ClientTables[Shard]):
     """Ability: join edges between clients' own tables, of which each knows the id of the other end alone.
 
     Or number things that several clients have, such as users. A site claims its edges, or things, by tokens

@@ -1,4 +1,4 @@
-"""The ability of codecs whose codes can be added up, and the coding that they then do."""
+"""The coding of codecs whose codes can be added up."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Protocol
@@ -6,9 +6,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.codec import Codec
-from fedgraft.contracts.values import State
-from fedgraft.wire.layouts import Array, Arrays, Layout
+from fedgraft.wire.layouts import Array, Arrays
 
 
 class Words(Protocol):
@@ -68,14 +66,3 @@ class SumCoding(ABC):
     @abstractmethod
     def following(self, total: Array, weight: int, scales: Array) -> Array:
         """Return the scales of the next sum, float32 [scales], from this one; arguments as of `mean`."""
-
-
-class SummableCodec(Codec[State]):
-    """Ability: code arrays so that codes of several clients can be added up before anybody decodes them."""
-
-    @abstractmethod
-    def sum_coding(self, layout: Layout) -> SumCoding | None:
-        """Return how arrays of a layout, all of them float32 and of fixed shapes, are coded; None with these options.
-
-        Raises `InputError` for a layout of which not all can be.
-        """

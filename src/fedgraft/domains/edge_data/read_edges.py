@@ -1,11 +1,9 @@
-"""What an exported model reads of edges, as arguments of its source text."""
+"""What an exported model reads of edges, as further arguments."""
 
 from dataclasses import dataclass
 from typing import Self
 
-from fedgraft.contracts.abilities.plain import PlainEncoder
-from fedgraft.contracts.encoder import Encoder
-from fedgraft.errors import InputError
+from fedgraft.contracts.encoder import EdgeLayeredEncoder, Encoder
 
 
 @dataclass(frozen=True)
@@ -18,26 +16,20 @@ class ReadEdges:
 
     @classmethod
     def of(cls, encoder: Encoder, inputs: int, columns: int, weighted: bool, averages: bool) -> Self:
-        """Return what an encoder reads of edges that have so many columns, and perhaps weights.
+        """Return what is read of edges that have so many columns, and perhaps weights.
 
-        Raises `InputError` where features are averaged by weight before it, which no exported model does.
+        `inputs` is the width of what the encoder reads; `averages` says whether features are averaged before it.
         """
-        if weighted and averages:
-            raise InputError(
-                "A model with inputs.propagate over edges with weights cannot be exported: it averages by these."
-            )
         read = encoder.reads(inputs, columns)
-        is_weighted = weighted and encoder.reads_neighbours and "weights" in read
-        return cls(columns * ("columns" in read), is_weighted, isinstance(encoder, PlainEncoder) and encoder.directed)
+        by_weight = averages or (encoder.reads_neighbours and "weights" in read)
+        directed = isinstance(encoder, EdgeLayeredEncoder) and encoder.reads_direction
+        return cls(columns * ("columns" in read), weighted and by_weight, directed)
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> tuple[str, ...]:
         """Names of further arguments."""
-        return ["edge_attr"] * (self.columns > 0) + ["edge_weight"] * self.weighted + ["along"] * self.directed
-
-    def arguments(self, *others: str) -> str:
-        """Return those of `forward`, with others behind them."""
-        return ", ".join(["self", "x", "edge_index", *self.names, *others])
+        read = {"edge_attr": self.columns > 0, "edge_weight": self.weighted, "along": self.directed}
+        return tuple(name for name, is_read in read.items() if is_read)
 
     def usage(self, lines: str) -> str:
         """Return lines that use a model, with further arguments."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.tasks import (
     FittedTask,
@@ -19,7 +19,7 @@ from fedgraft.contracts.abilities.tasks import (
     SurveyedTask,
     VariantTask,
 )
-from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.loss import ClassShares, Objective
 from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt
@@ -30,8 +30,8 @@ from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Batch, Collator
 from fedgraft.domains.graphs.counts_model import CountsModel
+from fedgraft.domains.graphs.graph_reader import plain_graphs
 from fedgraft.domains.graphs.model import HIDDEN, INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
-from fedgraft.domains.graphs.plain_graphs import plain_graphs
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
 from fedgraft.domains.graphs.structural_encodings import places
 from fedgraft.domains.graphs.subtree_counts import subtree_counts
@@ -177,16 +177,12 @@ class GraphTask(
         return GraphData(collator, shard.rows("train"), held_out, shard.label, variant, unit)
 
     def plain_of(self, model: nn.Module, shard: GraphShard, unit: Unit | None = None) -> PlainModel:
-        """Return a client's model in PyG's words; of numbers with their unit. Raises `InputError` where it has none."""
-        assert isinstance(self.encoder, PlainEncoder | NetworkEncoder), "whoever asks has looked"
-        wanted = "for a model in PyG's own layers"
-        if not isinstance(model, GraphModel):
-            require(False, "sharing", f"one whose clients answer with one model, {wanted}", type(model).__name__)
-        require(not self.structure, "task.structure", f"false {wanted}", self.structure)
-        require(not self.wl, "task.wl", f"0 {wanted}", self.wl)
-        places = (self.walks, self.degrees) if self.places else None
+        """Return a client's plain model; of numbers with their unit. Raises `InputError` where it has none."""
+        require(not self.wl, "task.wl", "0 for a model that is exported", self.wl)
         edges = ReadEdges.of(self.encoder, self._inputs, self.edge_features, self.edge_weights, averages=False)
-        return plain_graphs(cast(GraphModel, model), self.encoder, shard, places, edges, unit)
+        layers = self.encoder.depth if isinstance(self.encoder, LayeredEncoder) else 1
+        places, where = (self.walks, self.degrees), (self.places, self.structure)
+        return plain_graphs(model, self.encoder, shard, layers, places, where, edges, self._inputs, unit)
 
     def examples(self, data: GraphData) -> int:
         """Return how many training graphs the client has."""
@@ -300,7 +296,7 @@ class GraphTask(
         if rows is None:
             return None
         read = self.encoder.reads(self._inputs, rows.width)
-        directed = isinstance(self.encoder, EdgeLayeredEncoder) and self.encoder.reads_direction
+        directed = isinstance(self.encoder, LayeredEncoder) and self.encoder.reads_direction
         read_rows = replace(
             rows,
             values=rows.values if "columns" in read else rows.values[:, :0],

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.loss import ClassShares
 from fedgraft.domains.graphs.batches import Batch
@@ -77,7 +77,9 @@ class GraphModel(nn.Module):
             network = encoder.network(taken, g, edge_width)
             self.convolutions, read = nn.ModuleList([network]), network.width
         else:
-            self.convolutions = nn.ModuleList(_convolution(encoder, both, width, edge_width, g) for _ in range(depth))
+            self.convolutions = nn.ModuleList(
+                encoder.edge_convolution(both, width, edge_width, g) for _ in range(depth)
+            )
             taken, read = width, (depth + 1) * width + (both - width)
         self.structure = Structure(places, width, depth, g) if places else None
         self.inputs = Inputs(variant.kinds, variant.attributes, taken, g)
@@ -137,13 +139,6 @@ class GraphModel(nn.Module):
         if place is not None:
             pooled.append(counts @ place)
         return torch.cat(pooled, 1)
-
-
-def _convolution(encoder: LayeredEncoder, inputs: int, outputs: int, edge_width: int, g: torch.Generator) -> nn.Module:
-    """Draw a convolution, which reads what edges carry if the encoder can."""
-    if isinstance(encoder, EdgeLayeredEncoder):
-        return encoder.edge_convolution(inputs, outputs, edge_width, g)
-    return encoder.convolution(inputs, outputs, g)
 
 
 def width_of(encoder: LayeredEncoder | NetworkEncoder) -> int:

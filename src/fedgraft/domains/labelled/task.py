@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import UnionType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.plain import PlainModel, PlainTask
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.abilities.tasks import PredictingTask
 from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.loss import ClassShares
@@ -59,10 +58,15 @@ class LabelledData:
     shares: ClassShares | None = None
 
 
+_USAGE = """from model import load
+
+outputs = load()(inputs, ends)
+"""
+
+
 @dataclass(frozen=True)
 class LabelTask(
     LabelsOfData[Labelled, LabelledData],
-    PlainTask[Labelled, LabelledData],
     PredictingTask[Labelled, LabelledData],
 ):
     """Tell labels of things, or of pairs of them, that a network has states of; numbers in all clients' common unit.
@@ -81,7 +85,6 @@ class LabelTask(
     """
 
     asks: ClassVar[tuple[str, ...]] = ("examples",)
-    encoders: ClassVar[type[Any] | UnionType] = object
     network: ClassVar[type[nn.Module]]
     """The class of the network: made of `sizes` and a generator, it takes `inputs` to float32 [things, width]."""
 
@@ -189,7 +192,11 @@ class LabelTask(
         what = ", ".join(self.label_names) or "the label"
         unit = "" if self.labels.numbers is None else ", in the unit in which all training examples have variance 1"
         classes = f": logits of {', '.join(self.class_names)}" if self.class_names else ""
-        return model.plain(f"{what}{classes}{unit}.")
+        inputs = (
+            f"- `inputs`: what `{self.network.__name__}.forward` takes.\n"
+            "- `ends`: int64 [1 or 2, examples], the things that each example is made of, by their place.\n"
+        )
+        return PlainModel(model, inputs, _USAGE, f"{what}{classes}{unit}.")
 
     @staticmethod
     def _outputs(model: nn.Module, inputs: Inputs, ends: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
+from fedgraft.contracts.data import ANSWER, ClientTables, Purpose
 from fedgraft.domains.ranking.item_features import Items, make_features, sources_of
 from fedgraft.domains.ranking.partition import check_partition, make_shards
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
@@ -237,7 +237,7 @@ def _tags(path: Path) -> dict[int, list[str]]:
 
 
 @dataclass(frozen=True)
-class MovieLensSet(OwnShardData[RankingShard]):
+class MovieLensSet(ClientTables[RankingShard]):
     """Ability of MovieLens sets: read files of one format; options as of `methods/data/ml100k.py`.
 
     One client's own table, `data`, has columns "user" and "item", the set's numbers of movies; the set's files must be

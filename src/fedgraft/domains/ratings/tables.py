@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
+from fedgraft.contracts.data import ANSWER, ClientTables, Purpose
 from fedgraft.domains.examples import NO_TIME, latest
 from fedgraft.domains.notes import tell
 from fedgraft.domains.ratings.common_users import with_numbers
@@ -167,7 +167,7 @@ STARS = Format("data", RATINGS.names() | TRUST.names(), low=1.0, high=5.0)
 """The usual columns, and the scale of every data set but the user's own tables."""
 
 
-class OwnRatings(OwnShardData[RatingShard]):
+class OwnRatings(ClientTables[RatingShard]):
     """Ability of data sets of 1 to 5 stars: read one client's own ratings, from the usual columns."""
 
     own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData, Purpose, QueriedData, SiteData, StayingData
+from fedgraft.contracts.data import ClientTables, Data, GivenData, Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import SPLITS
@@ -21,7 +21,7 @@ from fedgraft.tables.text_form import WORDS, check_encoding, check_separator
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitOptions(StayingData[Shard]):
+class SplitOptions(Data[Shard]):
     """Options of data sets that split rows by a keyed hash.
 
     Args:
@@ -55,7 +55,7 @@ class SplitOptions(StayingData[Shard]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnTables(GivenData[Shard], QueriedData[Shard], SiteData[Shard]):
+class OwnTables(GivenData[Shard], ClientTables[Shard]):
     """Abilities of data sets whose options give tables and name their columns, by the schemas of these tables.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder
+from fedgraft.contracts.encoder import MetapathEncoder
 from fedgraft.nn.layers import linear
 from fedgraft.nn.propagate import States
 
@@ -28,10 +28,7 @@ class TypedModel(nn.Module):
         g: torch.Generator,
     ) -> None:
         super().__init__()
-        if isinstance(encoder, CarriedMetapathEncoder):
-            self.encoder = encoder.carried_build(features, path_widths, g)
-        else:
-            self.encoder = encoder.build(features, len(path_widths), g)
+        self.encoder = encoder.build(features, path_widths, g)
         self.head = nn.ModuleDict({"outer": linear(encoder.width, classes, g)})
         self.dropout = dropout
 

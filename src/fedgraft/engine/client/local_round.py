@@ -73,8 +73,8 @@ class LocalRound:
         state = memory.get("sampler")
         self._sampler_state = plan.sampler.init(plan.task.examples(data)) if state is None else state
         self._received, self._shared = split_sampler(order.received)
-        if self._shared and plan.shared_sampler:
-            self._sampler_state = plan.shared_sampler.take(self._sampler_state, _named(self._shared))
+        if self._shared and plan.active:
+            self._sampler_state = plan.active.take(self._sampler_state, _named(self._shared))
         self._parked: Mapping[str, Any] | None = None
         self._scores: dict[str, float] = {}
         self._g = randomness.lazy(plan.seed, "train", order.round, order.client)
@@ -107,15 +107,15 @@ class LocalRound:
         memory["sampler"] = trainer.sampler_state
         if any(trainer.moments):
             memory["moments"] = trainer.moments
-        if self._shared and plan.shared_sampler:
-            sampler_arrays = plan.shared_sampler.give(trainer.sampler_state)
+        if self._shared and plan.active:
+            sampler_arrays = plan.active.give(trainer.sampler_state)
             upload |= {name: sampler_arrays[name.removeprefix(SAMPLER)] - array for name, array in self._shared.items()}
         if self._model.private:
             memory["private"] = self._model.flat.read(self._model.private)
         for name, array in upload.items():
             if not finite(array):
                 raise DivergedError(f"training diverged: {name} is not finite")
-        observations = plan.reporting.report(trainer.sampler_state) if plan.reporting else {}
+        observations = plan.active.report(trainer.sampler_state) if plan.active else {}
         report = {**trainer.report(), **self._scores, **self._scored(SCORE), **observations}
         known = {name: report[name] for name in Protocol.of(plan).report("train" if order.collects else "alone")}
         if not order.collects:

@@ -84,7 +84,7 @@ class LocalTrainer(ModelViews):
         self._seen: list[NDArray[np.float32]] = []
         self._guidance, self._fresh_rows = guidance or {}, fresh_rows
         self._waits = plan.refreshes > 0 and collects and waits
-        self._looks = (plan.observing is not None or plan.halo is not None) and parked is None
+        self._looks = (plan.sampler.observes or plan.halo is not None) and parked is None
         self._equal: dict[int, torch.Tensor] = {}
         self._done: list[Done] = []
         self._kept = moments
@@ -216,16 +216,17 @@ class LocalTrainer(ModelViews):
 
     def _look(self) -> None:
         """At all training examples, before the first step of the round."""
-        module, seed, observing = self._flat.module, self._seed() if self._plan.seeds_draws else 0, self._plan.observing
+        module, observes = self._flat.module, self._sampler.observes
+        seed = self._seed() if self._plan.seeds_draws else 0
         with torch.no_grad():
             if self._plan.halo:
-                losses = self._plan.halo.look(module.eval(), self._data, seed, observing is not None)
+                losses = self._plan.halo.look(module.eval(), self._data, seed, observes)
             else:
                 losses = self._losses(module.eval(), seed)
         module.train()
         self._looks = False
-        if observing:
-            self.sampler_state = observing.observe(self.sampler_state, losses)
+        if observes:
+            self.sampler_state = self._sampler.observe(self.sampler_state, losses)
 
     def _losses(self, module: torch.nn.Module, seed: int) -> NDArray[np.float32]:
         """Losses of all training examples, float32 [examples]."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from fedgraft.contracts import Codec
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
-from fedgraft.contracts.abilities.summing import SumCoding, SummableCodec
+from fedgraft.contracts.abilities.summing import SumCoding
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.secure_sum import MOST_BITS, Assurance, SecureSum
 from fedgraft.errors import require
@@ -109,7 +109,7 @@ class Sums(Collection):
 
     def coding(self, uplink: Codec[Any], layout: Layout) -> SumCoding | None:
         """Return the codec's."""
-        found = uplink.sum_coding(layout) if isinstance(uplink, SummableCodec) else None
+        found = uplink.sum_coding(layout)
         assert found is not None, "it was checked where it was built"
         return found
 

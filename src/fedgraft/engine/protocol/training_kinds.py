@@ -28,7 +28,7 @@ def _silent(plan: Plan) -> tuple[str, ...]:
 
 
 def _observed(plan: Plan) -> tuple[str, ...]:
-    observed = sorted(plan.reports & plan.reporting.reported) if plan.reporting else ()
+    observed = sorted(plan.reports & plan.active.reported) if plan.active else ()
     return (*_losses(plan), *(each for each in SCORES if each in plan.reports), *observed)
 
 

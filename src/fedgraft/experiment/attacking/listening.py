@@ -73,13 +73,13 @@ class _Listening(Merging):
 
 def here(experiment: Experiment) -> Experiment:
     """Return the experiment in this process alone."""
-    return replace(experiment, runtime=local_runtime(experiment.runtime), agreement={}, matching={})
+    return replace(experiment, runtime=local_runtime(experiment.runtime)).after(agreement={}, matching={})
 
 
 def unscored(experiment: Experiment) -> Experiment:
     """Return the experiment in this process, scored at its end alone: scores change nothing of its rounds."""
-    evaluation = replace(experiment.evaluation, every=experiment.stopping.rounds)
-    return replace(here(experiment), evaluation=evaluation)
+    evaluation = replace(experiment.settings.evaluation, every=experiment.stopping.rounds)
+    return replace(here(experiment), settings=replace(experiment.settings, evaluation=evaluation))
 
 
 def heard(experiment: Experiment, shards: Sequence[Any]) -> list[Heard]:

@@ -55,9 +55,7 @@ def first_updates(run: FinishedRun) -> Mapping[int, Arrays]:
         selector=watching,
         stopping=Stopping(rounds=1),
         runtime=local_runtime(run.experiment.runtime),
-        agreement={},
-        matching={},
-    )
+    ).after(agreement={}, matching={})
     with running(again, list(run.shards)) as (loop, _):
         loop.run(loop.start(), lambda state, row: None)
     return watching.seen

@@ -1,12 +1,12 @@
-"""A trained model as a folder that needs no fedgraft: source text in PyTorch Geometric's layers, weights, a README."""
+"""A trained model as a folder that needs no fedgraft: source text of its layers, weights, a README."""
 
+import copy
 import json
 import sys
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from textwrap import indent
-from types import UnionType
 from typing import Any, Final
 
 import torch
@@ -15,20 +15,22 @@ from fedgraft.contracts.abilities.plain import PlainModel, PlainTask, Tensors
 from fedgraft.contracts.data import Data, FittedData
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.errors import InputError
+from fedgraft.experiment.predicting.copied_source import source_of
 from fedgraft.experiment.predicting.thresholds import thresholds_of
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.data_now import listed
 from fedgraft.experiment.storage.finished_run import SHOWN, FinishedRun, load_model
+from fedgraft.nn.layers import unmask
 
 SOURCE, WEIGHTS, README, FEATURES = "model.py", "model.safetensors", "README.md", "features.py"
 TABLES, NAMES = "client.safetensors", "client.json"
 _TEXT: Final = """# {title}
 
-`{source}` defines the network in PyTorch Geometric's layers, `{weights}` holds its state dict:
+`{source}` defines the network by the layers that it was trained with, `{weights}` holds its state dict:
 
 {usage}
-It needs torch, torch_geometric and safetensors{needs}. Inputs:
+It needs torch, numpy and safetensors{needs}. Inputs:
 
 {inputs}
 Outputs: {outputs}
@@ -53,23 +55,25 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
         folder: made when missing; files of these names are replaced.
         client: whose model, where each has its own; None = the one of all.
 
-    Raises `InputError` for a task, an encoder or options without a counterpart in PyG.
+    Raises `InputError` for a task, an encoder or options that cannot be exported.
     """
     plain = _plain(run, client)
-    network = isinstance(getattr(run.plan.task, "encoder", None), NetworkEncoder)
-    sharing = run.experiment.sections["sharing"]["name"]
+    module = copy.deepcopy(plain.module)
+    unmask(module)
+    sharing = run.experiment.recipe.sections["sharing"]["name"]
     whose = "of all clients" if client is None else f"of client {client}"
     text = _TEXT.format(
-        title=f"Model {whose}, recipe {run.experiment.recipe}, sharing {sharing}",
+        title=f"Model {whose}, recipe {run.experiment.recipe.name}, sharing {sharing}",
         source=SOURCE,
         weights=WEIGHTS,
-        needs=", and the network's own module" if network else "",
+        needs=", and the network's own module" * bool(plain.network[0]),
         usage=indent(plain.usage, "    "),
         inputs=plain.inputs,
         outputs=plain.outputs,
         notes=(_SMOOTHED if run.plan.smoothing else "") + _decided(run),
     )
-    contents = {SOURCE: plain.source.encode(), WEIGHTS: _bytes(plain.arrays), README: text.encode()}
+    source = source_text(plain, module).encode()
+    contents = {SOURCE: source, WEIGHTS: _bytes(module.state_dict()), README: text.encode()}
     if features := _features(run, client):
         contents[FEATURES] = features.encode()
         edges = ", what edges carry by `edge_features(table)`" * ("def edge_features" in features)
@@ -106,17 +110,14 @@ def exported(folder: Path) -> torch.nn.Module:
 
 
 def _plain(run: FinishedRun, client: str | None) -> PlainModel:
-    """Return the model in PyG's words."""
+    """Return the model as a module over tensors."""
     task, name = _as_read(run.plan.task, run.experiment.data), run.experiment.task_name
     if not isinstance(task, PlainTask):
-        raise InputError(f"Models of task {name!r} cannot be exported; those of {_those('tasks', PlainTask)} can.")
+        raise InputError(f"Models of task {name!r} cannot be exported; those of {_those(PlainTask)} can.")
     encoder = getattr(task, "encoder", None)
-    if not isinstance(encoder, task.encoders):
-        used = run.experiment.sections["model"]["name"]
-        raise InputError(
-            f"Encoder {used!r} has no counterpart among PyG's layers; {_those('models', task.encoders)} have, and can "
-            "be exported."
-        )
+    if hasattr(encoder, "module") and not isinstance(encoder, NetworkEncoder):
+        used = run.experiment.recipe.sections["model"]["name"]
+        raise InputError(f"Encoder {used!r} has layers of another library, and cannot be exported.")
     if client is not None:
         number = run.number(client)
         return task.plain(run.client_model(number), run.shards[number], run.memory(number).get("shared", {}))
@@ -142,5 +143,11 @@ def _bytes(tensors: Tensors) -> bytes:
     return disk.model_bytes({name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()})
 
 
-def _those(family: str, ability: type | UnionType) -> str:
-    return ", ".join(name for name in discovery.names(family) if issubclass(discovery.find(family, name), ability))
+def source_text(plain: PlainModel, module: torch.nn.Module) -> str:
+    """Return the text of a plain model, in whose module no layer is masked."""
+    constants = f"CLASSES = {list(plain.classes)}\n" if plain.classes else ""
+    return source_of(module, constants, plain.network, plain.readers)
+
+
+def _those(ability: type) -> str:
+    return ", ".join(name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ability))

@@ -11,12 +11,12 @@ from torch.nn import Module
 
 from fedgraft.contracts.abilities.informed import Everybody, InformedTask
 from fedgraft.contracts.abilities.tasks import SHARE, DerivingTask, EmbeddingTask, PredictingTask
-from fedgraft.contracts.data import Data, QueriedData
+from fedgraft.contracts.data import Data
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.predicting.site_run import SiteRun, open_run
 from fedgraft.experiment.predicting.thresholds import decided, thresholds_of
 from fedgraft.experiment.storage.finished_run import FinishedRun, client_model
-from fedgraft.tables.table_files import FOUND_OUT, Given, TextForm, table_of
+from fedgraft.tables.table_files import Given, TextForm, table_of
 from fedgraft.wire.layouts import Array
 
 
@@ -111,8 +111,7 @@ def _answered(
     every = {**tables, **_own_given(own_tables, own, own_by_name, name)}
     by_name = {each: table for each, table in every.items() if table is not None}
     _check_names(by_name, task.asks, own_tables, name)
-    form = data.asked_form if isinstance(data, QueriedData) else FOUND_OUT
-    read = {each: _read(task, each, by_name[each], form) for each in task.asks if each in by_name}
+    read = {each: _read(task, each, by_name[each], data.asked_form) for each in task.asks if each in by_name}
     its_own = {each: by_name[each] for each in own_tables if each in by_name}
     question_tables = _counted(name, task, _asked(data, task, read, its_own, client), count)
     everybody = None
@@ -184,7 +183,7 @@ def _asked(
     client: str | None,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of questions as the task reads them, each row of the first for `client` unless that is None."""
-    tables = data.questions(task, read, own) if isinstance(data, QueriedData) else dict(read)
+    tables = data.questions(task, read, own)
     first = next(iter(read))
     if not len(tables[first]):
         raise InputError(f"--{first} has no rows; at least one is needed.")

@@ -80,7 +80,7 @@ def write_site_run(
     except (WireError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"The server has sent something that is no result of a run ({error}).") from error
     experiment = Experiment.from_toml(recipe.decode(errors="replace"), "The server's recipe")
-    origin = {**origin_of(experiment.sections, ()), "clients": {name: digest}}
+    origin = {**origin_of(experiment.recipe.sections, ()), "clients": {name: digest}}
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     contents = {
         MEMORY: disk.sealed(wire.pack({"memory": memory, "set_up": set_up})),
@@ -94,7 +94,7 @@ def write_site_run(
         known: Any = {"clients": list(neighbours.clients), "addresses": {**neighbours.addresses}}
         contents[NEIGHBOURS] = disk.sealed(wire.pack(known))
     disk.replace(folder, contents, disk.PRIVATE)
-    note_made(experiment.sections)
+    note_made(experiment.recipe.sections)
 
 
 def open_run(folder: Path, data_root: Path | None = None, allow_changed_data: bool = False) -> FinishedRun:

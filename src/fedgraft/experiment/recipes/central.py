@@ -1,6 +1,5 @@
 """Which methods go with noise that a trusted server adds: those that tell clients nothing but models with noise."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.experiment.recipes import discovery, private, secure_sums
 from fedgraft.experiment.recipes.findings import Finding
+from fedgraft.experiment.recipes.sections import Settings
 
 _IN_TURN: Final = ("random", "round_robin")
 """Selectors of so many clients whom data do not choose."""
@@ -21,20 +21,17 @@ def found(
     plan: Plan,
     selector: Selector[Any],
     aggregation: Aggregation,
-    settings: Mapping[str, Any],
+    settings: Settings,
     stopping: Stopping,
 ) -> list[Finding]:
-    """Return what would tell clients more than models with noise, where the server adds it.
-
-    `settings` are {name of a section without a name: what it sets}.
-    """
+    """Return what would tell clients more than models with noise, where the server adds it."""
     if not plan.privacy.central:
         return []
     each = [
         *_of_sums(plan),
         *secure_sums.of_clients(plan),
-        *_of_selection(plan, selector, settings["safeguards"]),
-        *_of_the_server(aggregation, settings["safeguards"], settings["clock"]),
+        *_of_selection(plan, selector, settings.safeguards),
+        *_of_the_server(aggregation, settings.safeguards, settings.clock),
         *private.of_stopping(stopping),
         *private.of_messages(plan),
     ]

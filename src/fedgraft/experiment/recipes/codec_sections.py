@@ -12,7 +12,7 @@ from fedgraft.contracts.data import Data
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe import section_of
+from fedgraft.experiment.recipes.recipe import Recipe, section_of
 from fedgraft.experiment.recipes.sections import Section, as_section
 from fedgraft.wire.layouts import Layout
 
@@ -40,17 +40,17 @@ def build_codec(section: str, content: Any) -> Codec[Any]:
     return discovery.find("codecs", FEEDBACK)(codec) if wrapped else codec
 
 
-def build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
+def build_rows(recipe: Recipe, task: Task[Any, Any]) -> Codec[Any]:
     """The codec of what clients tell each other of nodes, if the task has them do so."""
     statistics = task.statistics_layout if isinstance(task, PublishingTask) else Layout(())
-    rows = build_codec("rows", content.get("rows", {"name": "identity"}))
+    rows = build_codec("rows", recipe.sections.get("rows", {"name": "identity"}))
     tells = statistics.specs or (isinstance(task, HaloTask) and task.halo_widths)
     if not tells and not isinstance(rows, discovery.find("codecs", "identity")):
         raise InputError(
             "[rows] is for what clients tell each other of nodes; in this experiment they tell nothing: "
             "leave it out, or rows.name = 'identity'."
         )
-    _check_sealed(rows, section_of(content, "rows", default="identity"), task)
+    _check_sealed(rows, recipe.section("rows", default="identity"), task)
     try:
         rows.init(statistics)
     except InputError as error:  # of a codec that needs to know how many rows there are
@@ -58,17 +58,17 @@ def build_rows(content: Section, task: Task[Any, Any]) -> Codec[Any]:
     return rows
 
 
-def sealed_by_data(content: Section, plan: Plan, data: Data[Any]) -> Plan:
+def sealed_by_data(recipe: Recipe, plan: Plan, data: Data[Any]) -> Plan:
     """Return the plan with sealed rows where sites match ids, which the server does not learn, unless it is said.
 
     Where that cannot be, a note says why.
     """
-    task, said = plan.task, "encrypted_rows" in section_of(content, "exchange")
+    task, said = plan.task, "encrypted_rows" in recipe.section("exchange")
     if said or not (isinstance(data, MatchedData) and data.matches and isinstance(task, SealedTask) and task.hands_on):
         return plan
     try:
         sealed = task.sealing()
-        return replace(plan, task=sealed, rows=build_rows(content, sealed))
+        return replace(plan, task=sealed, rows=build_rows(recipe, sealed))
     except InputError as error:
         LOG.warning(f"The server can read what sites tell each other of nodes, though it learns no ids: {error}")
         return plan

@@ -6,23 +6,23 @@ from typing import Any
 from fedgraft.contracts.abilities.tasks import DerivingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe import section_of
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import Section
 
 
-def task_of(content: Section) -> tuple[str, Section]:
+def task_of(recipe: Recipe) -> tuple[str, Section]:
     """Return the task's name, and the section [data] with the options that make its shards for that task.
 
     The section [task] says which; else the options of [data] do.
 
     Raises `InputError` where the data are for other tasks, or [data] is as another task needs it.
     """
-    section = section_of(content, "data")
+    section = recipe.section("data")
     cls = discovery.class_of("data", "data", section)
     others: Mapping[str, Mapping[str, Any]] = cls.other_tasks
     own = {**discovery.presets("data").get(str(section["name"]), ("", {}))[1], **section}
     meant = next((task for task, options in others.items() if options and options.items() <= own.items()), cls.task)
-    name = section_of(content, "task").get("name", meant)
+    name = recipe.section("task").get("name", meant)
     if name not in (cls.task, *others) and not _derives(name, cls.task):
         known = " or ".join(
             map(repr, (cls.task, *others, *filter(lambda each: _derives(each, cls.task), discovery.names("tasks"))))

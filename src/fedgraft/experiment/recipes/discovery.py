@@ -36,7 +36,7 @@ from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import Objective
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, require_one_of, unknown
-from fedgraft.experiment.recipes.method_names import FAMILIES, PACKAGES, entry_points, names, one_line, presets
+from fedgraft.experiment.recipes.method_names import FAMILIES, PACKAGES, entry_points, files, names, one_line, presets
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.recipes.options import hints_of
 from fedgraft.experiment.recipes.options import options as options_with_text
@@ -76,7 +76,7 @@ def find(family: str, name: str) -> type[Any]:
             return _outside(family, point.value)
     if name in (known := presets(family)):
         return find(family, known[name][0])
-    if name not in names(family):
+    if name not in files(family):
         raise unknown(SINGULAR.get(family, family.removesuffix("s")), name, names(family))
     module = importlib.import_module(f"{PACKAGES[family]}.{name}")
     wanted = name.replace("_", "")

@@ -47,7 +47,7 @@ _METHOD = re.compile(r"\n    (?:def |@)")
 
 def names(family: str) -> list[str]:
     """Every name of a family, sorted."""
-    return sorted({*_files(family), *presets(family), *(point.name for point in entry_points(family))})
+    return sorted({*files(family), *presets(family), *(point.name for point in entry_points(family))})
 
 
 def presets(family: str) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -79,7 +79,8 @@ def _scanned(scan: Callable[[], Any], path: tuple[str, ...]) -> dict[str, list[i
     return {group: [*points.select(group=group)] for group in map("fedgraft.{}".format, FAMILIES)}
 
 
-def _files(family: str) -> tuple[str, ...]:
+def files(family: str) -> tuple[str, ...]:
+    """Return the names that are modules of a family's package."""
     folders = tuple(importlib.import_module(PACKAGES[family]).__path__)
     return _listed(folders, tuple(os.stat(folder).st_mtime_ns if os.path.exists(folder) else 0 for folder in folders))
 

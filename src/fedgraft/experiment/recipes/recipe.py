@@ -15,13 +15,15 @@ A file with `extends = "fedacs"`, or the path of another file, overrides that re
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import tomli_w
 
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.recipes import discovery
@@ -42,19 +44,71 @@ _LIMITS = ("rounds", "patience")
 """Keys outside sections that an alternative may hold."""
 
 
-def read_recipe(recipe: str) -> tuple[str, Section]:
-    """A recipe's name and its content, from the name of one of ours or the path of a TOML file, a run's included."""
-    return _read(recipe, ())
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe: its name and its sections, read once.
+
+    Args:
+        name: of the recipe, or of the file.
+        sections: {key, or name of a section: its value, or its options}; of one that is extended nothing is left out.
+        asked: options, "section.key", that its user has set, in a file of his own or beside a recipe.
+    """
+
+    name: str
+    sections: Section
+    asked: frozenset[str] = field(default_factory=frozenset, compare=False)
+
+    @classmethod
+    def read(cls, recipe: str) -> "Recipe":
+        """Read one of ours by its name, or a TOML file by its path, a run's included."""
+        name, content = _read(recipe, ())
+        return cls(name, content, _own_options(recipe))
+
+    @classmethod
+    def parsed(cls, text: str, where: str) -> "Recipe":
+        """Parse a resolved recipe, unchecked; `where` it is, for errors."""
+        content = contents(text, where)
+        return cls(str(content.pop("recipe", "")), content)
+
+    def changed(self, changes: Mapping[str, Any]) -> "Recipe":
+        """Return it with overrides, {"section.key": value}, which are not noted as its user's."""
+        return replace(self, sections=override(self.sections, changes))
+
+    def with_sections(self, sections: Mapping[str, Any]) -> "Recipe":
+        """Return it with some sections replaced."""
+        return replace(self, sections={**self.sections, **sections})
+
+    def asking(self, options: Collection[str]) -> "Recipe":
+        """Return it with more options that its user has set."""
+        return replace(self, asked=self.asked | {*options})
+
+    def section(self, name: str, default: str = "", named: bool = True) -> Section:
+        """Return a section as a table; where it names a method, the name alone stands for it, `default` for none."""
+        return section_of(self.sections, name, default, named)
+
+    def integer(self, key: str, default: int) -> int:
+        """Return the whole number under a key outside sections. Raises `InputError` for anything else."""
+        if isinstance(value := self.sections.get(key, default), bool) or not isinstance(value, int):
+            raise InputError(f"{key} must be a whole number; got {value!r}.")
+        return value
+
+    def to_toml(self) -> str:
+        """Return it as TOML; `parsed` gives the same recipe back."""
+        try:
+            return tomli_w.dumps({"recipe": self.name, **self.sections})
+        except TypeError as error:
+            why = f"({error}). What is given as an object, such as a table in memory, must be given as a file."
+            raise InputError(f"This experiment cannot be stored {why}") from error
 
 
-def own_options(recipe: str) -> frozenset[str]:
+def _own_options(recipe: str) -> frozenset[str]:
     """Return the options, "section.key", that a user's file says, with other files that it extends; none of ours."""
     if not recipe.endswith(".toml"):
         return frozenset()
     content = read_file(recipe)[1]
     base = str(content.pop(EXTENDS, ""))
     own = frozenset(as_changes(renamed(content)))
-    return own | own_options(str(Path(recipe).parent / base) if base.endswith(".toml") else base)
+    return own | _own_options(str(Path(recipe).parent / base) if base.endswith(".toml") else base)
 
 
 def is_usual(recipe: str, section: str, option: str, value: object) -> bool:
@@ -131,13 +185,6 @@ def section_of(content: Section, name: str, default: str = "", named: bool = Tru
     if not isinstance(section, dict):
         raise InputError(f"{name} must be a section such as [{name}]; got {section!r}.")
     return {"name": default, **section} if default else section
-
-
-def integer(content: Section, key: str, default: int) -> int:
-    """The whole number under a key outside sections. Raises `InputError` for anything else."""
-    if isinstance(value := content.get(key, default), bool) or not isinstance(value, int):
-        raise InputError(f"{key} must be a whole number; got {value!r}.")
-    return value
 
 
 def check_alternatives(content: Section) -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fedgraft.contracts import Selector
-from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.loop.stopping import HOME, Stopping
+from fedgraft.engine.plan import HOME, Plan
+from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.experiment.recipes.findings import Finding
 
 _FRAME: Final = f"evaluation.at = {HOME!r} has no score leave a client, but {{why}}: {{instead}}"

@@ -127,18 +127,23 @@ class CheckpointOptions:
         require(self.every_seconds >= 0, "checkpoint.every_seconds", ">= 0", self.every_seconds)
 
 
-SETTINGS = {
-    "training": Training,
-    "evaluation": Evaluation,
-    "dropout": Dropout,
-    "clock": Clock,
-    "safeguards": Safeguards,
-    "policy": Policy,
-    "secure_sum": SecureSum,
-    "privacy": Privacy,
-    "budget": BudgetOptions,
-    "checkpoint": CheckpointOptions,
-}
+@dataclass(frozen=True)
+class Settings:
+    """What the sections without a name set, a field each; see their classes."""
+
+    training: Training = field(default_factory=Training)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    dropout: Dropout = field(default_factory=Dropout)
+    clock: Clock = field(default_factory=Clock)
+    safeguards: Safeguards = field(default_factory=Safeguards)
+    policy: Policy = field(default_factory=Policy)
+    secure_sum: SecureSum = field(default_factory=SecureSum)
+    privacy: Privacy = field(default_factory=Privacy)
+    budget: BudgetOptions = field(default_factory=BudgetOptions)
+    checkpoint: CheckpointOptions = field(default_factory=CheckpointOptions)
+
+
+SETTINGS: dict[str, type[Any]] = {each.name: each.type for each in fields(Settings)}  # type: ignore[misc]
 """Sections without a name, and what they set."""
 
 

@@ -1,20 +1,19 @@
 """Which methods go with secure sums: those that need no more of clients than the sum of their updates."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from fedgraft.contracts import Aggregation, ProbingSelector, Selector, SilentSharing
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
-from fedgraft.contracts.abilities.summing import SummableCodec
-from fedgraft.engine.plan import Plan
+from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.server.clock.simulated_clock import Clock
-from fedgraft.engine.server.loop.stopping import HOME, Evaluation
+from fedgraft.engine.server.loop.stopping import Evaluation
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.findings import Finding
 from fedgraft.experiment.recipes.recipe import parse_override
+from fedgraft.experiment.recipes.sections import Settings
 
 _AVERAGED: Final = {"sharing.name": "fedavg"}
 """The method whose clients send a mean's parts, and nothing else."""
@@ -24,7 +23,7 @@ _MOST_BITS: Final = 16
 """Most bits of which one is made."""
 
 
-def found(plan: Plan, selector: Selector[Any], aggregation: Aggregation, settings: Mapping[str, Any]) -> list[Finding]:
+def found(plan: Plan, selector: Selector[Any], aggregation: Aggregation, settings: Settings) -> list[Finding]:
     """Return what needs to see each update by itself, where they are to be added up.
 
     `settings` are {name of a section without a name: what it sets}.
@@ -36,7 +35,7 @@ def found(plan: Plan, selector: Selector[Any], aggregation: Aggregation, setting
     each = [
         *of_clients(plan),
         *_of_selection(plan, selector),
-        *_of_the_server(aggregation, settings["safeguards"], settings["clock"], settings["evaluation"]),
+        *_of_the_server(aggregation, settings.safeguards, settings.clock, settings.evaluation),
     ]
     frame = f"secure_sum.name = {plan.secure_sum.name!r} adds updates up, but {{why}}: {{instead}}"
     framed = [replace(one, frame=frame) for one in each]
@@ -129,7 +128,7 @@ def _of_codes(plan: Plan) -> list[Finding]:
     """What of the codec's codes does not add up."""
     uplink = plan.uplink
     try:
-        coding = uplink.sum_coding(plan.upload_layout) if isinstance(uplink, SummableCodec) else None
+        coding = uplink.sum_coding(plan.upload_layout)
     except InputError as error:
         return [Finding(f"secure_sum.name = {plan.secure_sum.name!r}", str(error).removesuffix("."))]
     if coding is not None:

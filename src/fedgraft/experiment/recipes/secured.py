@@ -13,8 +13,8 @@ from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import central, discovery, private, scored_at_home, secure_sums
 from fedgraft.experiment.recipes.findings import Also, Finding, UnsuitedError
-from fedgraft.experiment.recipes.recipe import RENAMED, as_changes, override, section_of
-from fedgraft.experiment.recipes.sections import METHODS, Section
+from fedgraft.experiment.recipes.recipe import RENAMED, Recipe, as_changes
+from fedgraft.experiment.recipes.sections import METHODS, Section, Settings
 
 LOG = logging.getLogger("fedgraft.recipes")
 Made = TypeVar("Made")
@@ -28,7 +28,7 @@ def checked(
     plan: Plan,
     selector: Selector[Any],
     aggregation: Aggregation,
-    settings: Mapping[str, Any],
+    settings: Settings,
     stopping: Stopping,
     clients: object = None,
 ) -> Plan:
@@ -36,7 +36,7 @@ def checked(
 
     Its sums are to be added up, to hold noise, and no score is to leave a client.
 
-    `settings` are {name of a section without a name: what it sets}, `clients` what [data] says of how many there are.
+    `clients` is how many there are by [data].
     """
     found = central.found(plan, selector, aggregation, settings, stopping)
     if not plan.privacy.central:
@@ -62,10 +62,9 @@ def _of_few(plan: Plan, clients: object) -> list[Finding]:
 
 
 def built(
-    build: Callable[[Section], Made],
-    content: Section,
+    build: Callable[[Recipe], Made],
+    recipe: Recipe,
     changes: Mapping[str, Any],
-    own: Collection[str] = (),
     switch: str = "",
     also: Also | None = None,
 ) -> Made:
@@ -74,16 +73,15 @@ def built(
     What was changed is told. Raises `UnsuitedError` with all that is left to change.
 
     Args:
-        build: what checks and builds a recipe's content.
-        content: of the recipe.
+        build: what checks and builds a recipe.
+        recipe: as it was read.
         changes: the overrides, {"section.key": value}.
-        own: options in `content` that the user has set.
         switch: what he calls the switch that is on, such as "--secure"; "" = none is.
         also: says what does not suit of things beside the recipe; None = there are none.
     """
-    beside = also(override(content, changes)) if also else ()
+    beside = also(recipe.changed(changes).sections) if also else ()
     try:
-        made = _built(build, content, changes, own, switch)
+        made = _built(build, recipe, changes, switch)
     except UnsuitedError as error:
         raise UnsuitedError.of([*error.findings, *beside], error.more) from error
     if beside:
@@ -91,17 +89,11 @@ def built(
     return made
 
 
-def _built(
-    build: Callable[[Section], Made],
-    content: Section,
-    changes: Mapping[str, Any],
-    own: Collection[str],
-    switch: str,
-) -> Made:
+def _built(build: Callable[[Recipe], Made], recipe: Recipe, changes: Mapping[str, Any], switch: str) -> Made:
     """Build it, changed as far as that helps."""
-    yours = {RENAMED.get(key, key) for key in (*own, *changes)}
-    whole = override(content, changes)
-    name = section_of(whole, "secure_sum", named=False).get("name", "")
+    yours = {RENAMED.get(key, key) for key in (*recipe.asked, *changes)}
+    whole = recipe.changed(changes)
+    name = whole.section("secure_sum", named=False).get("name", "")
     if switch and NAME in yours and name != MASKED:
         raise InputError(f"{NAME} must be {MASKED!r} with {switch}, or left out; got {name!r}.")
     if not switch and (NAME not in yours or not name):
@@ -109,20 +101,20 @@ def _built(
     made: dict[str, Any] = {NAME: MASKED} if switch and name != MASKED else {}
     said = switch or f"{NAME} = {name!r}"
     for left in reversed(range(_PASSES)):
-        suited = override(content, {**made, **changes})
+        suited = recipe.changed({**made, **changes})
         try:
             result = build(suited)
         except UnsuitedError as error:
-            following = _following(made, error.findings, suited, yours)
+            following = _following(made, error.findings, suited.sections, yours)
             if following == made or not left:
                 raise UnsuitedError.of(error.findings, _kept(error.findings, yours)) from error
             made = following
         except InputError as error:
-            if told := _told(whole, suited):
+            if told := _told(whole.sections, suited.sections):
                 raise InputError(f"{said} would change {told}, and then: {error}") from error
             raise
         else:
-            if told := _told(whole, suited):
+            if told := _told(whole.sections, suited.sections):
                 LOG.warning("%s changes %s.", said, told)
             return result
     raise AssertionError("the last pass raises")

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from fedgraft.contracts import ProbingSelector, Selector
-from fedgraft.engine.server.loop.stopping import HOME
+from fedgraft.engine.plan import HOME
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, STAGES, Section
 

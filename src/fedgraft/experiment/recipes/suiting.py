@@ -1,133 +1,94 @@
 """Fit methods to the task that they serve, and check that they suit it and each other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from fedgraft import wire
 from fedgraft.contracts import (
     ActiveSampler,
     Aggregation,
     GraphNetworkTask,
-    GraphSharing,
-    HiddenSharing,
-    LayeredSampler,
-    LinearSharing,
     LinearTask,
     MovableSharing,
-    RefiningSharing,
-    ReportingSampler,
-    RespondingSharing,
     Sampler,
     Selector,
     ServerOptimizer,
     Sharing,
     SilentSharing,
-    StructuredSharing,
     Task,
+    TaskFacts,
 )
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
-from fedgraft.contracts.abilities.tasks import (
-    NeighbourSamplingTask,
-    ObservedTask,
-    ProfiledTask,
-    SyntheticTask,
-)
+from fedgraft.contracts.abilities.tasks import ObservedTask, ProfiledTask, SyntheticTask
 from fedgraft.contracts.data import Data
+from fedgraft.contracts.facts import FittedMethod
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.engine.plan import REPORTED, SCORES, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe import section_of
-from fedgraft.experiment.recipes.sections import Section
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.wire.layouts import Layout
+
+Method = TypeVar("Method", bound=FittedMethod)
 
 NO_OPTIMIZER = "none"
 """Name of no server optimiser, for an override of a recipe that has one."""
 
 
-def fitted_sharing(sharing: Sharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
-    """The sharing method, with what it must know of the task: its hidden layer, linear model or number of classes."""
-    if isinstance(sharing, LinearSharing):
-        return _solving(sharing, task)
-    if isinstance(sharing, RespondingSharing):
-        return _responding(sharing, task)
-    if isinstance(sharing, GraphSharing):
-        if not isinstance(task, LocalGraphTask):
-            raise _not_shown("looks at clients' parts of a graph whose nodes are classified", sharing, task)
-        if isinstance(sharing, RefiningSharing) and not isinstance(task, GraphNetworkTask):
-            raise _not_shown("runs the task's model on graphs of its own", sharing, task)
-        return sharing.fitted(task.classes)
-    if not isinstance(sharing, HiddenSharing):
-        return sharing
-    if isinstance(sharing, StructuredSharing) and not isinstance(task, StructuredTask):
-        raise _hidden_from(f"sharing {type(sharing).__name__}", task, StructuredTask, "nodes and their neighbours")
-    if not isinstance(task, ObservedTask):
-        raise _hidden_from(f"sharing {type(sharing).__name__}", task)
-    return sharing.fitted(task.hidden_width, task.common_classes)
+class _Need(NamedTuple):
+    """What an ability of a task is to a method: `sees` what it looks at, and what a task without it does not do."""
+
+    sees: str
+    lacks: str = "does not show"
+    how: str = ""
 
 
-def _not_shown(needs: str, sharing: Sharing[Any], task: Task[Any, Any]) -> InputError:
-    """The error for a method that needs more of a graph than the task shows."""
-    ability = GraphNetworkTask if isinstance(sharing, RefiningSharing) else LocalGraphTask
-    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ability)]
-    return InputError(
-        f"sharing {type(sharing).__name__} {needs}, which task {type(task).__name__} does not show; "
-        f"{', '.join(fitting)} {'does' if len(fitting) == 1 else 'do'}."
-    )
+_NEEDS: Mapping[type[Any], _Need] = {
+    StructuredTask: _Need("sees what a model makes of nodes and their neighbours", "does not tell"),
+    ObservedTask: _Need("sees what a model makes of examples", "does not tell"),
+    LocalGraphTask: _Need("looks at clients' parts of a graph whose nodes are classified"),
+    GraphNetworkTask: _Need("runs the task's model on graphs of its own"),
+    SyntheticTask: _Need("sees what models make of data that are nobody's", "does not draw"),
+    LinearTask: _Need(
+        "solves for a linear model",
+        "with these options does not have",
+        " with model.name = 'mlp', model.hidden = [] and no other parts",
+    ),
+}
 
 
-def _responding(sharing: RespondingSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
-    """The sharing method, with the width of what models make of data that are nobody's."""
-    if isinstance(task, SyntheticTask):
-        return sharing.fitted(task.response_width)
-    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), SyntheticTask)]
-    raise InputError(
-        f"sharing {type(sharing).__name__} sees what models make of data that are nobody's, which task "
-        f"{type(task).__name__} does not draw; {', '.join(fitting)} does."
-    )
+def fitted_to(method: Method, kind: str, task: Task[Any, Any]) -> Method:
+    """The method of this kind, such as "sharing", with what it must know of the task.
+
+    Raises `InputError` where the task has not what the method needs.
+    """
+    check_task(method, kind, task)
+    return method.fitted(TaskFacts.of(task, method.needs))
 
 
-def _solving(sharing: LinearSharing[Any], task: Task[Any, Any]) -> Sharing[Any]:
-    """The sharing method, with the linear model that it solves for."""
-    if linear := task.linear if isinstance(task, LinearTask) else None:
-        return sharing.fitted(linear)
-    name, kinds = type(sharing).__name__, [discovery.find("tasks", each) for each in discovery.names("tasks")]
-    fitting = [each.__name__ for each in kinds if issubclass(each, LinearTask)]
-    raise InputError(
-        f"sharing {name} solves for a linear model, which task {type(task).__name__} with these options does not have; "
-        f"{', '.join(fitting)} do with model.name = 'mlp', model.hidden = [] and no other parts."
-    )
+def check_task(method: FittedMethod, kind: str, task: Task[Any, Any]) -> None:
+    """Raise `InputError` where the task has not what a method of this kind, such as "sharing", needs."""
+    for ability in method.needs:
+        if not isinstance(task, ability) or (ability is LinearTask and TaskFacts.of(task, (ability,)).linear is None):
+            need = _NEEDS.get(ability) or _Need(f"needs a {ability.__name__}", "is not")
+            kinds = [(name, discovery.find("tasks", name)) for name in discovery.names("tasks")]
+            fit = [(name, cls) for name, cls in kinds if all(issubclass(cls, each) for each in method.needs)]
+            able = [cls.__name__ if need.how else name for name, cls in fit]
+            raise InputError(
+                f"{kind} {type(method).__name__} {need.sees}, which task {type(task).__name__} {need.lacks}; "
+                f"{', '.join(able)} {'does' if len(able) == 1 else 'do'}{need.how}."
+            )
 
 
 def affordable(plan: Plan, task: Task[Any, Any], budget: int, clients: int) -> Sharing[Any]:
     """The sharing method, fitted, with uploads of so many clients that half of a byte budget pays for; 0 = none."""
-    sharing, uplink = fitted_sharing(plan.sharing, task), plan.uplink
-    if not isinstance(sharing, LinearSharing):
-        return sharing
+    uplink = plan.uplink
 
     def pays(layout: Layout) -> bool:
         return 2 * clients * wire.message_bytes(uplink.encoded(layout), (), uplink.bounds(layout, layout)) <= budget
 
-    return sharing.within(pays if budget else None)
-
-
-def _hidden_from(
-    method: str, task: Task[Any, Any], ability: type[Any] = ObservedTask, seen: str = "examples"
-) -> InputError:
-    """The error for a method that sees what a model makes of something, with a task that does not tell."""
-    fitting = [name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ability)]
-    return InputError(
-        f"{method} sees what a model makes of {seen}, which task {type(task).__name__} does not tell; "
-        f"{', '.join(fitting)} do."
-    )
-
-
-def fitted_sampler(sampler: Sampler[Any], task: Task[Any, Any]) -> Sampler[Any]:
-    """The sampler, with the number of the task's layers if it depends on it."""
-    if not isinstance(sampler, LayeredSampler):
-        return sampler
-    return sampler.fitted(task.layers if isinstance(task, NeighbourSamplingTask) else 0)
+    return fitted_to(plan.sharing, "sharing", task).within(pays if budget else None)
 
 
 def check_told(told: Any, fitted: Any) -> None:
@@ -141,15 +102,14 @@ def check_told(told: Any, fitted: Any) -> None:
 def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, Any]) -> None:
     """Raise `InputError` where task and sampler tell less than selector and sampler need."""
     profile = task.profile if isinstance(task, ProfiledTask) else frozenset()
-    reported = sampler.reported if isinstance(sampler, ReportingSampler) else frozenset()
+    reported = sampler.reported if isinstance(sampler, ActiveSampler) else frozenset()
     lacking = selector.reports - profile - reported - {*REPORTED, *SCORES, "update"}
     if lacking:
         raise InputError(
             f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "
             f"{type(task).__name__} and sampler {type(sampler).__name__} do not report."
         )
-    if isinstance(sampler, ActiveSampler) and not isinstance(task, ObservedTask):
-        raise _hidden_from(f"sampler {type(sampler).__name__}", task)
+    check_task(sampler, "sampler", task)
 
 
 def check_merging(sharing: Sharing[Any], decay: float, aggregation: Aggregation, clip: float) -> None:
@@ -164,12 +124,12 @@ def check_merging(sharing: Sharing[Any], decay: float, aggregation: Aggregation,
         require(decay == 0, "evaluation.averaging", allowed, decay)
 
 
-def server_optimizer_of(content: Section, sharing: Sharing[Any]) -> ServerOptimizer[Any] | None:
+def server_optimizer_of(recipe: Recipe, sharing: Sharing[Any]) -> ServerOptimizer[Any] | None:
     """The server optimiser of a recipe, None for none.
 
     Raises `InputError` where the sharing method's models cannot be moved.
     """
-    section = section_of(content, "server_optimizer", default=NO_OPTIMIZER)
+    section = recipe.section("server_optimizer", default=NO_OPTIMIZER)
     if section == {"name": NO_OPTIMIZER}:
         return None
     if section["name"] == NO_OPTIMIZER:

@@ -3,40 +3,39 @@
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
-from fedgraft.contracts import PartsSharing, Sharing, Task
+from fedgraft.contracts import Sharing, Task
 from fedgraft.contracts.abilities.tasks import PartsTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.encoder_sections import build_encoder
 from fedgraft.experiment.recipes.moved_options import check_moved
 from fedgraft.experiment.recipes.options import hints_of
-from fedgraft.experiment.recipes.recipe import section_of
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import METHODS, STAGES, Section
 
 
-def build_task(content: Section, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
+def build_task(recipe: Recipe, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
     """The task of this name."""
     cls = discovery.find("tasks", name)
-    options = {key: value for key, value in section_of(content, "task", default=name).items() if key != "name"}
+    options = {key: value for key, value in recipe.section("task", default=name).items() if key != "name"}
     check_moved(options, cls)
     for section, stage in STAGES.items():
         if field := next((each for each in fields(cls) if each.name == stage), None):
-            options[stage] = _stage(content, section, name, field, hints_of(cls)[stage])
-        elif section in content:
+            options[stage] = _stage(recipe.section(section), section, name, field, hints_of(cls)[stage])
+        elif section in recipe.sections:
             has = "has a model of its own" if section == "model" else f"has no [{section}]"
             raise InputError(f"task {name!r} {has}; leave the section [{section}] out.")
     discovery.check_keys("tasks", cls, "task", name, options)
     return _with_parts(discovery.construct(cls, "task", options), name, sharing)
 
 
-def stage_name(content: Section, section: str, stage: Any) -> str:
+def stage_name(recipe: Recipe, section: str, stage: Any) -> str:
     """Return the name of a stage that a recipe's section, which need not have a name, has made."""
-    return str(section_of(content, section).get("name") or discovery.name_of(METHODS[section], type(stage)))
+    return str(recipe.section(section).get("name") or discovery.name_of(METHODS[section], type(stage)))
 
 
-def _stage(content: Section, section: str, task: str, field: "Field[Any]", needed: Any) -> Any:
+def _stage(said: Section, section: str, task: str, field: "Field[Any]", needed: Any) -> Any:
     """The stage of a task that a section makes, by default the task's own."""
-    said = section_of(content, section)
     if section == "model":
         return build_encoder(said, task, needed)
     family, usual = METHODS[section], field.default
@@ -54,7 +53,7 @@ def _stage(content: Section, section: str, task: str, field: "Field[Any]", neede
 
 def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
     """The task with the parts in its model that the sharing method needs."""
-    if not isinstance(sharing, PartsSharing) or not sharing.parts:
+    if not sharing.parts:
         return task
     offers = task.offers if isinstance(task, PartsTask) else frozenset()
     if lacking := sharing.parts - offers:

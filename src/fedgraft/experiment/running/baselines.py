@@ -24,15 +24,12 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.secure_sum import SecureSum
-from fedgraft.engine.server.clock.disconnections import Dropout
-from fedgraft.engine.server.clock.simulated_clock import Clock
 from fedgraft.engine.server.loop.stopping import Evaluation, Stopping
-from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.discovery import find
-from fedgraft.experiment.recipes.sections import STAGES
+from fedgraft.experiment.recipes.sections import STAGES, Settings
 from fedgraft.experiment.recipes.yardstick_choice import TRAINED_YARDSTICKS
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.running.raw_data import made_when_used, raw_data_bytes
@@ -60,7 +57,7 @@ def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] |
 
     None where a sample is scored of clients whose data are parts of one graph: a few parts of it are no graph.
     """
-    if experiment.evaluation.sample and isinstance(experiment.plan.task, HaloTask):
+    if experiment.settings.evaluation.sample and isinstance(experiment.plan.task, HaloTask):
         return {}
     return {name: _kept(experiment, shards, name) for name in (experiment.yardsticks if names is None else names)}
 
@@ -127,7 +124,7 @@ def alone_seconds(experiment: Experiment, state: RunState) -> float:
     Every client trains in every round. That takes as many operations as a client's round of the run did on average,
     `RATE` of them a second, and `ROUND_SECONDS`, and `STEP_SECONDS` for each step that the sampler's options say.
     """
-    sampler, selections = experiment.sections["sampler"], max(1, sum(state.chosen))
+    sampler, selections = experiment.recipe.sections["sampler"], max(1, sum(state.chosen))
     batches, size = sampler.get("batches") or 1, sampler.get("batch_size") or 0
     passes = sum(max(1, round(examples / size)) if size else batches for examples in state.examples)
     steps = experiment.plan.training.epochs * passes
@@ -137,7 +134,7 @@ def alone_seconds(experiment: Experiment, state: RunState) -> float:
 
 def _can_be_alone(experiment: Experiment) -> bool:
     """Return whether each client could be trained alone, and yardsticks are asked for."""
-    sampled = bool(experiment.evaluation.sample)
+    sampled = bool(experiment.settings.evaluation.sample)
     return bool(experiment.yardsticks) and not sampled and isinstance(experiment.plan.task, PooledTask)
 
 
@@ -179,30 +176,29 @@ def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
 
 
 def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
-    """Train alone for as many rounds, scored with the round that is best on the own validation split.
+    """Train alone for as many rounds, scored with the round that is best on the own validation split."""
+    with running(alone(experiment), shards) as (loop, _):
+        state = loop.run(loop.start(), lambda state, row: None)
+        loop.smooth(state)
+    best: dict[str, Sums] = state.best["sums"]
+    return best
+
+
+def alone(experiment: Experiment, every: int = 1) -> Experiment:
+    """Return an experiment of as many rounds that trains without others, scored in every so many rounds.
 
     Nothing is sent, so nothing is lost on the way.
     """
-    alone = replace(
+    return replace(
         experiment,
         plan=sending_nothing(experiment.plan),
         selector=find("selectors", "all")(),
         aggregation=find("aggregation", "mean")(),
         server_optimizer=None,
-        safeguards=Safeguards(),
         stopping=Stopping(rounds=experiment.stopping.rounds),
-        clock=Clock(),
-        dropout=Dropout(),
-        evaluation=Evaluation(averaging=experiment.evaluation.averaging),
+        settings=Settings(evaluation=Evaluation(averaging=experiment.settings.evaluation.averaging, every=every)),
         runtime=local_runtime(experiment.runtime),
-        agreement={},
-        matching={},
-    )
-    with running(alone, shards) as (loop, _):
-        state = loop.run(loop.start(), lambda state, row: None)
-        loop.smooth(state)
-    best: dict[str, Sums] = state.best["sums"]
-    return best
+    ).after(agreement={}, matching={})
 
 
 def local_runtime(options: RuntimeOptions) -> RuntimeOptions:
@@ -227,8 +223,8 @@ def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
     state.update(f"2:{name}".encode())  # the first number changes when a yardstick's meaning does
     if name in TRAINED_YARDSTICKS:
         used = ("task", *STAGES, "sampler", "sharing", "training", "rounds", "seed")
-        state.update(f"averaging {experiment.evaluation.averaging};".encode())
-        state.update(json.dumps({key: experiment.sections.get(key) for key in used}, sort_keys=True).encode())
+        state.update(f"averaging {experiment.settings.evaluation.averaging};".encode())
+        state.update(json.dumps({key: experiment.recipe.sections.get(key) for key in used}, sort_keys=True).encode())
     task = experiment.plan.task
     if isinstance(task, JudgedTask) and task.judged:
         by = task.labels if isinstance(task, LabelledTask) else task.metric

@@ -60,7 +60,7 @@ def reopened(run_folder: RunFolder, experiment: Experiment, stored: Stored, want
 
 def _check_exact(experiment: Experiment, state: RunState) -> None:
     """Raise `InputError` where the rounds so far depend on how many were planned."""
-    sections, every = experiment.sections, experiment.evaluation.every
+    sections, every = experiment.recipe.sections, experiment.settings.evaluation.every
     schedule, selector = sections["training"]["schedule"], sections["selector"]["name"]
     why = ""
     if schedule != "constant":

@@ -30,19 +30,19 @@ def loop_of(
     plan, optimizer = experiment.plan, experiment.server_optimizer
     step = ServerStep(plan, optimizer) if optimizer else None
     refining = Refining(plan) if isinstance(plan.sharing, RefiningSharing) else None
-    begun = {"statistics": experiment.agreement, "matching": experiment.matching}
+    begun = {"statistics": experiment.joined.agreement, "matching": experiment.joined.matching}
     charges = [(purpose, client, sent) for purpose, each in begun.items() for client, sent in each.items()]
     return Loop(
         plan=plan,
         selector=experiment.selector,
         runtime=runtime,
-        clock=experiment.clock,
+        clock=experiment.settings.clock,
         stopping=experiment.stopping,
-        evaluation=experiment.evaluation,
-        merging=merging(plan.sharing, experiment.aggregation, experiment.safeguards, step, refining),
-        dropout=experiment.dropout,
+        evaluation=experiment.settings.evaluation,
+        merging=merging(plan.sharing, experiment.aggregation, experiment.settings.safeguards, step, refining),
+        dropout=experiment.settings.dropout,
         deadline_seconds=deadline_seconds,
-        before=Beginning(charges, experiment.joined, root, _noise(experiment, len(runtime.clients()))),
+        before=Beginning(charges, experiment.joined.neighbours, root, _noise(experiment, len(runtime.clients()))),
     )
 
 

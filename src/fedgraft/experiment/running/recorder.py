@@ -51,7 +51,7 @@ class Recorder:
         at_sites: bool = False,
     ) -> None:
         self._loop, self._runtime, self._run_folder, self._watcher = loop, runtime, run_folder, watcher
-        self._every_seconds, self._interrupted = experiment.checkpoint.every_seconds, interrupted
+        self._every_seconds, self._interrupted = experiment.settings.checkpoint.every_seconds, interrupted
         self._stored_at = time.monotonic()
         self._took = 0.0  # to store the last one
         self._raw_data, self._said, self._at_sites = raw_data, False, at_sites

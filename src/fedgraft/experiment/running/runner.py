@@ -113,19 +113,19 @@ def execute(
             return _execute_at(sites, experiment, run_folder, watcher)
         experiment = experiment if keep is None or run_folder is None else keep(experiment, run_folder)
         experiment, shards = _loaded(experiment if start is None else start.reading(experiment))
-        began = origin_of(experiment.sections, shards, experiment.plan.task)
+        began = origin_of(experiment.recipe.sections, shards, experiment.plan.task)
         if start is not None:
             start.tell(experiment, shards)
             experiment = start.begin(experiment, began, names_of(shards))
         if run_folder is not None:
-            seen = b"" if experiment.split_seed is None else content_of(rows_of(shards, experiment.seen))
+            seen = b"" if experiment.split_seed is None else content_of(rows_of(shards, experiment.begins.seen))
             _describe(run_folder, experiment, environment(), began, start, seen)
         return _train(experiment, shards, run_folder, None, watcher)
 
 
 def _execute_at(sites: Sites, experiment: Experiment, run_folder: RunFolder, watcher: Watcher) -> dict[str, Any]:
     """Run a new experiment whose clients' data are at sites; the summary."""
-    if given_network(experiment.sections):
+    if given_network(experiment.recipe.sections):
         raise InputError(
             "model is a network that was given as an instance, which the nodes of a federation do not have; "
             'give its class and options: model={"name": "package.module:Class", ...}.'
@@ -135,7 +135,7 @@ def _execute_at(sites: Sites, experiment: Experiment, run_folder: RunFolder, wat
         experiment = experiment.among(len(clients))
         about = {**environment(), RUN: run, FEDERATION: sites.where}
         make_root(run_folder.folder, experiment)
-        _describe(run_folder, experiment, about, origin_of(experiment.sections, clients))
+        _describe(run_folder, experiment, about, origin_of(experiment.recipe.sections, clients))
         return _train(experiment, clients, run_folder, None, watcher, runtime, sites)
 
 
@@ -148,12 +148,12 @@ def _describe(
     seen: bytes = b"",
 ) -> None:
     """Make a folder a run's: what is run, on which versions and machine, and what it begins with."""
-    first, network = joined(experiment.plan.start, experiment.own), given_network(experiment.sections)
+    first, network = joined(experiment.plan.start, experiment.begins.own), given_network(experiment.recipe.sections)
     if start is not None:
-        spent = {SPENT: json.dumps(dict(experiment.spent))} if experiment.spent else {}
+        spent = {SPENT: json.dumps(dict(experiment.begins.spent))} if experiment.begins.spent else {}
         began = {**began, "start": {"model": digest(first), "run": str(start.folder.resolve()), **spent}}
     run_folder.describe(experiment.to_toml(), about, began, first, network, seen)
-    note_made(experiment.sections)
+    note_made(experiment.recipe.sections)
 
 
 @contextmanager
@@ -205,7 +205,7 @@ def resume(
         experiment = stored_experiment(run_folder)
         _check_machine(experiment.runtime)
         stored, began = run_folder.load(), run_folder.origin()
-        check_options(began, experiment.sections, where)
+        check_options(began, experiment.recipe.sections, where)
         if rounds is not None:
             experiment = with_rounds(experiment, rounds, stored and stored[0])
         if stored is not None:
@@ -236,13 +236,13 @@ def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
     STAGE.info("loading data")
     experiment = matched_here(experiment.agreed())
     shards = experiment.shards()
-    if isinstance(shards, Shards) and len(shards) >= VERY_MANY and not experiment.evaluation.sample:
+    if isinstance(shards, Shards) and len(shards) >= VERY_MANY and not experiment.settings.evaluation.sample:
         LOG.warning(
             f"Each scoring makes the data of all {len(shards):,} clients, and yardsticks need all at once; "
             "evaluation.sample=100 scores a hundred clients, the same ones in every round."
         )
     experiment = experiment.fitted(shards)
-    if stale := stale_scores(experiment.selector, experiment.plan.sampler, experiment.evaluation.every):
+    if stale := stale_scores(experiment.selector, experiment.plan.sampler, experiment.settings.evaluation.every):
         LOG.warning(stale)
     if experiment.plan.policy.limits:
         require_allowed(experiment, experiment.plan.policy, "Section [policy]")
@@ -313,7 +313,7 @@ def _finish(
         recorder = Recorder(loop, runtime, run_folder, experiment, watcher, interrupted, raw_data, at_sites)
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(shards):,}")
-            first = {client: wire.pack(dict(memory)) for client, memory in experiment.own.items()}
+            first = {client: wire.pack(dict(memory)) for client, memory in experiment.begins.own.items()}
             with interrupted.at_once():  # there is nothing to store yet
                 if first:
                     runtime.restore(first)

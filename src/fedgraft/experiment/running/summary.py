@@ -44,7 +44,7 @@ def summarise(
     """
     _check_answered(experiment.plan, state)
     last, kept = state.curve[-1], state.kept_scores(experiment.plan.personal)
-    names, scored = names_of(shards), experiment.evaluation.scored(state.joined, experiment.seed)
+    names, scored = names_of(shards), experiment.settings.evaluation.scored(state.joined, experiment.seed)
     sampled = len(scored) < len(state.joined)
     by_client = {
         names[client]: _number(kept.get(str(client), {}).get("test"))
@@ -54,8 +54,8 @@ def summarise(
     yardsticks = baselines.scores(experiment, [shards[client] for client in scored] if sampled else shards)
     alone = baselines.client_alone(experiment, state, shards) if here else None
     return {
-        "recipe": experiment.recipe,
-        "dataset": experiment.sections["data"]["name"],
+        "recipe": experiment.recipe.name,
+        "dataset": experiment.recipe.sections["data"]["name"],
         "clients": len(shards),
         "scored": len(scored) if sampled else 0,
         "seed": experiment.seed,
@@ -97,10 +97,10 @@ def _remarks(
     """Sentences about what is kept, and what it is not held against."""
     said = remarks(experiment.plan, state, baselines.constant(yardsticks))
     missing = baselines.not_tried(experiment, state) if here else ""
-    survived = survival(experiment.sections["aggregation"]["name"], _survives(experiment, state))
+    survived = survival(experiment.recipe.sections["aggregation"]["name"], _survives(experiment, state))
     last = LAST if experiment.plan.collection.claims else ""
     home = (SEEN if here else UNSEEN) if experiment.plan.at_home else ""
-    stale = stale_scores(experiment.selector, experiment.plan.sampler, experiment.evaluation.every)
+    stale = stale_scores(experiment.selector, experiment.plan.sampler, experiment.settings.evaluation.every)
     return [*said, *(each for each in (survived, missing, last, home, stale) if each)]
 
 

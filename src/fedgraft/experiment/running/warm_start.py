@@ -58,11 +58,11 @@ class Start:
                 "scores may be of rows that its model has seen."
             )
             return experiment
-        if experiment.sections["data"].get("split_seed") is None:
+        if experiment.recipe.sections["data"].get("split_seed") is None:
             data: Any = experiment.data
             seed = self.sections["data"].get("split_seed", self.sections["seed"])
             experiment = experiment.with_data(replace(data, split_seed=seed))
-        return replace(experiment, seen=seen_at_end(self.rows))
+        return replace(experiment, begins=replace(experiment.begins, seen=seen_at_end(self.rows)))
 
     def tell(self, experiment: Experiment, shards: Sequence[Any]) -> None:
         """Log how many rows of clients' data are new since that run, where both are of a user's own tables."""
@@ -76,7 +76,7 @@ class Start:
         """Return the experiment with data read by what clients of that run agreed on, where it does not say."""
         then = self.sections["data"]
         agreed = then.get("transforms")
-        if agreed is None or experiment.agreement_known or experiment.sections["data"]["name"] != then["name"]:
+        if agreed is None or experiment.agreement_known or experiment.recipe.sections["data"]["name"] != then["name"]:
             return experiment
         return experiment.reading(agreed)
 
@@ -86,7 +86,7 @@ class Start:
         Raises `InputError` where the model is not of the same task, encoder, shapes and names.
         """
         self._check_options(experiment)
-        if found := self.findings(experiment.sections):
+        if found := self.findings(experiment.recipe.sections):
             raise UnsuitedError.of(found)
         plan = experiment.plan
         if plan.model_layout.specs and not self.arrays:
@@ -99,7 +99,8 @@ class Start:
         if not plan.variants:
             self._check_names(began)
         spent = {name: self.claim[name] for name in _SPENT if name in self.claim} if self.claim else {}
-        return experiment.started(self.arrays, self._own(experiment, began, names) if plan.personal else {}, spent)
+        own = self._own(experiment, began, names) if plan.personal else {}
+        return experiment.started(self.arrays, replace(experiment.begins, own=own, spent=spent))
 
     def _own(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Own:
         """Return what clients of these names begin with of their own, and say for how many it is known."""
@@ -114,7 +115,7 @@ class Start:
 
     def _alike(self, experiment: Experiment, began: Origin) -> list[str]:
         """Return the clients whose own parameters mean the same here: under the same method, of the same names."""
-        now, then = experiment.sections, self.sections
+        now, then = experiment.recipe.sections, self.sections
         if then["sharing"]["name"] != now["sharing"]["name"]:
             return []
         if not experiment.plan.variants:
@@ -125,7 +126,7 @@ class Start:
 
     def _check_options(self, experiment: Experiment) -> None:
         """Raise `InputError` where task or encoder are others, or the task is fitted to other data."""
-        now, then = experiment.sections, self.sections
+        now, then = experiment.recipe.sections, self.sections
         names = {field.name for field in fields(type(experiment.plan.task)) if field.name in FITTED}  # type: ignore[arg-type]
         pairs = {
             "task.name": (then["task"]["name"], now["task"]["name"]),
@@ -172,7 +173,7 @@ def start_from(folder: Path) -> Start:
     """
     run_folder = RunFolder.open(folder)
     run = FinishedRun(run_folder)
-    sharing = run.experiment.sections["sharing"]["name"]
+    sharing = run.experiment.recipe.sections["sharing"]["name"]
     groups = {name.partition("/")[0] for name in run.models if "/" in name}
     if groups:
         raise InputError(
@@ -184,7 +185,7 @@ def start_from(folder: Path) -> Start:
     return Start(
         folder,
         run.models,
-        run.experiment.sections,
+        run.experiment.recipe.sections,
         run_folder.origin(),
         run.own,
         run_folder.seen(),

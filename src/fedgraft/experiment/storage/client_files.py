@@ -22,7 +22,7 @@ from scipy import sparse
 from fedgraft import wire
 from fedgraft.contracts.abilities.matching import KNOWN_ELSEWHERE, MatchedData
 from fedgraft.contracts.abilities.tasks import FittedTask, derived_shard
-from fedgraft.contracts.data import Data, FittedData, Neighbours, Purpose, SiteData
+from fedgraft.contracts.data import ClientTables, Data, FittedData, Neighbours, Purpose
 from fedgraft.contracts.labels import JudgedTask
 from fedgraft.engine.protocol.codes import SECRET
 from fedgraft.engine.protocol.transport import known_alike
@@ -264,13 +264,13 @@ def _site_tables(data: Data[Any], texts: Sequence[str], name: str) -> dict[str, 
     return tables
 
 
-def _check_first(site: SiteData[Any], tables: Mapping[str, str | Path], name: str) -> None:
+def _check_first(site: ClientTables[Any], tables: Mapping[str, str | Path], name: str) -> None:
     if (first := site.site_tables[0]) not in tables:
         raise InputError(f"--data {first}=FILE is missing: the table {first!r} of client {name!r}.")
 
 
-def _site_data(data: Data[Any]) -> SiteData[Any]:
-    if not isinstance(data, SiteData):
+def _site_data(data: Data[Any]) -> ClientTables[Any]:
+    if not isinstance(data, ClientTables) or not data.site_tables:
         raise InputError(
             f"Data set {type(data).__name__!r} is not read from a site's own tables; give a file of 'fedgraft shard', "
             f"which ends in {SUFFIX}."

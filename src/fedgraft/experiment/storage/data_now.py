@@ -82,7 +82,7 @@ def moved(experiment: Experiment, root: Path) -> Experiment:
     """
     paths = _paths(experiment)
     if not paths:
-        name = experiment.sections["data"]["name"]
+        name = experiment.recipe.sections["data"]["name"]
         raise InputError(f"Data set {name!r} reads no files; there is nothing for --data-root {root} to say.")
     if not root.is_dir():
         raise InputError(f"--data-root {root} is no folder.")
@@ -98,7 +98,7 @@ def moved(experiment: Experiment, root: Path) -> Experiment:
 def _files(experiment: Experiment) -> dict[str, Any]:
     """{option of [data] that names files: its value}."""
     hints = get_type_hints(type(experiment.data))
-    options: Mapping[str, Any] = experiment.sections["data"]
+    options: Mapping[str, Any] = experiment.recipe.sections["data"]
     return {
         key: value for key, value in options.items() if key in hints and Path in (hints[key], *get_args(hints[key]))
     }

@@ -11,7 +11,7 @@ import torch
 
 from fedgraft import wire
 from fedgraft.contracts.abilities.tasks import PredictingTask, PublishingTask
-from fedgraft.contracts.data import OwnShardData, names_of
+from fedgraft.contracts.data import ClientTables, names_of
 from fedgraft.engine.client.client_rows import common_in, shared_in
 from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.plan import Plan
@@ -53,7 +53,7 @@ class FinishedRun:
         self.run_folder = run_folder
         self._where, self._allow_changed = str(run_folder.folder / "experiment.toml"), allow_changed_data
         self.experiment = stored_experiment(run_folder)
-        check_options(run_folder.origin(), self.experiment.sections, self._where)
+        check_options(run_folder.origin(), self.experiment.recipe.sections, self._where)
         if data_root is not None:
             self.experiment = data_now.moved(self.experiment, data_root)
         self.plan = replace(self.experiment.plan, device="cpu")
@@ -68,10 +68,10 @@ class FinishedRun:
         return task
 
     @property
-    def own_data(self) -> OwnShardData[Any] | None:
+    def own_data(self) -> ClientTables[Any] | None:
         """What reads one client's own tables as the run's data are read; None where nothing does."""
         data = self.experiment.data
-        return data if isinstance(data, OwnShardData) else None
+        return data if isinstance(data, ClientTables) and data.own_tables else None
 
     def load(self) -> None:
         """Load now what else is loaded when it is first asked for: data, and what clients remember."""
@@ -186,7 +186,7 @@ class FinishedRun:
             )
         own = [name for name in self.plan.build_model().initial if not self.plan.travels(name)]
         if own:
-            sharing = self.experiment.sections["sharing"]["name"]
+            sharing = self.experiment.recipe.sections["sharing"]["name"]
             raise InputError(
                 f"Under sharing {sharing!r} each client trained parameters of its own, such as {own[0]!r}; {who} is of "
                 "one that was not there and has none."
@@ -241,8 +241,9 @@ def load_model(run_folder: RunFolder) -> torch.nn.Module:
     models = read_models(run_folder, plan)
     if plan.personal or any("/" in name for name in models):
         names = data_now.listed(list(run_folder.summary()["test_per_client"]), SHOWN)
+        sharing = stored.recipe.sections["sharing"]["name"]
         raise InputError(
-            f"{run_folder.folder}: there is no one model: under sharing {stored.sections['sharing']['name']!r} each "
+            f"{run_folder.folder}: there is no one model: under sharing {sharing!r} each "
             f"client ended with its own, in parts or in whole; use run.client_model(NAME), with one of {names}."
         )
     flat = plan.build_model()
@@ -274,7 +275,7 @@ def client_model(
 
 def shared_model(plan: Plan, state: RunState, models: Arrays, client: int) -> Arrays:
     """Return the shared parameters that a client answers with, of the best by validation of all groups."""
-    group = plan.group(state.sharing, client)
+    group = plan.sharing.group(state.sharing, client)
     shared = of_group(models, str(group))
     if not shared or (plan.personal and not plan.keep_best):  # a group may be younger than the best models
         shared = scored_model(plan, state.sharing, state.averages, group)

@@ -1,7 +1,6 @@
 """Matching of ids that several clients name: what it takes where all data are here, and the server's part at sites."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -56,7 +55,7 @@ def matched_here(experiment: Experiment) -> Experiment:
     if not isinstance(data, MatchedData) or not data.matches:
         return experiment
     with named_as_in_recipes({"data": type(data)}):
-        return replace(experiment, matching=data.matching)
+        return experiment.after(matching=data.matching)
 
 
 def matched_at_sites(
@@ -87,7 +86,7 @@ def matched_at_sites(
         for client, each in claimed.items()
     }
     nothing = dict.fromkeys(range(clients), wire.pack({}))
-    return replace(experiment, matching=sizes), {**nothing, **told}
+    return experiment.after(matching=sizes), {**nothing, **told}
 
 
 def _checked(packed: Mapping[int, bytes], what: str, check: Callable[[int, Arrays], None]) -> dict[int, Arrays]:

@@ -11,12 +11,11 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.experiment import Experiment, WarmStart
 from fedgraft.experiment.own_parameters import parted
 from fedgraft.experiment.recipes.recipe import contents, outside_names
 from fedgraft.experiment.recipes.sections import Section
@@ -69,9 +68,9 @@ def stored_experiment(run_folder: RunFolder) -> Experiment:
     _take_network(run_folder, text)
     experiment = Experiment.from_toml(text, str(where))
     start = run_folder.origin().get("start", {})
-    experiment = experiment.started(*parted(_first_model(run_folder)), json.loads(start.get(SPENT, "{}")))
-    rows = run_folder.seen() if start else None
-    return experiment if rows is None else replace(experiment, seen=seen_before(rows))
+    (arrays, own), rows = parted(_first_model(run_folder)), run_folder.seen() if start else None
+    seen = None if rows is None else seen_before(rows)
+    return experiment.started(arrays, WarmStart(own, json.loads(start.get(SPENT, "{}")), seen))
 
 
 def given_network(sections: Section) -> bytes:

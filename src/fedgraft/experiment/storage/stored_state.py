@@ -6,7 +6,7 @@ Its fingerprint has no key: whoever writes a state can write anything. So types,
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -24,39 +24,33 @@ from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.experiment.storage.folder_check import ROWS, memory_of
 from fedgraft.wire.layouts import Array, Layout
 
-_CONTENT: Final[dict[str, Any]] = {
-    "format": int,
-    "versions": dict[str, str],
-    "origin": str,
-    "rows": dict[str, dict[str, Any]],
-    "memories": dict[str, str],
-    "state": dict[str, Any],
+Hints: TypeAlias = Mapping[str, Any]
+"""{part of a table: its type, or the hints of a table in its place}."""
+_COUNTED: Final[Hints] = {"bytes": int, "hash": str}
+_CONTENT: Final[Hints] = {
+    **{"format": int, "versions": dict[str, str], "origin": str},
+    **{"rows": dict[str, dict[str, Any]], "memories": dict[str, str], "state": dict[str, Any]},
 }
-_COUNTED: Final[dict[str, Any]] = {"bytes": int, "hash": str}
-_POINT: Final[dict[str, Any]] = {
+_POINT: Final[Hints] = {
     **dict.fromkeys(("round", "bytes"), int),
     **dict.fromkeys(("seconds", *SPLITS, "flops", "simulated_seconds"), float),
 }
-_BEST: Final[dict[str, Any]] = {
+_BEST: Final[Hints] = {
     "round": int,
     **dict.fromkeys(("choice", *SPLITS), float),
     **dict.fromkeys(("sums", "scores"), dict[str, dict[str, float]]),
 }
-_HALO: Final[dict[str, Any]] = {"nodes": int, "owner": Array, "place": Array}
-_BROADCAST: Final[dict[str, Any]] = {
-    "version": int,
-    "downlink": dict[str, Any],
-    "published": dict[str, Any],
-    "held": dict[str, int],
-    "kept": dict[str, str],
+_HALO: Final[Hints] = {"nodes": int, "owner": Array, "place": Array}
+_PUBLISHED: Final[Hints] = {"version": int, "arrays": dict[str, Array]}
+_BROADCAST: Final[Hints] = {
+    **{"version": int, "downlink": dict[str, Any], "published": dict[str, Any]},
+    **{"held": dict[str, int], "kept": dict[str, str]},
 }
-_PUBLISHED: Final[dict[str, Any]] = {"version": int, "arrays": dict[str, Array]}
-_SMOOTHED: Final[dict[str, Any]] = {"choice": int, "before": dict[str, float], "failed": dict[str, str]}
-_IN_FLIGHT: Final[dict[str, Any]] = {
+_SMOOTHED: Final[Hints] = {"choice": int, "before": dict[str, float], "failed": dict[str, str]}
+_IN_FLIGHT: Final[Hints] = {
     **dict.fromkeys(("client", "round"), int),
     **dict.fromkeys(("arrives", "weight", "training", "communication"), float),
-    "report": dict[str, float],
-    "arrays": dict[str, Array],
+    **{"report": dict[str, float], "arrays": dict[str, Array]},
 }
 _NAMES: Final = {int: "a whole number >= 0", float: "a number", str: "a text", dict: "a table", list: "a list"}
 
@@ -159,7 +153,7 @@ def _check_history(state: RunState, plan: Plan) -> None:
     _demand(state.bytes.keys() >= {*DIRECTIONS, *PURPOSES}, f"state.bytes has only {', '.join(state.bytes)}")
     _demand(state.failures.keys() >= {*FAILURES}, f"state.failures has only {', '.join(state.failures)}")
     _demand(len(state.curve) > 0, "state.curve is empty")
-    kinds = _POINT | dict.fromkeys(AFTER_STEPS if plan.local_steps else (), float)
+    kinds = {**_POINT, **dict.fromkeys(AFTER_STEPS if plan.local_steps else (), float)}
     for number, point in enumerate(state.curve):
         _check_record(point, kinds, f"state.curve[{number}]")
         _demand(point["round"] <= state.round, f"state.curve[{number}] is of round {point['round']} of {state.round}")
@@ -302,7 +296,7 @@ def _within(where: str) -> Iterator[None]:
         raise WireError(f"{where}: {text or type(error).__name__}") from error
 
 
-def _check_record(tree: Any, hints: Mapping[str, Any], where: str) -> None:
+def _check_record(tree: Any, hints: Hints, where: str) -> None:
     """Raise `WireError` unless a table has every part of `hints`, each of its type."""
     _demand(isinstance(tree, dict), f"{where or 'it'} is no table")
     lacking = [name for name in hints if name not in tree]

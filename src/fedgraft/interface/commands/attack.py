@@ -4,11 +4,16 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
-from fedgraft.interface.commands.options import SETTINGS, AllowChangedData, AsJson, DataRoot, Folder, print_json
+from fedgraft.interface.commands.options import (
+    SETTINGS,
+    AllowChangedData,
+    AsJson,
+    DataRoot,
+    Folder,
+    print_json,
+    print_table,
+)
 from fedgraft.interface.loading import load
 
 app = typer.Typer(**SETTINGS)
@@ -38,17 +43,16 @@ def attack(
     Example: fedgraft attack RUN --kind membership,canaries
     """
     kinds = [each.strip() for each in kind.split(",") if each.strip()]
-    found = load("fedgraft.interface.attacked").attacked(folder, kinds, canaries, data_root, allow_changed_data)
+    folders, runs = (load(f"fedgraft.experiment.storage.{name}") for name in ("run_folder", "finished_run"))
+    run = runs.FinishedRun(folders.RunFolder.open(folder), data_root, allow_changed_data)
+    found = load("fedgraft.experiment.attacking.attacks").attacked(run, kinds, canaries)
     if as_json:
         print_json(found)
         return
-    table = Table("attack", "what came of it", box=box.SIMPLE)
-    for name, told in found.items():
-        table.add_row(name, ", ".join(f"{key} {_shown(value)}" for key, value in told.items()))
-    console = Console(highlight=False)
-    console.print(table)
+    rows = [(name, ", ".join(f"{key} {_shown(value)}" for key, value in told.items())) for name, told in found.items()]
+    print_table(("attack", "what came of it"), rows)
     for line in _meant(found["canaries"]) if "canaries" in found else ():
-        console.print(line, soft_wrap=True)
+        print(line)
 
 
 def _meant(found: Mapping[str, Any]) -> Iterator[str]:

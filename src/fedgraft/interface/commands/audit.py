@@ -4,12 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
-from fedgraft.errors import missing_extra, printable
-from fedgraft.interface.commands.options import SETTINGS, say
+from fedgraft.errors import missing_extra
+from fedgraft.interface.commands.options import SETTINGS, print_table, say
 
 SHOWN = ("time", "run", "round", "kind", "purpose", "bytes", "epsilon", "decision", "why")
 """Columns of lines on a terminal."""
@@ -42,17 +39,17 @@ def audit(
     lines = log.lines(since)
     if csv is not None:
         audited.write_csv(csv, lines)
-    console = Console(highlight=False)
-    console.print(_table(audited.totals(lines), ("run", "purpose", "sent", "bytes", "refused")))
+    _print(audited.totals(lines), ("run", "purpose", "sent", "bytes", "refused"))
     if not verify and csv is None:
         spends = any("epsilon" in line for line in lines)
-        console.print(_table(lines, tuple(name for name in SHOWN if spends or name != "epsilon")))
+        _print(lines, tuple(name for name in SHOWN if spends or name != "epsilon"))
 
 
-def _table(rows: list[dict[str, object]], columns: tuple[str, ...]) -> Table:
-    table = Table(*columns, box=box.SIMPLE)
-    for row in rows:
-        cells = {**row, "run": str(row.get("run", ""))[:8], "time": str(row.get("time", ""))[:19]}
-        cells |= {"epsilon": f"{row['epsilon']:.4g}"} if isinstance(row.get("epsilon"), float) else {}
-        table.add_row(*(printable(str(cells.get(name, ""))).replace("[", "\\[") for name in columns))
-    return table
+def _print(lines: list[dict[str, object]], columns: tuple[str, ...]) -> None:
+    print_table(columns, ([_cell(name, line.get(name, "")) for name in columns] for line in lines))
+
+
+def _cell(name: str, value: object) -> str:
+    """Return what is shown of a line's column: the beginning of a run's name, and a time's seconds."""
+    shown = f"{value:.4g}" if name == "epsilon" and isinstance(value, float) else str(value)
+    return shown[: {"run": 8, "time": 19}.get(name)]

@@ -1,4 +1,4 @@
-"""Write the trained model as a PyTorch Geometric module that needs no fedgraft."""
+"""Write the trained model as a module of PyTorch that needs no fedgraft."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +24,6 @@ def export(
     allow_changed_data: AllowChangedData = False,
     data_root: DataRoot = None,
 ) -> None:
-    """Write the trained model as a PyTorch Geometric module that needs no fedgraft: source, weights, a README."""
+    """Write the trained model as a module of PyTorch that needs no fedgraft: source, weights, a README."""
     write(open_run(folder, data_root, allow_changed_data), out, client)
     say(f"Model in {out}; use it with: from model import load")

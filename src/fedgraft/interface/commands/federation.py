@@ -5,16 +5,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
-from fedgraft.errors import InputError, Interrupted, missing_extra, printable
+from fedgraft.errors import InputError, Interrupted, missing_extra
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import portable
-from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
+from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, print_table, say
 from fedgraft.interface.federated import keys_made_here
 from fedgraft.runtimes.flower_federation import control, making
 from fedgraft.runtimes.flower_federation.folders import NODE_KEY, SECRET, FederationFolder
@@ -215,10 +211,9 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"address": federation.address, "nodes": nodes, "runs": runs})
         return
-    console = Console(highlight=False)
-    console.print(_table(nodes, "name", "client", "state", "since"))
+    print_table(("name", "client", "state", "since"), (each.values() for each in nodes))
     if runs:
-        console.print(_table(runs, "run", "status", "since"))
+        print_table(("run", "status", "since"), (each.values() for each in runs))
 
 
 def _nodes(folder: FederationFolder) -> list[dict[str, Any]]:
@@ -238,10 +233,3 @@ def _node(name: str, client: int | None, node: control.Standing | None) -> dict[
 
 def _run(run: control.Standing) -> dict[str, Any]:
     return {"run": run.id, "status": run.status, "since": run.since}
-
-
-def _table(rows: list[dict[str, Any]], *columns: str) -> Table:
-    table = Table(*columns, box=box.SIMPLE)
-    for row in rows:
-        table.add_row(*(Text("-" if row[name] is None else printable(str(row[name]))) for name in columns))
-    return table

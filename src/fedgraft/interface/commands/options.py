@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -68,3 +69,16 @@ def say(line: str) -> None:
 def print_json(value: Any) -> None:
     """Print one JSON object, on standard output."""
     sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print a table for people, on standard output; without headings they are not shown. None is a dash."""
+    from rich import box  # `--help` needs neither
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, show_header=any(headings))
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("-" if each is None else printable(str(each))) for each in row))
+    Console(highlight=False).print(table)

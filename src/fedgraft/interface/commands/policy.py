@@ -4,15 +4,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from fedgraft.engine.protocol.gate import Gate
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.policies import joining_tells, kinds_of, read_policy, rules_of
 from fedgraft.experiment.recipes.recipe import parse_override
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Recipe, print_json
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Recipe, print_json, print_table
 
 app = typer.Typer(
     name="policy", help="What a site lets leave: hold a recipe against its policy before it takes part.", **SETTINGS
@@ -45,17 +42,10 @@ def check(
         rows = [{"rule": rule.name, "allowed": rule.allowed, "beyond": rule.beyond} for rule in rules]
         print_json({"recipe": recipe, "allowed": not broken, "rules": rows, "told": told})
     else:
-        _show(("message", "what it tells of a client"), [(kind, ", ".join(words)) for kind, words in told.items()])
-        _show(("rule", "allowed", "the recipe also has"), [(*rule[:2], rule.beyond or "-") for rule in rules])
+        print_table(
+            ("message", "what it tells of a client"), [(each, ", ".join(words)) for each, words in told.items()]
+        )
+        print_table(("rule", "allowed", "the recipe also has"), [(*rule[:2], rule.beyond or "-") for rule in rules])
         print(f"{file} forbids {recipe}: {', '.join(broken)}." if broken else f"{file} allows {recipe}.")
     if broken:
         raise typer.Exit(1)
-
-
-def _show(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    table = Table(box=box.SIMPLE)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    Console(highlight=False).print(table)

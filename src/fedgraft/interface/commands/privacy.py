@@ -3,11 +3,8 @@
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Recipe, print_json
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Recipe, print_json, print_table
 from fedgraft.interface.loading import load
 
 app = typer.Typer(**SETTINGS)
@@ -40,36 +37,30 @@ def privacy(
     if as_json:
         print_json(claimed)
         return
-    console = Console(highlight=False)
-    console.print(_table(claimed["claim"] | dict.fromkeys(("parts", "not_covered", "adversaries", "exact_scores"), "")))
-    console.print(_against(claimed["claim"]["adversaries"]))
-    for part in claimed["claim"]["parts"]:
-        console.print(_table(part))
-    console.print(_table(claimed["costs"]))
+    claim = claimed["claim"]
+    _print(claim | dict.fromkeys(("parts", "not_covered", "adversaries", "exact_scores"), ""))
+    rows = [
+        (each["adversary"], _reached(each["epsilon"]), each["clients"], each["together"])
+        for each in claim["adversaries"]
+    ]
+    print_table(("against", "epsilon at most", "clients in its smallest sum", "missing, or working together"), rows)
+    for part in (*claim["parts"], claimed["costs"]):
+        _print(part)
     if claimed["without_data"]:
         print("Computed without data, of the sizes that were given.")
     print("Not covered:")
-    for line in claimed["claim"]["not_covered"]:
+    for line in claim["not_covered"]:
         print(f"- {line}")
     for line in claimed["warnings"]:
         print(f"Warning: {line}")
 
 
-def _against(adversaries: list[dict[str, Any]]) -> Table:
-    table = Table(box=box.SIMPLE)
-    for heading in ("against", "epsilon at most", "clients in its smallest sum", "missing, or working together"):
-        table.add_column(heading, overflow="fold")
-    for row in adversaries:
-        reached = "not bounded" if row["epsilon"] is None else f"{row['epsilon']:.4g}"
-        table.add_row(row["adversary"], reached, str(row["clients"]), str(row["together"]))
-    return table
+def _reached(epsilon: float | None) -> str:
+    return "not bounded" if epsilon is None else f"{epsilon:.4g}"
 
 
-def _table(values: dict[str, Any]) -> Table:
-    table = Table(box=box.SIMPLE, show_header=False)
-    table.add_column()
-    table.add_column(overflow="fold")
-    for name, value in values.items():
-        if value != "":
-            table.add_row(name.replace("_", " "), f"{value:.6g}" if isinstance(value, float) else str(value))
-    return table
+def _print(values: dict[str, Any]) -> None:
+    shown = {name.replace("_", " "): each for name, each in values.items() if each != ""}
+    print_table(
+        ("", ""), [(name, f"{each:.6g}" if isinstance(each, float) else str(each)) for name, each in shown.items()]
+    )

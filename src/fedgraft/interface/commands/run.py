@@ -87,7 +87,7 @@ def run(
     begin = None if start is None else start_from(start)
     experiment = experiments.load(recipe, overrides, switch, begin.findings if begin else None)
     portable.begin_again(experiment.runtime)
-    folder = out or free_folder(experiment.recipe)
+    folder = out or free_folder(experiment.recipe.name)
     with (
         resumable(folder),
         Progress.of(experiment, quiet) as progress,
@@ -101,7 +101,7 @@ def run(
 def several(experiment: Experiment, seeds: list[int], out: Path | None, as_json: bool, quiet: bool) -> None:
     """Run an experiment with several seeds, and tell means and spreads."""
     portable.begin_again(experiment.runtime)
-    folder = out or free_folder(experiment.recipe)
+    folder = out or free_folder(experiment.recipe.name)
     with startable(folder):
         summaries = run_seeds(experiment, seeds, folder, quiet, say)
     show_seeds(summaries, folder, as_json)

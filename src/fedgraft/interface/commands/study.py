@@ -8,7 +8,7 @@ import typer
 
 from fedgraft.errors import InputError
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
-from fedgraft.reports.studies import cost_figures
+from fedgraft.reports.studies import cost_figures, running
 from fedgraft.reports.studies import study as studies
 from fedgraft.reports.studies.page import tables, write_page
 from fedgraft.reports.studies.stored_results import StoredResults
@@ -51,9 +51,9 @@ def study(
     if pictures:
         cost_figures.check(definition)
     try:
-        studies.run(definition, data or Path(), folder, seeds, jobs, say, match, on)
+        running.run(definition, data or Path(), folder, seeds, jobs, say, match, on)
     finally:
-        done = studies.results(definition, folder, seeds)
+        done = running.results(definition, folder, seeds)
         if page is not None and done:
             write_page(definition, done, seeds, page, folder / "pictures")
         if results is not None and done:

@@ -10,7 +10,7 @@ import torch
 from annotated_types import Interval
 
 from fedgraft.contracts import RowCodec
-from fedgraft.contracts.abilities.summing import SumCoding, SummableCodec
+from fedgraft.contracts.abilities.summing import SumCoding
 from fedgraft.contracts.ranges import OneOf
 from fedgraft.errors import ClientError, WireError, require
 from fedgraft.methods import float_codec
@@ -30,7 +30,7 @@ _CHUNK: Final = 2**16  # values at a time, so that temporaries stay in a core's 
 
 
 @dataclass(frozen=True)
-class Quantized(FloatCodec, RowCodec[VaryingState], SummableCodec[VaryingState]):
+class Quantized(FloatCodec, RowCodec[VaryingState]):
     """Send each float32 as one of 2**bits - 1 levels, equally spaced between minus and plus its bucket's scale.
 
     All float32 arrays are laid end to end, in order of their names, and cut into buckets; a value x of a bucket of

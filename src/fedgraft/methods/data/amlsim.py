@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, Purpose, QueriedData
+from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.ranges import OneOf
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
@@ -19,7 +19,7 @@ from fedgraft.tables.table_files import Given
 
 
 @dataclass(frozen=True)
-class Amlsim(OwnNodes, QueriedData[NodeShard]):
+class Amlsim(OwnNodes):
     """Tell accounts of fraud from normal ones by their transfers: a directed graph with repeats, cut over banks.
 
     An edge is a transfer and carries two columns, log(1 + amount) and time. An account has three features, log(1 +

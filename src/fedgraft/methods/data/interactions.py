@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
+from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.ranges import OneOf, PositiveInt
 from fedgraft.domains.ranking import tables as reading
 from fedgraft.domains.ranking.item_features import make_features, sources_of
@@ -24,7 +24,7 @@ from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard], OwnShardData[RankingShard]):
+class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard]):
     """Own interactions: a table with columns for user and item, and perhaps one of items with what is known of them.
 
     Source: none. Differs: interactions are split by the hash of user and item, so that each keeps its split as the

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import QueriedData
+from fedgraft.contracts.data import Data
 from fedgraft.contracts.ranges import OneOf
 from fedgraft.domains.typed.features import with_features
 from fedgraft.domains.typed.partitions import TypedDealing
@@ -17,7 +17,7 @@ from fedgraft.tables.table_files import Given
 
 
 @dataclass(frozen=True)
-class TypedSets(QueriedData[TypedGraph]):
+class TypedSets(Data[TypedGraph]):
     """Classification of the nodes of one type in a published graph of several types, cut over clients.
 
     Source: Wang et al., "HeCo", KDD 2021 (acm, dblp, aminer, freebase, as its authors published them); Hu et al.,

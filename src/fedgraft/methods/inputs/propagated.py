@@ -2,24 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge
 
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.training.smoothed_inputs import mean_of, side_by_side
-
-LINES: Final = {
-    "concatenate": ["{x} = torch.cat(hops, 1)"],
-    "last": ["{x} = hops[-1]"],
-    "mean": ["{x} = sum(hops) / len(hops)"],
-    "attention": [
-        "hops = torch.stack(hops, 1)",
-        "{x} = (torch.softmax(hops @ self.score, 1).unsqueeze(2) * hops).sum(1)",
-    ],
-}
-"""Source text: what the first layer reads, of the features after each hop."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +67,7 @@ class Propagated(Inputs):
             return side_by_side([mean_of([features, *hops]) for hops in paths])
         return side_by_side([features, *(each for hops in paths for each in hops)])
 
-    def lines(self) -> Sequence[str]:
-        """Return lines of source text that do the same to a list `hops`."""
-        return LINES[self.hop_pooling]
+    @property
+    def pooling(self) -> str:
+        """As said; attention has hops side by side."""
+        return "concatenate" if self.hop_pooling == "attention" else self.hop_pooling

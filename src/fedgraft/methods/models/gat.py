@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.plain import PlainEdgeEncoder
 from fedgraft.contracts.encoder import EdgeEncoder, EdgeLayeredEncoder
 from fedgraft.contracts.ranges import PositiveInt, ProperFraction
 from fedgraft.errors import require
@@ -19,46 +18,10 @@ from fedgraft.nn.propagate import Block, GraphView, Sparse, States, end_sums, sp
 
 SCORE_LIMIT: Final = 8.0
 """exp(8) keeps sums of thousands of neighbours well within float32."""
-_ENCODER = '''
-class Attention(MessagePassing):
-    """Attention over neighbours, scored from both ends and from features of edges, which also scale messages."""
-
-    def __init__(self, inputs, outputs):
-        super().__init__(aggr="add", node_dim=0)
-        self.linear = nn.Linear(inputs, outputs)
-        self.own = nn.Linear(inputs, outputs, bias=False)
-        self.receiver, self.sender = (nn.Parameter(torch.zeros({heads}, outputs // {heads})) for _ in range(2))
-        self.edge_score, self.edge_scale = (nn.Parameter(torch.zeros({heads}, {edge_width})) for _ in range(2))
-
-    def forward(self, x, edge_index, edge_attr):
-        mapped = self.linear(x).view(len(x), {heads}, -1)
-        ends = (mapped * self.sender).sum(2), (mapped * self.receiver).sum(2)
-        mixed = self.propagate(edge_index, x=mapped, ends=ends, edge_attr=edge_attr)
-        return mixed.flatten(1) + self.own(x)
-
-    def message(self, x_j, ends_j, ends_i, edge_attr, index, size_i):
-        scores = nn.functional.leaky_relu(ends_j + ends_i + edge_attr @ self.edge_score.t(), {slope})
-        weights = softmax(scores.clamp(-{limit}, {limit}), index, num_nodes=size_i)
-        return (weights * (1 + edge_attr @ self.edge_scale.t())).unsqueeze(2) * x_j
-
-
-class Encoder(nn.Module):
-    """Layers of attention, relu between them."""
-
-    def __init__(self):
-        super().__init__()
-        widths = {widths}
-        self.layers = nn.ModuleList(Attention(a, b) for a, b in zip(widths, widths[1:]))
-
-    def forward(self, x, edge_index, edge_attr):
-        for number, layer in enumerate(self.layers):
-            x = layer(torch.relu(x) if number else x, edge_index, edge_attr)
-        return x
-'''
 
 
 @dataclass(frozen=True)
-class GAT(EdgeEncoder, EdgeLayeredEncoder, PlainEdgeEncoder):
+class GAT(EdgeEncoder, EdgeLayeredEncoder):
     """GAT: attention over neighbours, scored from both ends and from what edges carry.
 
     Layer: e_uv = leaky_relu(a . W h_u + b . W h_v + c . z_uv); the message of v is (1 + d . z_uv) W h_v, weighted by
@@ -81,11 +44,6 @@ class GAT(EdgeEncoder, EdgeLayeredEncoder, PlainEdgeEncoder):
 
     stochastic: ClassVar[bool] = False
     reads_direction: ClassVar[bool] = False
-    plain_imports: ClassVar[tuple[str, ...]] = (
-        "from torch_geometric.nn import MessagePassing",
-        "from torch_geometric.utils import softmax",
-    )
-
     hidden: int = 32
     embedding: int = 64
     layers: PositiveInt = 2
@@ -115,11 +73,6 @@ class GAT(EdgeEncoder, EdgeLayeredEncoder, PlainEdgeEncoder):
         pairs = itertools.pairwise(self._widths(node_width))
         return Layers([Attention(self, a, b, edge_width, g) for a, b in pairs])
 
-    def plain_class(self, node_width: int, edge_width: int) -> str:
-        """Message passing of its own: PyG's `GATConv` has no features of edges that scale messages."""
-        options = {"heads": self.heads, "slope": self.slope, "limit": SCORE_LIMIT}
-        return _ENCODER.format(widths=self._widths(node_width), edge_width=edge_width, **options)
-
     def _widths(self, node_width: int) -> list[int]:
         return [node_width, *self.widths]
 
@@ -146,7 +99,7 @@ class Attention(nn.Module):
 
     def __init__(self, options: GAT, inputs: int, outputs: int, edge_width: int, g: torch.Generator) -> None:
         super().__init__()
-        self.options = options
+        self.heads, self.slope = options.heads, options.slope
         heads, width = options.heads, outputs // options.heads
         self.linear = linear(inputs, outputs, g)
         self.own = linear(inputs, outputs, g, bias=False)
@@ -157,12 +110,12 @@ class Attention(nn.Module):
 
     def forward(self, state: Tensor, view: GraphView) -> Tensor:
         """Return new states [nodes, outputs]."""
-        heads = self.options.heads
+        heads = self.heads
         mapped = self.linear(state).view(len(state), heads, -1)
         receiver = torch.einsum("nhw,hw->hn", mapped, self.receiver)
         sender = torch.einsum("nhw,hw->hn", mapped, self.sender)
         ends = end_sums(receiver, sender, view.graph)
-        scores = nn.functional.leaky_relu(ends + self.edge_score @ view.edges.t(), self.options.slope)
+        scores = nn.functional.leaky_relu(ends + self.edge_score @ view.edges.t(), self.slope)
         weights = scores.clamp(-SCORE_LIMIT, SCORE_LIMIT).exp() * (view.norm > 0)  # one contiguous row per head
         scaled = weights * (1 + self.edge_scale @ view.edges.t())
         ones = mapped.new_ones(len(state), 1)
@@ -182,7 +135,8 @@ class Convolution(nn.Module):
         self, options: GAT, inputs: int, outputs: int, edge_width: int, g: torch.Generator, make: MakeLinear
     ) -> None:
         super().__init__()
-        self.options, heads = options, options.heads
+        heads = options.heads
+        self.heads, self.slope = heads, options.slope
         self._joins = outputs % heads == 0
         width = outputs // heads if self._joins else outputs
         self.linear = make(inputs, heads * width, g)
@@ -194,7 +148,7 @@ class Convolution(nn.Module):
 
     def forward(self, state: States, block: Block) -> Tensor:
         """Return float32 [receivers, outputs]."""
-        heads, ends = self.options.heads, ends_of(block)
+        heads, ends = self.heads, ends_of(block)
         mapped = self.linear(state)
         values = _headed(mapped, heads)
         received, sent = _headed(block.own(mapped), heads) @ self.receiver[:, :, None], values @ self.sender[:, :, None]
@@ -203,7 +157,7 @@ class Convolution(nn.Module):
         scaling = None
         if columns is not None and self.edge_score is not None and self.edge_scale is not None:
             scores, scaling = scores + self.edge_score @ columns, 1 + self.edge_scale @ columns
-        scores = nn.functional.leaky_relu(scores, self.options.slope).clamp(-SCORE_LIMIT, SCORE_LIMIT)
+        scores = nn.functional.leaky_relu(scores, self.slope).clamp(-SCORE_LIMIT, SCORE_LIMIT)
         heard = attention(values, scores, block.edge_weight, scaling, ends)
         joined = heard.transpose(0, 1).flatten(1) if self._joins else heard.mean(0)
         own = state.head(block.receivers) if isinstance(state, Sparse) else block.own(state)

@@ -8,42 +8,15 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.plain import PlainEdgeEncoder, PlainEncoder, Tensors
 from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder, check_widths
 from fedgraft.contracts.ranges import PositiveInt
-from fedgraft.nn.layers import MakeLinear, linear, weight_of
+from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.manual_gradients import Back
 from fedgraft.nn.propagate import Block, GraphView, Sparse, States, spmm
 
-_ENCODER = '''
-class Encoder(nn.Module):
-    """Convolutions whose edges weigh what their features say; the own state counts whole."""
-
-    def __init__(self):
-        super().__init__()
-        widths = {widths}
-        self.convs = nn.ModuleList(
-            GCNConv(a, b, normalize=False, add_self_loops=False) for a, b in zip(widths, widths[1:])
-        )
-        self.scale = nn.Parameter(torch.ones(len(self.convs)))
-        self.edge = nn.Parameter(torch.zeros(len(self.convs), {edge_width}))
-
-    def forward(self, x, edge_index, edge_attr):
-        source, target = edge_index
-        degree = torch.bincount(target, minlength=len(x)).float()
-        norm = (degree[source] * degree[target]).rsqrt()
-        loops = torch.arange(len(x), device=x.device).expand(2, -1)
-        edge_index = torch.cat([edge_index, loops], 1)
-        for number, conv in enumerate(self.convs):
-            weight = norm * (self.scale[number] + edge_attr @ self.edge[number])
-            x = torch.relu(x) if number else x
-            x = conv(x, edge_index, torch.cat([weight, torch.ones_like(degree)]))
-        return x
-'''
-
 
 @dataclass(frozen=True)
-class GCN(EdgeEncoder, LayeredEncoder, PlainEncoder, PlainEdgeEncoder):
+class GCN(EdgeEncoder, LayeredEncoder):
     """GCN: graph convolutions whose edge weights are learnt from transition probabilities.
 
     Layer: h <- relu(W (h_u / (d_u + 1) + sum over neighbours v of h_v / sqrt((d_u + 1) (d_v + 1)))), that is, each node
@@ -62,9 +35,6 @@ class GCN(EdgeEncoder, LayeredEncoder, PlainEncoder, PlainEdgeEncoder):
 
     by_degree: ClassVar[bool] = True
     stochastic: ClassVar[bool] = False
-    layer: ClassVar[str] = "GCNConv"
-    weight_call: ClassVar[str] = "conv(x, edge_index, edge_weight)"
-    plain_imports: ClassVar[tuple[str, ...]] = ("from torch_geometric.nn import GCNConv",)
 
     hidden: int | tuple[int, ...] = 32
     embedding: PositiveInt = 64
@@ -83,30 +53,9 @@ class GCN(EdgeEncoder, LayeredEncoder, PlainEncoder, PlainEdgeEncoder):
         """One layer without edge features."""
         return Convolution(inputs, outputs, g, make)
 
-    def made(self, inputs: int, outputs: int) -> str:
-        """PyG's `GCNConv`."""
-        return f"GCNConv({inputs}, {outputs})"
-
-    def arrays(self, convolution: nn.Module) -> Tensors:
-        """The linear layer."""
-        assert isinstance(convolution, Convolution)
-        return {"lin.weight": weight_of(convolution.linear), "bias": cast(Tensor, convolution.linear.bias)}
-
     def build(self, node_width: int, edge_width: int, g: torch.Generator) -> nn.Module:
         """Return the stack of layers."""
         return Layers([node_width, *self._edge_widths], edge_width, g)
-
-    def plain_class(self, node_width: int, edge_width: int) -> str:
-        """PyG's `GCNConv`, told the weight of each edge."""
-        return _ENCODER.format(widths=[node_width, *self._edge_widths], edge_width=edge_width)
-
-    def plain_arrays(self, module: nn.Module) -> Tensors:
-        """The linear layers, and what edges weigh."""
-        assert isinstance(module, Layers)
-        arrays: dict[str, Tensor] = {"scale": module.scale, "edge": module.edge}
-        for number, layer in enumerate(cast(list[nn.Linear], module.linear)):
-            arrays |= {f"convs.{number}.lin.weight": layer.weight, f"convs.{number}.bias": layer.bias}
-        return arrays
 
     @property
     def _edge_widths(self) -> tuple[int, ...]:
@@ -125,18 +74,26 @@ class Convolution(nn.Module):
 
     def forward(self, state: States, block: Block) -> Tensor:
         """Return float32 [receivers, outputs]."""
-        return self.with_back(state, block)[0]
+        if self._maps_first(state):
+            return self._mapped_first(state, block)
+        mapped: Tensor = self.linear(block.smoothed(state))
+        return mapped
 
     def with_back(self, state: States, block: Block) -> tuple[Tensor, Back]:
         """Return float32 [receivers, outputs], and a function that takes its gradient back."""
-        linear = self.linear
-        # What is narrower behind the map is added up there; rows that never change are too many to be mapped.
-        narrower = linear.weight.numel() < state.shape[1] ** 2
-        if isinstance(state, Sparse) or (isinstance(state, Tensor) and narrower):  # the bias joins once
-            smoothed = block.smoothed(state, linear.product).add_(cast(Tensor, linear.bias))
-            return smoothed, partial(self._mapped_first_back, block, state)
+        if self._maps_first(state):
+            return self._mapped_first(state, block), partial(self._mapped_first_back, block, state)  # type: ignore[arg-type]
         gathered = block.smoothed(state)
-        return linear(gathered), partial(self._back, block, gathered)
+        return self.linear(gathered), partial(self._back, block, gathered)
+
+    def _maps_first(self, state: States) -> bool:
+        """Whether states are added up behind the map: narrower ones, but not rows that never change, too many."""
+        narrower = self.linear.weight.numel() < state.shape[1] ** 2
+        return isinstance(state, Sparse) or (isinstance(state, Tensor) and narrower)
+
+    def _mapped_first(self, state: States, block: Block) -> Tensor:
+        """Return float32 [receivers, outputs]; the bias joins once."""
+        return block.smoothed(state, self.linear.product).add_(cast(Tensor, self.linear.bias))
 
     def _mapped_first_back(
         self, block: Block, state: Tensor | Sparse, gradient: Tensor, further: bool

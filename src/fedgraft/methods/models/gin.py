@@ -6,14 +6,13 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.plain import PlainEncoder, Tensors
 from fedgraft.contracts.encoder import StackEncoder
-from fedgraft.nn.layers import MakeLinear, linear, weight_of
+from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.propagate import Block, Sparse, States
 
 
 @dataclass(frozen=True)
-class GIN(StackEncoder, PlainEncoder):
+class GIN(StackEncoder):
     """GIN: sums over neighbours and a perceptron of two layers, as strong as the Weisfeiler-Lehman test.
 
     Layer: h <- W2 relu(W1 ((1 + epsilon) h + sum over neighbours v of h_v)).
@@ -28,26 +27,12 @@ class GIN(StackEncoder, PlainEncoder):
     """
 
     stochastic: ClassVar[bool] = False
-    layer: ClassVar[str] = "GINConv"
 
     epsilon: float = 0.0
 
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """One layer; its perceptron is as wide as what it gives."""
         return Convolution(inputs, outputs, self.epsilon, g, make)
-
-    def made(self, inputs: int, outputs: int) -> str:
-        """PyG's `GINConv` with a perceptron."""
-        inner = f"nn.Sequential(nn.Linear({inputs}, {outputs}), nn.ReLU(), nn.Linear({outputs}, {outputs}))"
-        return f"GINConv({inner}, eps={self.epsilon})"
-
-    def arrays(self, convolution: nn.Module) -> Tensors:
-        """Both layers of the perceptron, and epsilon."""
-        assert isinstance(convolution, Convolution)
-        layers = {"nn.0": convolution.inner, "nn.2": convolution.outer}
-        weights = {f"{name}.weight": weight_of(each) for name, each in layers.items()}
-        biases = {f"{name}.bias": cast(Tensor, each.bias) for name, each in layers.items()}
-        return {**weights, **biases, "eps": torch.tensor([self.epsilon])}
 
 
 class Convolution(nn.Module):

@@ -1,21 +1,20 @@
 """GINE: sums of messages along edges that carry numbers, and a perceptron of two layers."""
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.plain import PlainColumnEncoder, Tensors
 from fedgraft.contracts.encoder import EdgeLayeredEncoder, StackEncoder
 from fedgraft.nn.edge_messages import Fan, edge_messages
-from fedgraft.nn.layers import MakeLinear, linear, weight_of
+from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.propagate import Block, Sparse, Stacked, States
 
 
 @dataclass(frozen=True)
-class GINE(StackEncoder, EdgeLayeredEncoder, PlainColumnEncoder):
+class GINE(StackEncoder, EdgeLayeredEncoder):
     """GINE: sums of messages along edges that carry numbers, and a perceptron of two layers.
 
     Layer: h <- W2 relu(W1 ((1 + epsilon) h + sum over edges e, from v, of relu(h_v + E e + b))). Edges of the same two
@@ -34,8 +33,6 @@ class GINE(StackEncoder, EdgeLayeredEncoder, PlainColumnEncoder):
 
     stochastic: ClassVar[bool] = False
     reads_direction: ClassVar[bool] = False
-    layer: ClassVar[str] = "GINEConv"
-    call: ClassVar[str] = "conv(x, edge_index, x.new_zeros(edge_index.shape[1], 1))"
 
     epsilon: float = 0.0
 
@@ -44,29 +41,6 @@ class GINE(StackEncoder, EdgeLayeredEncoder, PlainColumnEncoder):
     ) -> nn.Module:
         """One layer; its messages are as wide as what it takes."""
         return Convolution(inputs, outputs, edge_width, self.epsilon, g, make)
-
-    def made(self, inputs: int, outputs: int) -> str:
-        """PyG's `GINEConv`, whose edges carry one zero."""
-        return self.made_with(inputs, outputs, 1)
-
-    def made_with(self, inputs: int, outputs: int, edge_width: int) -> str:
-        """PyG's `GINEConv` with a perceptron."""
-        inner = f"nn.Sequential(nn.Linear({inputs}, {outputs}), nn.ReLU(), nn.Linear({outputs}, {outputs}))"
-        return f"GINEConv({inner}, eps={self.epsilon}, edge_dim={edge_width})"
-
-    def arrays(self, convolution: nn.Module) -> Tensors:
-        """Both layers of the perceptron, what maps edges, and epsilon."""
-        assert isinstance(convolution, Convolution)
-        inner, outer, edge = convolution.inner, convolution.outer, convolution.edge
-        weight = weight_of(inner)
-        nothing = {"weight": weight.new_zeros(weight.shape[1], 1), "bias": weight.new_zeros(weight.shape[1])}
-        mapped = nothing if edge is None else {"weight": edge.weight, "bias": edge.bias}
-        layers = {
-            f"nn.{number}.{name}": value
-            for number, layer in ((0, inner), (2, outer))
-            for name, value in (("weight", weight_of(layer)), ("bias", cast(Tensor, layer.bias)))
-        }
-        return {**layers, **{f"lin.{key}": value for key, value in mapped.items()}, "eps": torch.tensor([self.epsilon])}
 
 
 class Convolution(nn.Module):

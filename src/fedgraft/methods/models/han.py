@@ -54,9 +54,9 @@ class HAN(MetapathEncoder):
         """The graph of one metapath, [nodes, nodes], all heads."""
         return HeadedGraph(matrix, self.heads)
 
-    def build(self, node_width: int, metapaths: int, g: torch.Generator) -> nn.Module:
+    def build(self, node_width: int, path_widths: Sequence[int], g: torch.Generator) -> nn.Module:
         """Return the module."""
-        return Attention(self, node_width, metapaths, g)
+        return Attention(self, node_width, len(path_widths), g)
 
 
 class Attention(nn.Module):

@@ -10,7 +10,7 @@ import scipy.sparse
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import CarriedMetapathEncoder, Paths
+from fedgraft.contracts.encoder import CARRIED, MetapathEncoder, Paths
 from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.errors import require
 from fedgraft.nn.edge_messages import Fan, edge_messages
@@ -19,7 +19,7 @@ from fedgraft.nn.propagate import Sparse, States
 
 
 @dataclass(frozen=True)
-class MetapathMeans(CarriedMetapathEncoder):
+class MetapathMeans(MetapathEncoder):
     """Metapath means: a perceptron over a node's features and their means over the nodes that metapaths join to it.
 
     relu(V relu(W_0 x_i + sum over metapaths of W_p mean of x_j)), the mean being over the other nodes j that the
@@ -51,8 +51,8 @@ class MetapathMeans(CarriedMetapathEncoder):
         return self.hidden
 
     def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
-        """Nothing without means."""
-        return super().reads(inputs, edge_width) if self.edges else frozenset()
+        """Columns and weights; nothing without means."""
+        return frozenset(CARRIED) if self.edges else frozenset()
 
     def graph(self, matrix: scipy.sparse.csr_matrix) -> Sparse:
         """The matrix that averages over others, [nodes, nodes]."""
@@ -67,7 +67,7 @@ class MetapathMeans(CarriedMetapathEncoder):
         weight = torch.from_numpy(entries.data.astype(np.float32))
         return PathMessages(ends, weight, torch.from_numpy(paths.values), paths.matrix.shape[0])
 
-    def carried_build(self, node_width: int, path_widths: Sequence[int], g: torch.Generator) -> nn.Module:
+    def build(self, node_width: int, path_widths: Sequence[int], g: torch.Generator) -> nn.Module:
         """Return the module."""
         return Means(self, node_width, path_widths, g)
 

@@ -2,34 +2,18 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.plain import PlainEdgeEncoder, PlainEncoder, Tensors
 from fedgraft.contracts.encoder import EdgeEncoder, StackEncoder
-from fedgraft.nn.layers import MakeLinear, linear, weight_of
+from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.propagate import Block, GraphView, Sparse, States
-
-_ENCODER = '''
-class Encoder(nn.Module):
-    """Layers that look at a node alone."""
-
-    def __init__(self):
-        super().__init__()
-        widths = {widths}
-        self.linear = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:]))
-
-    def forward(self, x, edge_index, edge_attr):
-        for number, layer in enumerate(self.linear):
-            x = layer(torch.relu(x) if number else x)
-        return x
-'''
 
 
 @dataclass(frozen=True)
-class MLP(EdgeEncoder, StackEncoder, PlainEncoder, PlainEdgeEncoder):
+class MLP(EdgeEncoder, StackEncoder):
     """MLP: layers that look at a node's own state alone, for models trained like any other that have no use for edges.
 
     Layer: h <- W h + b. Where it is built as a whole, relu between layers, none after the last.
@@ -46,8 +30,6 @@ class MLP(EdgeEncoder, StackEncoder, PlainEncoder, PlainEdgeEncoder):
 
     reads_neighbours: ClassVar[bool] = False
     stochastic: ClassVar[bool] = False
-    layer: ClassVar[str] = ""
-    call: ClassVar[str] = "conv(x)"
 
     def __post_init__(self) -> None:
         if self.hidden != ():
@@ -65,19 +47,6 @@ class MLP(EdgeEncoder, StackEncoder, PlainEncoder, PlainEdgeEncoder):
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """Return one layer, from `inputs` to `outputs`."""
         return Convolution(inputs, outputs, g, make)
-
-    def made(self, inputs: int, outputs: int) -> str:
-        """Torch's own linear layer."""
-        return f"nn.Linear({inputs}, {outputs})"
-
-    def arrays(self, convolution: nn.Module) -> Tensors:
-        """The linear layer."""
-        assert isinstance(convolution, Convolution)
-        return {"weight": weight_of(convolution.own), "bias": cast(Tensor, convolution.own.bias)}
-
-    def plain_class(self, node_width: int, edge_width: int) -> str:
-        """The stack of layers."""
-        return _ENCODER.format(widths=[node_width, *self.widths])
 
 
 class Convolution(nn.Module):

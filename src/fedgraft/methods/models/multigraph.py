@@ -7,55 +7,14 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.plain import PlainColumnEncoder, Tensors
 from fedgraft.contracts.encoder import EdgeLayeredEncoder, StackEncoder
 from fedgraft.nn.edge_messages import Fan, edge_messages, means_and_maxima
-from fedgraft.nn.layers import Linear, MakeLinear, RowLinear, linear, weight_of
+from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.propagate import Block, Sparse, States
-
-_LAYER = '''
-class Direction(nn.Module):
-    """Messages along edges of one direction: their mean at each receiver and, if asked for, the largest."""
-
-    def __init__(self, inputs, outputs, edge_width, maxima):
-        super().__init__()
-        self.sent = nn.Linear(inputs, outputs)
-        self.edge = nn.Linear(edge_width, outputs, bias=False) if edge_width else None
-        self.mean = nn.Linear(outputs, outputs, bias=False)
-        self.largest = nn.Linear(outputs, outputs, bias=False) if maxima else None
-
-    def forward(self, x, edge_index, edge_attr, weight):
-        source, target = edge_index
-        sent = self.sent(x)
-        messages = torch.relu(sent[source] if self.edge is None else sent[source] + self.edge(edge_attr))
-        zeros = torch.zeros_like(sent)
-        total = weight.new_zeros(len(x)).index_add(0, target, weight).clamp(min=1e-30)
-        mapped = self.mean(zeros.index_add(0, target, messages * (weight / total[target])[:, None]))
-        if self.largest is None:
-            return mapped
-        return mapped + self.largest(zeros.scatter_reduce(0, target[:, None].expand_as(messages), messages, "amax"))
-
-
-class MultigraphConv(nn.Module):
-    """A layer of messages along edges and back, each with weights of its own."""
-
-    def __init__(self, inputs, outputs, edge_width, maxima):
-        super().__init__()
-        self.own = nn.Linear(inputs, outputs)
-        self.along, self.back = (Direction(inputs, outputs, edge_width, maxima) for _ in range(2))
-
-    def forward(self, x, edge_index, along, edge_attr=None, edge_weight=None):
-        weight = x.new_ones(edge_index.shape[1]) if edge_weight is None else edge_weight
-        state = self.own(x)
-        for layer, chosen in ((self.along, along), (self.back, ~along)):
-            carried = None if edge_attr is None else edge_attr[chosen]
-            state = state + layer(x, edge_index[:, chosen], carried, weight[chosen])
-        return state
-'''
 
 
 @dataclass(frozen=True)
-class Multigraph(StackEncoder, EdgeLayeredEncoder, PlainColumnEncoder):
+class Multigraph(StackEncoder, EdgeLayeredEncoder):
     """Multigraph: messages along edges that carry numbers, apart for each direction, averaged at their receivers.
 
     Layer: h <- W_own h + b + sum over directions d of W_d (mean over edges e of d, from v, of relu(U_d h_v + E_d e +
@@ -79,13 +38,6 @@ class Multigraph(StackEncoder, EdgeLayeredEncoder, PlainColumnEncoder):
     """
 
     stochastic: ClassVar[bool] = False
-    layer: ClassVar[str] = ""
-    layer_source: ClassVar[str] = _LAYER
-    directed: ClassVar[bool] = True
-    call: ClassVar[str] = "conv(x, edge_index, along)"
-    weight_call: ClassVar[str] = "conv(x, edge_index, along, edge_weight=edge_weight)"
-    column_call: ClassVar[str] = "conv(x, edge_index, along, edge_attr)"
-    full_call: ClassVar[str] = "conv(x, edge_index, along, edge_attr, edge_weight)"
 
     hidden: int | tuple[int, ...] = 32
     maxima: bool = False
@@ -95,24 +47,6 @@ class Multigraph(StackEncoder, EdgeLayeredEncoder, PlainColumnEncoder):
     ) -> nn.Module:
         """One layer; its messages are as wide as what it gives."""
         return Convolution(inputs, outputs, edge_width, g, make, self.maxima)
-
-    def made(self, inputs: int, outputs: int) -> str:
-        """A layer written out, for edges that carry nothing."""
-        return self.made_with(inputs, outputs, 0)
-
-    def made_with(self, inputs: int, outputs: int, edge_width: int) -> str:
-        """The same for so many columns."""
-        return f"MultigraphConv({inputs}, {outputs}, {edge_width}, {self.maxima})"
-
-    def arrays(self, convolution: nn.Module) -> Tensors:
-        """Weights and biases, by the names that the layer has here."""
-        return {
-            f"{name}.{part}": array
-            for name, layer in convolution.named_modules()
-            if isinstance(layer, Linear | RowLinear)
-            for part, array in (("weight", weight_of(layer)), ("bias", layer.bias))
-            if array is not None
-        }
 
 
 class Convolution(nn.Module):

@@ -11,14 +11,14 @@ import torch
 from torch import nn
 
 from fedgraft.contracts import given_networks, randomness
-from fedgraft.contracts.encoder import GivenEncoder, NetworkEncoder
+from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.errors import InputError, require
 from fedgraft.nn.whole_networks import Tried, WholeNetwork, tried, width_taken
 
 
 @dataclass(frozen=True)
-class Network(NetworkEncoder, GivenEncoder):
+class Network(NetworkEncoder):
     """Network: a whole network of torch over (x, edge_index), PyTorch Geometric's or the user's own.
 
     A class is made as Class(**options); the first argument that has no default and is no option is the width of the

@@ -11,14 +11,14 @@ import torch
 from torch import nn
 
 from fedgraft.contracts import given_networks, randomness
-from fedgraft.contracts.encoder import EdgeEncoder, EdgeLayeredEncoder, GivenEncoder, check_widths, widths_of
+from fedgraft.contracts.encoder import EdgeEncoder, EdgeLayeredEncoder, check_widths, widths_of
 from fedgraft.errors import InputError
 from fedgraft.nn.edge_modules import EdgeModule, EdgeStack, check_one_hop
 from fedgraft.nn.layers import MakeLinear, linear
 
 
 @dataclass(frozen=True)
-class Pyg(EdgeEncoder, EdgeLayeredEncoder, GivenEncoder):
+class Pyg(EdgeEncoder, EdgeLayeredEncoder):
     """Pyg: a stack of any convolution over (x, edge_index), PyTorch Geometric's or the user's own.
 
     A layer is made as Class(inputs, outputs, **options) and called as layer(x, edge_index), with `edge_weight` and

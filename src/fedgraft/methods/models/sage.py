@@ -2,20 +2,19 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.plain import PlainEncoder, Tensors
 from fedgraft.contracts.encoder import StackEncoder
-from fedgraft.nn.layers import MakeLinear, linear, weight_of
+from fedgraft.nn.layers import MakeLinear, linear
 from fedgraft.nn.manual_gradients import Back
-from fedgraft.nn.propagate import Block, Sparse, States
+from fedgraft.nn.propagate import Block, Sparse, Stacked, States
 
 
 @dataclass(frozen=True)
-class SAGE(StackEncoder, PlainEncoder):
+class SAGE(StackEncoder):
     """SAGE: a node's own state and the mean of its neighbours', each with weights of its own.
 
     Layer: h <- W_own h + W_mean (mean over neighbours v of h_v) + b; the mean of no neighbours is zero.
@@ -30,21 +29,10 @@ class SAGE(StackEncoder, PlainEncoder):
     """
 
     stochastic: ClassVar[bool] = False
-    layer: ClassVar[str] = "SAGEConv"
 
     def convolution(self, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear = linear) -> nn.Module:
         """Return one layer, from `inputs` to `outputs`."""
         return Convolution(inputs, outputs, g, make)
-
-    def made(self, inputs: int, outputs: int) -> str:
-        """PyG's `SAGEConv` with the mean."""
-        return f"SAGEConv({inputs}, {outputs})"
-
-    def arrays(self, convolution: nn.Module) -> Tensors:
-        """`lin_l` reads the mean and holds the bias, `lin_r` the own state."""
-        assert isinstance(convolution, Convolution)
-        own, mean = convolution.own, convolution.mean
-        return {"lin_l.weight": weight_of(mean), "lin_l.bias": cast(Tensor, own.bias), "lin_r.weight": weight_of(own)}
 
 
 class Convolution(nn.Module):
@@ -57,21 +45,31 @@ class Convolution(nn.Module):
 
     def forward(self, state: States, block: Block) -> Tensor:
         """Return float32 [receivers, outputs]."""
-        return self.with_back(state, block)[0]
+        if isinstance(state, Sparse):
+            return self._mapped_first(state, state.head(block.receivers), block)
+        return self._joined(state, block.own(state), block)[0]
 
     def with_back(self, state: States, block: Block) -> tuple[Tensor, Back]:
         """Return float32 [receivers, outputs], and a function that takes its gradient back."""
-        if isinstance(state, Sparse):  # mapped first, while they are sparse
-            return self._mapped_first(state, block)
-        own, few = block.own(state), block.few
-        mapped = self.own(own)
+        if isinstance(state, Sparse):
+            own = state.head(block.receivers)
+            return self._mapped_first(state, own, block), partial(self._mapped_first_back, block, own, state)
+        received = block.own(state)
+        joined, means = self._joined(state, received, block)
+        return joined, partial(self._back, block, received, means)
+
+    def _joined(self, state: Tensor | Stacked, own: Tensor, block: Block) -> tuple[Tensor, Tensor]:
+        """Return float32 [receivers, outputs], and the means that were mapped, which few receivers may have."""
+        mapped, few = self.own(own), block.few
         if few is None:
             means = block.means(state)
-            joined = mapped.add_(self.mean(means))
-        else:
-            means = few[1] @ state
-            joined = mapped.index_add_(0, few[0], self.mean(means))
-        return joined, partial(self._back, block, own, means)
+            return mapped.add_(self.mean(means)), means
+        means = few[1] @ state
+        return mapped.index_add_(0, few[0], self.mean(means)), means
+
+    def _mapped_first(self, state: Sparse, own: Sparse, block: Block) -> Tensor:
+        """Return float32 [receivers, outputs], states mapped while they are sparse."""
+        return self.own(own).add_(block.means(state, self.mean))  # type: ignore[no-any-return]
 
     def _back(self, block: Block, own: Tensor, means: Tensor, gradient: Tensor, further: bool) -> Tensor | None:
         """Add gradients to the parameters; return the states' gradient if it goes `further`."""
@@ -83,11 +81,6 @@ class Convolution(nn.Module):
         total = block.means_back(to_means) if few is None else few[1].back(to_means)
         block.add_own_back(to_own, total)
         return total
-
-    def _mapped_first(self, state: Sparse, block: Block) -> tuple[Tensor, Back]:
-        own = state.head(block.receivers)
-        joined = self.own(own).add_(block.means(state, self.mean))
-        return joined, partial(self._mapped_first_back, block, own, state)
 
     def _mapped_first_back(self, block: Block, own: Sparse, state: Sparse, gradient: Tensor, further: bool) -> None:
         """Add gradients to the parameters; sparse features have none."""

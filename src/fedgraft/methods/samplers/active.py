@@ -16,8 +16,6 @@ from fedgraft.contracts import (
     Indices,
     Observations,
     Outcome,
-    ReportingSampler,
-    SharedSampler,
     Stage,
     View,
 )
@@ -65,7 +63,8 @@ class ServerState(TypedDict):
 
 @dataclass(frozen=True)
 class Active(
-    ActiveSampler[ActiveState], GuidedSampler[ActiveState], ReportingSampler[ActiveState], SharedSampler[ActiveState]
+    ActiveSampler[ActiveState],
+    GuidedSampler[ActiveState],
 ):
     """Active: an agent at each client learns which training examples are worth a step.
 

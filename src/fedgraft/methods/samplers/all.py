@@ -7,12 +7,12 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
-from fedgraft.contracts import Draw, Indices, RefreshingSampler, Stage
+from fedgraft.contracts import Draw, Indices, Sampler, Stage
 from fedgraft.errors import require
 
 
 @dataclass(frozen=True)
-class All(RefreshingSampler[None]):
+class All(Sampler[None]):
     """All: every training example of a block once, in random minibatches.
 
     Source: plain stochastic gradient descent; what "no sampling" means in every paper here.

@@ -9,7 +9,7 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Draw, GuidedSampler, Indices, ObservingSampler, RefreshingSampler, Stage, View
+from fedgraft.contracts import Draw, GuidedSampler, Indices, Stage, View
 from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt, PositiveProportion, Proportion
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Tree
@@ -31,7 +31,7 @@ class FedAISState(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedAIS(GuidedSampler[FedAISState], ObservingSampler[FedAISState], RefreshingSampler[FedAISState]):
+class FedAIS(GuidedSampler[FedAISState]):
     """FedAIS: train on nodes whose loss changes; ask for other clients' rows more often as the loss falls.
 
     A round begins with a look at the losses of all training nodes; a node is drawn in proportion to how much its loss

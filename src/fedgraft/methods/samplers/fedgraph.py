@@ -9,7 +9,7 @@ import torch
 from annotated_types import Interval
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Draw, GuidedSampler, Indices, LayeredSampler, Outcome, RefreshingSampler, Stage, View
+from fedgraft.contracts import Draw, GuidedSampler, Indices, Outcome, Stage, TaskFacts, View
 from fedgraft.contracts.ranges import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -48,7 +48,7 @@ class FedGraphState(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedGraph(GuidedSampler[None], LayeredSampler[None], RefreshingSampler[None]):
+class FedGraph(GuidedSampler[None]):
     """FedGraph: an agent at the server learns how many neighbours of a node take part, for each client and layer.
 
     The agent (DDPG) sees where clients' models lie to each other. It is rewarded by the score of the model that comes
@@ -127,9 +127,9 @@ class FedGraph(GuidedSampler[None], LayeredSampler[None], RefreshingSampler[None
         """A number of neighbours for each layer."""
         return tuple(f"neighbours_{layer}" for layer in range(self.layers))
 
-    def fitted(self, layers: int) -> Self:
+    def fitted(self, facts: TaskFacts) -> Self:
         """With the model's layers; with one where the task draws no neighbours, and so has no use for the numbers."""
-        if layers:
+        if layers := facts.layers:
             require(self.layers in (0, layers), "FedGraph.layers", f"{layers} as the model has, or 0", self.layers)
         return replace(self, layers=layers or self.layers or 1)
 

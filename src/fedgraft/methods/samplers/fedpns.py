@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedgraft.contracts import Draw, Indices, RefreshingSampler, Stage
+from fedgraft.contracts import Draw, Indices, Sampler, Stage
 from fedgraft.contracts.ranges import PositiveInt
 
 SEEDS = 2**31
@@ -13,7 +13,7 @@ SEEDS = 2**31
 
 
 @dataclass(frozen=True)
-class FedPNS(RefreshingSampler[int]):
+class FedPNS(Sampler[int]):
     """FedPNS: all examples; neighbours elsewhere are drawn, and their rows asked for, every few passes.
 
     In between the same neighbours take part with the rows that were asked for then.

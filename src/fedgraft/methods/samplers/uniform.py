@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgraft.contracts import Draw, Indices, RefreshingSampler, Stage
+from fedgraft.contracts import Draw, Indices, Sampler, Stage
 from fedgraft.contracts.ranges import PositiveInt, PositiveProportion
 
 
 @dataclass(frozen=True)
-class Uniform(RefreshingSampler[None]):
+class Uniform(Sampler[None]):
     """Uniform: a random share of the training examples in every pass.
 
     Each step draws its part of the share from the whole block, every example equally likely and at most once a step.

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts import Indices, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.methods.cohorts import affordable, check_candidates, probeable, probed_losses, reachable, size
 from fedgraft.methods.rl.networks import one_thread
@@ -28,7 +28,7 @@ class ACFLState(Sketches):
 
 
 @dataclass(frozen=True)
-class ACFL(ProbingSelector[ACFLState], ExplainedSelector[ACFLState]):
+class ACFL(ProbingSelector[ACFLState]):
     """ACFL-style selection: of every cluster those clients train whose losses are the highest, equally many of each.
 
     Losses are of the current model. Clusters are those of k-means on the directions of the updates that were seen last.

@@ -7,7 +7,7 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts import Outcome, Selection, Selector, View
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, Proportion
 from fedgraft.contracts.selector import SCORE
 from fedgraft.methods.cohorts import filled, reachable, size, softmax_draw
@@ -20,7 +20,7 @@ class AFLState(TypedDict):
 
 
 @dataclass(frozen=True)
-class AFL(ExplainedSelector[AFLState]):
+class AFL(Selector[AFLState]):
     """Active federated learning: a softmax over valuations, without the lowest, and a part of the cohort at random.
 
     A client is worth sqrt(n) times the mean loss of the model that it was sent last, n its training examples. The

@@ -7,7 +7,7 @@ from typing import ClassVar, Final, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
+from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.methods.cohorts import affordable, reachable, size
 
@@ -24,7 +24,7 @@ class Covered(TypedDict):
 
 
 @dataclass(frozen=True)
-class ClassBalanced(ExplainedSelector[Covered]):
+class ClassBalanced(Selector[Covered]):
     """Clients in turn, in cohorts whose classes together are those of all clients.
 
     Those with the fewest turns are cut into cohorts at random, `partitions` times. Of the partition whose cohorts come

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
+from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.selector import SCORE
 from fedgraft.methods.cohorts import affordable, reachable, size
@@ -19,7 +19,7 @@ TOGETHER = 16
 
 
 @dataclass(frozen=True)
-class DivFL(ExplainedSelector[Sketches]):
+class DivFL(Selector[Sketches]):
     """Facility location over updates: every client is near one that trains.
 
     The cohort S makes the sum over all clients k of min over i in S of ||u_k - u_i|| small; u_k is the update of k that

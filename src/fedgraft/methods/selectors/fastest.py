@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Selection, View
+from fedgraft.contracts import Selection, Selector, View
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.selector import SCORE
 from fedgraft.methods.cohorts import affordable, reachable, size
 
 
 @dataclass(frozen=True)
-class Fastest(ExplainedSelector[None]):
+class Fastest(Selector[None]):
     """The clients whose rounds are expected to be shortest, always the same: what knowing the devices alone brings.
 
     It is the control of selectors that weigh time. Data of slow clients are never trained on.

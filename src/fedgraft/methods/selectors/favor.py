@@ -9,7 +9,7 @@ import torch
 from annotated_types import Interval
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts import Outcome, Selection, Selector, View
 from fedgraft.contracts.ranges import (
     NonNegativeInt,
     PositiveFloat,
@@ -36,7 +36,7 @@ class FavorState(TypedDict):
 
 
 @dataclass(frozen=True)
-class Favor(ExplainedSelector[FavorState]):
+class Favor(Selector[FavorState]):
     """An agent (double deep Q-learning) values every client; those of the highest value train.
 
     It sees coordinates of the global model and of the last update of every client. A round is worth

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
+from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require
@@ -27,7 +27,7 @@ class FedACSState(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedACS(ExplainedSelector[FedACSState]):
+class FedACS(Selector[FedACSState]):
     """Adaptive client selection: a two-level bandit under a communication budget.
 
     Round 1 takes all N clients; rounds 2..N try every other number once, with random clients; from then on the number

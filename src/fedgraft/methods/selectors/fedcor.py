@@ -9,7 +9,7 @@ import torch
 from annotated_types import Ge
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts import Indices, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt, PositiveProportion
 from fedgraft.contracts.selector import SCORE
 from fedgraft.methods.cohorts import filled, reachable, size
@@ -28,7 +28,7 @@ class FedCorState(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedCor(ProbingSelector[FedCorState], ExplainedSelector[FedCorState]):
+class FedCor(ProbingSelector[FedCorState]):
     """A Gaussian process over changes of clients' losses; the cohort is what tells most of all clients together.
 
     The changes of all N losses in a round are Gaussian, of covariance S = X^T X + noise^2 I, with an embedding of each

@@ -8,7 +8,7 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts import Indices, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.ranges import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -47,7 +47,7 @@ class FedMarlState(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedMarl(ProbingSelector[FedMarlState], ExplainedSelector[FedMarlState]):
+class FedMarl(ProbingSelector[FedMarlState]):
     """Some candidates try one epoch; an agent for each then decides whether it trains or stops.
 
     An agent sees its candidate's loss in that epoch, how long its last trials and messages took, its bytes, its number

@@ -8,7 +8,7 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
+from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveProportion
 from fedgraft.contracts.selector import SCORE
 from fedgraft.methods.cohorts import affordable, reachable, size
@@ -26,7 +26,7 @@ class HarmonyState(TypedDict):
 
 
 @dataclass(frozen=True)
-class Harmony(ExplainedSelector[HarmonyState]):
+class Harmony(Selector[HarmonyState]):
     """Harmony-style selection: a greedy cohort whose joint label histogram is near uniform and whose clients are fast.
 
     Source: after Tian et al., MICRO 2022, whose full text and code are not public: only its abstract (select by

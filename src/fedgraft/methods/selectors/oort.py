@@ -10,7 +10,7 @@ import numpy as np
 from annotated_types import Ge, Interval
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts import Outcome, Selection, Selector, View
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveProportion, Proportion
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require
@@ -29,7 +29,7 @@ class OortState(TypedDict):
 
 
 @dataclass(frozen=True)
-class Oort(ExplainedSelector[OortState]):
+class Oort(Selector[OortState]):
     """Guided participant selection: exploit clients of high utility per second, explore the rest by size.
 
     Source: Lai et al., OSDI 2021 (arXiv 2010.06081), sec. 4.2-4.4, Alg. 1; where its text leaves a choice, the authors'

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Outcome, Probe, ProbingSelector, Selection, View
+from fedgraft.contracts import Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.selector import SCORE
 from fedgraft.methods import cohorts
@@ -20,7 +20,7 @@ class PowerOfChoiceState(TypedDict):
 
 
 @dataclass(frozen=True)
-class PowerOfChoice(ProbingSelector[PowerOfChoiceState], ExplainedSelector[PowerOfChoiceState]):
+class PowerOfChoice(ProbingSelector[PowerOfChoiceState]):
     """Of d candidates drawn in proportion to their data, the m with the highest loss train ("POW" of FedACS).
 
     Source: Cho, Wang, Joshi, 2020 (arXiv 2010.01243), sec. 4: pow-d and rpow-d.

@@ -9,7 +9,7 @@ import numpy as np
 from annotated_types import Ge, Interval
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts import Outcome, Selection, Selector, View
 from fedgraft.contracts.ranges import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -44,7 +44,7 @@ class RAFHGLState(TypedDict):
 
 
 @dataclass(frozen=True)
-class RAFHGL(ExplainedSelector[RAFHGLState]):
+class RAFHGL(Selector[RAFHGLState]):
     """RAFHGL: an agent at the server learns which clients to choose from quantiles of their active scores.
 
     The agent, a double deep Q-network, sees the last known quantiles of every client's active scores and says what each

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Indices, Outcome, Selection, View
+from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
 from fedgraft.contracts.ranges import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -53,7 +53,7 @@ class ReputationState(TypedDict):
 
 
 @dataclass(frozen=True)
-class ReputationUCB(ExplainedSelector[ReputationState]):
+class ReputationUCB(Selector[ReputationState]):
     """Reputation-UCB: reputation, relevance and data quality of a client against the seconds of its round.
 
     Of a client i whose answer has arrived in round t:

@@ -7,7 +7,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExplainedSelector, Outcome, Selection, View
+from fedgraft.contracts import Outcome, Selection, Selector, View
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.selector import SCORE
 from fedgraft.methods.cohorts import affordable, reachable, size
@@ -20,7 +20,7 @@ class Turns(TypedDict):
 
 
 @dataclass(frozen=True)
-class RoundRobin(ExplainedSelector[Turns]):
+class RoundRobin(Selector[Turns]):
     """Clients in turn: a fixed number of those who have waited longest, which learns nothing of anybody.
 
     It is the control of selectors that learn: what taking turns brings is not theirs.

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from fedgraft.contracts import PartsSharing, SilentSharing, StagedSharing, Trainer
+from fedgraft.contracts import SilentSharing, Trainer
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays, Tree
@@ -18,7 +18,7 @@ ACTIVE: Final = "refinement.active"
 
 
 @dataclass(frozen=True)
-class AdaFGL(OneModel, PartsSharing[ModelState], SilentSharing[ModelState], StagedSharing[ModelState]):
+class AdaFGL(OneModel, SilentSharing[ModelState]):
     """AdaFGL: FedAvg, and then networks of each client's own that refine what the model says of its part of the graph.
 
     In the first step, so many rounds, all is as in FedAvg. In the second, all further rounds, nothing is sent but the

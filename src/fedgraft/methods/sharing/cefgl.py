@@ -2,18 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypedDict, cast
+from typing import Annotated, ClassVar, TypedDict, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fedgraft.contracts import (
-    PartsSharing,
     PersonalSharing,
     SilentSharing,
-    StagedSharing,
-    TrackingSharing,
     Trainer,
 )
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, OneOf, Proportion
@@ -39,11 +36,8 @@ class Memory(TypedDict):
 @dataclass(frozen=True)
 class CEFGL(
     OneModel,
-    PartsSharing[ModelState],
     PersonalSharing[ModelState],
     SilentSharing[ModelState],
-    StagedSharing[ModelState],
-    TrackingSharing[ModelState],
 ):
     """CEFGL: a shared model, merged now and then, and a sparse private one on top of it at every client.
 
@@ -86,6 +80,8 @@ class CEFGL(
         private parameters, if it has any; base: str.
     Cost: the model up and down in rounds that collect; nothing in others.
     """
+
+    tracks: ClassVar[bool] = True
 
     probability: Proportion = 0.5
     longest: NonNegativeInt = 0

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict, cast
 
-from fedgraft.contracts import PersonalSharing, StagedSharing, Trainer
+from fedgraft.contracts import PersonalSharing, Trainer
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.nn.proximal import pull_towards
@@ -19,7 +19,7 @@ class Memory(TypedDict):
 
 
 @dataclass(frozen=True)
-class Ditto(OneModel, PersonalSharing[ModelState], StagedSharing[ModelState]):
+class Ditto(OneModel, PersonalSharing[ModelState]):
     """Ditto: FedAvg, and beside it a personal model at every client that is held near the global one.
 
     A selected client first trains the global model, w, as in FedAvg and sends the difference. Then it goes on training

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedgraft.contracts import PersonalSharing, StagedSharing, Trainer
+from fedgraft.contracts import PersonalSharing, Trainer
 from fedgraft.contracts.ranges import PositiveFloat, PositiveInt
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays, Tree
@@ -24,7 +24,7 @@ class Memory(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedALA(OneModel, PersonalSharing[ModelState], StagedSharing[ModelState]):
+class FedALA(OneModel, PersonalSharing[ModelState]):
     """FedALA: every client learns, number by number, how much of the received model it takes over.
 
     Layers named here are not overwritten by the received model, Theta, but begin a round as

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedgraft.contracts import PartsSharing, Trainer, Update
+from fedgraft.contracts import Trainer, Update
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from fedgraft.contracts.values import Indices
 from fedgraft.methods.one_model import ModelState, OneModel
@@ -15,7 +15,7 @@ from fedgraft.wire.layouts import Arrays, Tree
 
 
 @dataclass(frozen=True)
-class FedGNN(OneModel, PartsSharing[ModelState]):
+class FedGNN(OneModel):
     """FedGNN: tables of users and items travel, clipped, noised and hidden among pseudo items.
 
     A client trains the model with its tables. It then fills rows of items that it does not have with draws from the

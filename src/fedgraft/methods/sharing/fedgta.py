@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, Self, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, Self, TypedDict
 
 import numpy as np
 from annotated_types import Interval
@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from scipy import sparse, special
 
 from fedgraft.contracts import (
-    ExtendedSharing,
-    GraphSharing,
-    GroupedSharing,
     LocalGraph,
     MovableSharing,
     PersonalSharing,
     Trainer,
     Update,
 )
+from fedgraft.contracts.abilities.graphs import LocalGraphTask
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt, Proportion
 from fedgraft.errors import require
 from fedgraft.nn import flops
@@ -41,9 +40,6 @@ class State(TypedDict):
 
 @dataclass(frozen=True)
 class FedGTA(
-    ExtendedSharing[State],
-    GraphSharing[State],
-    GroupedSharing[State],
     MovableSharing[State],
     PersonalSharing[State],
 ):
@@ -86,6 +82,8 @@ class FedGTA(
         both kinds of moments. At the server N models.
     """
 
+    needs: ClassVar[tuple[type[Any], ...]] = (LocalGraphTask,)
+
     hops: NonNegativeInt = 5
     alpha: Proportion = 0.5
     temperature: PositiveFloat = 20.0
@@ -98,10 +96,10 @@ class FedGTA(
         super().__post_init__()
         require(self.orders > 1 or self.moments != "central", "FedGTA.orders", ">= 2 for central moments", self.orders)
 
-    def fitted(self, classes: int) -> Self:
+    def fitted(self, facts: TaskFacts) -> Self:
         """With moments of so many classes."""
         fitted = replace(self)
-        object.__setattr__(fitted, "classes", classes)
+        object.__setattr__(fitted, "classes", facts.node_classes)
         return fitted
 
     def init(self, model: Arrays, clients: int) -> State:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 import torch
@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.contracts import (
-    ExtendedSharing,
-    GroupedSharing,
-    PartsSharing,
     PersonalSharing,
-    RespondingSharing,
     Trainer,
     Update,
 )
+from fedgraft.contracts.abilities.tasks import SyntheticTask
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
 from fedgraft.errors import require
 from fedgraft.methods.one_model import moved
@@ -41,11 +39,7 @@ class State(TypedDict):
 
 @dataclass(frozen=True)
 class FedPUB(
-    ExtendedSharing[State],
-    GroupedSharing[State],
-    PartsSharing[State],
     PersonalSharing[State],
-    RespondingSharing[State],
 ):
     """Fed-PUB: each client gets a mean of its own, of models that answer alike, and masks what it does not need of it.
 
@@ -95,6 +89,8 @@ class FedPUB(
         for each client.
     """
 
+    needs: ClassVar[tuple[type[Any], ...]] = (SyntheticTask,)
+
     parts: ClassVar[frozenset[str]] = frozenset({"mask"})
 
     tau: NonNegativeFloat = 10.0
@@ -104,8 +100,9 @@ class FedPUB(
     masked: bool = False
     width: NonNegativeInt = 0
 
-    def fitted(self, width: int) -> Self:
+    def fitted(self, facts: TaskFacts) -> Self:
         """With the width of a response."""
+        width = facts.response_width
         require(self.width in (0, width), "FedPUB.width", f"{width} as the model has, or 0", self.width)
         return replace(self, width=width)
 

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedgraft.contracts import StagedSharing, Trainer
+from fedgraft.contracts import Trainer
 from fedgraft.contracts.ranges import NonNegativeInt
-from fedgraft.methods.one_model import ModelState, SharedBase
+from fedgraft.methods.one_model import SharedBase
 from fedgraft.wire.layouts import Arrays, Tree
 
 
 @dataclass(frozen=True)
-class FedRep(SharedBase, StagedSharing[ModelState]):
+class FedRep(SharedBase):
     """FedRep: private heads that are trained first, then the shared body below them.
 
     A selected client first fits its head to the body that it received, for many epochs, the body frozen. Then it trains

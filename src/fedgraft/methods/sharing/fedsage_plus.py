@@ -6,7 +6,7 @@ from typing import ClassVar, TypedDict
 
 import numpy as np
 
-from fedgraft.contracts import PartsSharing, Trainer, Update
+from fedgraft.contracts import Sharing, Trainer, Update
 from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Tree
@@ -25,7 +25,7 @@ class State(TypedDict):
 
 
 @dataclass(frozen=True)
-class FedSagePlus(PartsSharing[State]):
+class FedSagePlus(Sharing[State]):
     """FedSage+: clients first train a generator of missing neighbours together, then a classifier on mended graphs.
 
     In the first rounds the generator and the classifier learn together, and all is averaged as in FedAvg. Then the

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedgraft.contracts import PartsSharing
 from fedgraft.errors import InputError
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays
@@ -13,7 +12,7 @@ STRUCTURE = "structure."
 
 
 @dataclass(frozen=True)
-class FedStar(OneModel, PartsSharing[ModelState]):
+class FedStar(OneModel):
     """FedStar: clients share what they learn of structure and keep what they learn of features.
 
     The model has a second channel of convolutions that sees where a node is in its graph (random walks that return,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Self, TypedDict, cast
+from typing import Any, ClassVar, Self, TypedDict, cast
 
 import numpy as np
 import torch
@@ -13,9 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fedgraft.contracts import (
-    ExtendedSharing,
     GraphNetwork,
-    GraphSharing,
     Indices,
     LocalGraph,
     MovableSharing,
@@ -23,6 +21,9 @@ from fedgraft.contracts import (
     Trainer,
     Update,
 )
+from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
+from fedgraft.contracts.abilities.graphs import LocalGraphTask
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.errors import require
 from fedgraft.methods.one_model import moved
@@ -77,7 +78,7 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class FedTAD(ExtendedSharing[State], GraphSharing[State], MovableSharing[State], RefiningSharing[State]):
+class FedTAD(MovableSharing[State], RefiningSharing[State]):
     """FedTAD: FedAvg, and a server that distils into the global model what each client is reliable in.
 
     A client tells beside its update, for each class c, how far it can be trusted there,
@@ -121,6 +122,8 @@ class FedTAD(ExtendedSharing[State], GraphSharing[State], MovableSharing[State],
         the server epochs x (generations + 1) passes of each client's model over `nodes` nodes, and as many models.
     """
 
+    needs: ClassVar[tuple[type[Any], ...]] = (LocalGraphTask, GraphNetworkTask)
+
     epochs: NonNegativeInt = 5
     generations: NonNegativeInt = 1
     steps: NonNegativeInt = 5
@@ -134,8 +137,9 @@ class FedTAD(ExtendedSharing[State], GraphSharing[State], MovableSharing[State],
     walk: PositiveInt = 5
     classes: int = field(default=0, init=False)
 
-    def fitted(self, classes: int) -> Self:
+    def fitted(self, facts: TaskFacts) -> Self:
         """For so many classes of nodes."""
+        classes = facts.node_classes
         require(self.nodes >= classes, "FedTAD.nodes", f">= {classes}, the number of classes", self.nodes)
         fitted = replace(self)
         object.__setattr__(fitted, "classes", classes)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.contracts import PartsSharing, Trainer, Update
+from fedgraft.contracts import Trainer, Update
 from fedgraft.contracts.ranges import NonNegativeFloat, PositiveFloat
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.methods.private_rows import client_noise, moved_by_rows, noised, touched
@@ -14,7 +14,7 @@ from fedgraft.wire.layouts import Array, Arrays, Tree
 
 
 @dataclass(frozen=True)
-class FeSoG(OneModel, PartsSharing[ModelState]):
+class FeSoG(OneModel):
     """FeSoG: tables of users and items travel; friends count, and items that nobody rated are pseudo-labelled.
 
     The model weighs friends, items and the user's own row by their relation. Local training has, beside ratings, items

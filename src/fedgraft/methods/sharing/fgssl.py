@@ -2,20 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from fedgraft.contracts import Augmentation, StructuredSharing, StructurePenalty, Trainer
+from fedgraft.contracts import Augmentation, StructurePenalty, Trainer
+from fedgraft.contracts.abilities.graphs import StructuredTask
 from fedgraft.contracts.ranges import NonNegativeFloat, PositiveFloat, ProperFraction
-from fedgraft.methods.one_model import ModelState, OneModel
+from fedgraft.methods.one_model import OneModel
 from fedgraft.wire.layouts import Arrays, Tree
 
 
 @dataclass(frozen=True)
-class FGSSL(OneModel, StructuredSharing[ModelState]):
+class FGSSL(OneModel):
     """FGSSL: FedAvg whose clients learn from the global model which nodes are alike: by class, and among neighbours.
 
     With z the last hidden layer over all of a client's nodes and g what the received model makes of them, every step's
@@ -51,6 +52,8 @@ class FGSSL(OneModel, StructuredSharing[ModelState]):
         and the likeness of each training node to each other.
     """
 
+    needs: ClassVar[tuple[type[Any], ...]] = (StructuredTask,)
+
     semantic: NonNegativeFloat = 1.0
     structural: NonNegativeFloat = 1.0
     tau: PositiveFloat = 0.2
@@ -59,10 +62,6 @@ class FGSSL(OneModel, StructuredSharing[ModelState]):
     features: ProperFraction = 0.5
     global_edges: ProperFraction = 0.3
     global_features: ProperFraction = 0.3
-
-    def fitted(self, width: int, classes: int) -> Self:
-        """As it is: neither matters."""
-        return self
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Steps with both terms; the difference."""

@@ -8,7 +8,7 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
-from fedgraft.contracts import GroupedSharing, Indices, MovableSharing, PersonalSharing, Update
+from fedgraft.contracts import Indices, MovableSharing, PersonalSharing, Update
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays
@@ -27,7 +27,7 @@ class State(TypedDict):
 
 
 @dataclass(frozen=True)
-class GCFL(GroupedSharing[State], MovableSharing[State], PersonalSharing[State]):
+class GCFL(MovableSharing[State], PersonalSharing[State]):
     """GCFL: clusters of clients that split where their updates disagree, each with a model of its own.
 
     All clients start in one cluster. A cluster's model moves by its members' weighted mean update. It is split in two

@@ -1,20 +1,21 @@
 """Moon: FedAvg whose clients' embeddings are drawn to the global model's and away from their own last ones."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, softplus
 
-from fedgraft.contracts import HiddenSharing, Indices, Trainer
+from fedgraft.contracts import Indices, Trainer
+from fedgraft.contracts.abilities.tasks import ObservedTask
 from fedgraft.contracts.ranges import NonNegativeFloat, PositiveFloat
-from fedgraft.methods.one_model import ModelState, OneModel
+from fedgraft.methods.one_model import OneModel
 from fedgraft.wire.layouts import Arrays, Tree
 
 
 @dataclass(frozen=True)
-class Moon(OneModel, HiddenSharing[ModelState]):
+class Moon(OneModel):
     """Moon: FedAvg whose clients' embeddings are drawn to the global model's and away from their own last ones.
 
     With z the last hidden layer over an example, z_glob what the received model makes of it, and z_prev what the
@@ -41,12 +42,10 @@ class Moon(OneModel, HiddenSharing[ModelState]):
     Cost: the model down and its difference up, per selected client.
     """
 
+    needs: ClassVar[tuple[type[Any], ...]] = (ObservedTask,)
+
     mu: NonNegativeFloat = 1.0
     tau: PositiveFloat = 0.5
-
-    def fitted(self, width: int, classes: int) -> Self:
-        """As it is: no width matters."""
-        return self
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Steps with the contrastive term; the difference, and the model as it is now."""

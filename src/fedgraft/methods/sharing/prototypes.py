@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts import ExtendedSharing, HiddenSharing, Indices, MovableSharing, Trainer, Update
+from fedgraft.contracts import Indices, MovableSharing, Trainer, Update
+from fedgraft.contracts.abilities.tasks import ObservedTask
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveProportion
 from fedgraft.errors import require
 from fedgraft.methods.one_model import moved
@@ -36,7 +38,7 @@ class State(TypedDict):
 
 
 @dataclass(frozen=True)
-class Prototypes(ExtendedSharing[State], HiddenSharing[State], MovableSharing[State]):
+class Prototypes(MovableSharing[State]):
     """Prototypes: FedAvg whose clients keep their embeddings near the mean embedding of a client like them.
 
     A client's prototype C_k is the mean of the last hidden layer over its training examples. The server keeps the last
@@ -64,13 +66,16 @@ class Prototypes(ExtendedSharing[State], HiddenSharing[State], MovableSharing[St
         layer is wide.
     """
 
+    needs: ClassVar[tuple[type[Any], ...]] = (ObservedTask,)
+
     weight: NonNegativeFloat = 0.01
     fade: PositiveProportion = 0.95
     most: PositiveInt = 30
     width: NonNegativeInt = 0
 
-    def fitted(self, width: int, classes: int) -> Self:
+    def fitted(self, facts: TaskFacts) -> Self:
         """With the width of the hidden layer."""
+        width = facts.hidden_width
         require(self.width in (0, width), "Prototypes.width", f"{width} as the model has, or 0", self.width)
         return replace(self, width=width)
 

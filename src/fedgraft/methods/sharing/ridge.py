@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, Self, TypedDict
+from typing import Any, ClassVar, Literal, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import ExtendedSharing, Linear, LinearSharing, Regression, SilentSharing, Trainer, Update
+from fedgraft.contracts import Linear, Regression, SilentSharing, Trainer, Update
+from fedgraft.contracts.abilities.linear import LinearTask
+from fedgraft.contracts.facts import TaskFacts
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt
 from fedgraft.domains.closed_form import Floats, Solution, nearest_means, packed, ridge, unpacked
@@ -41,7 +43,7 @@ class State(TypedDict):
 
 
 @dataclass(frozen=True)
-class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
+class Ridge(SilentSharing[State]):
     """Ridge: one linear model in closed form, from sums over training examples that each client sends once.
 
     The server adds the sums up and solves. With a codec that loses nothing the model is that of all examples in one
@@ -77,6 +79,9 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
         the same of `width` in place of f. The model down only where it is scored, smoothed with, or in later rounds.
     """
 
+    needs: ClassVar[tuple[type[Any], ...]] = (LinearTask,)
+    uploads_steps: ClassVar[bool] = False
+
     form: Literal["auto", "class_sums", "gram", "random_features"] = "auto"
     width: PositiveInt = 512
     penalty: NonNegativeFloat = 0.0
@@ -84,10 +89,10 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
     least: PositiveInt = 2
     linear: Linear | None = field(default=None, init=False)
 
-    def fitted(self, linear: Linear) -> Self:
+    def fitted(self, facts: TaskFacts) -> Self:
         """With the model that is solved for."""
-        needed = "a form of numbers, 'gram', 'random_features' or 'auto': the task has no classes"
-        require(linear.classes or self.form != "class_sums", "Ridge.form", needed, self.form)
+        needed, linear = "a form of numbers, 'gram', 'random_features' or 'auto': the task has no classes", facts.linear
+        require(linear is None or linear.classes or self.form != "class_sums", "Ridge.form", needed, self.form)
         fitted = replace(self)
         object.__setattr__(fitted, "linear", linear)
         return fitted
@@ -111,7 +116,7 @@ class Ridge(ExtendedSharing[State], LinearSharing[State], SilentSharing[State]):
 
     def _with(self, form: Literal["class_sums", "gram", "random_features"], width: int) -> Self:
         """With a form and a width, for the same model."""
-        return replace(self, form=form, width=width).fitted(self._model)
+        return replace(self, form=form, width=width).fitted(TaskFacts(linear=self._model))
 
     def _paid(self, form: Literal["gram", "random_features"], width: int, pays: Callable[[Layout], bool]) -> bool:
         """Return whether the sums of a form are paid for."""

@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.contracts import (
-    ExtendedSharing,
-    GroupedSharing,
     MovableSharing,
-    PartsSharing,
     PersonalSharing,
     Trainer,
     Update,
@@ -42,9 +39,7 @@ class State(TypedDict):
 
 
 @dataclass(frozen=True)
-class SpreadGNN(
-    ExtendedSharing[State], GroupedSharing[State], MovableSharing[State], PartsSharing[State], PersonalSharing[State]
-):
+class SpreadGNN(MovableSharing[State], PersonalSharing[State]):
     """SpreadGNN: no server; neighbours average their models and learn how their tasks are related.
 
     Every client has a model of its own. After training, it becomes the mean, weighted by examples, of its own and its

@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import UnionType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,17 +11,16 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.exchange import EdgeExchange, SilentExchange
 from fedgraft.contracts.inputs import OwnInputs
 from fedgraft.contracts.loss import ClassObjective, NumberObjective
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
-from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.client_edges import EdgeData
+from fedgraft.domains.edges.edge_reader import plain_edges
 from fedgraft.domains.edges.history import history_width
 from fedgraft.domains.edges.model import EdgeModel
-from fedgraft.domains.edges.plain_edges import ReadPairs, plain_edges
 from fedgraft.domains.edges.queries import AskedEdges, split_edges_asked, with_asked
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
 from fedgraft.domains.edges.stages import stages
@@ -33,8 +31,8 @@ from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.shared_unit import unit_in
 from fedgraft.domains.nodes.reading.queries import remembered_halo
+from fedgraft.domains.nodes.task.node_reader import ReadFeatures
 from fedgraft.domains.nodes.training.halo_setup import inside
-from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.methods.exchanges.windowed_halo import WindowedHalo
 from fedgraft.methods.inputs.raw_features import RawFeatures
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
@@ -47,7 +45,6 @@ class Edge(
     EdgeHalos,
     PooledTask[EdgeShard, EdgeData],
     ClassifyingTask[EdgeShard, EdgeData],
-    PlainTask[EdgeShard, EdgeData],
 ):
     """Edge: tell the class or the number of an edge, by the edges before it.
 
@@ -91,7 +88,6 @@ class Edge(
 
     reads: ClassVar[str] = "edge"
     asks: ClassVar[tuple[str, ...]] = ("edges",)
-    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder
 
     inputs: OwnInputs = RawFeatures()
     exchange: EdgeExchange | SilentExchange = WindowedHalo()
@@ -220,13 +216,6 @@ class Edge(
     def plain(self, model: nn.Module, shard: EdgeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions, what came before an edge, and the perceptron; numbers in the user's unit."""
         assert isinstance(model, EdgeModel), "edges have no ensembles"
-        assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
-        inputs, carried = self.features + COUNTS, self.edge_features
-        read = ReadPairs(
-            ReadFeatures(self.features, self.inputs),
-            ReadEdges.of(self.encoder, inputs, carried, self.edge_weights, averages=False),
-            carried,
-            self.columns,
-        )
+        read, widths = ReadFeatures.of(self.features, self.inputs), (self.edge_features, self.columns)
         unit = None if self.class_names else unit_in(shared)
-        return plain_edges(model, self.encoder, self.encoder.widths, self.class_names, read, unit)
+        return plain_edges(model, self.encoder, self.class_names, read, widths, self.edge_weights, unit)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import UnionType
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -12,10 +11,9 @@ from torch import nn
 
 from fedgraft.contracts import Observations
 from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.abilities.tasks import EmbeddingTask, ObservedTask, ProfiledTask
 from fedgraft.contracts.answers import OwnAnswers
-from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.loss import ClassObjective, ClassShares
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
@@ -47,7 +45,6 @@ class Graph(
     ClassifyingTask[GraphShard, GraphData],
     EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
-    PlainTask[GraphShard, GraphData],
     ProfiledTask[GraphShard, GraphData],
 ):
     """Graph: tell the class of a whole graph.
@@ -93,8 +90,6 @@ class Graph(
     """
 
     profile: ClassVar[frozenset[str]] = PROFILE
-
-    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     objective: ClassObjective = CrossEntropy()
     answering: OwnAnswers = PriorShift()

@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from types import UnionType
-from typing import Any, ClassVar, cast
+from typing import cast
 
 from torch import nn
 
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
-from fedgraft.contracts.encoder import NetworkEncoder
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.loss import NumberObjective
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
@@ -20,7 +18,7 @@ from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
-class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask, PlainTask[GraphShard, GraphData]):
+class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask):
     """Graph regression: tell a number of a whole graph.
 
     The model is that of the task `graph`, with one output in place of classes. Clients learn in a unit of their own, in
@@ -52,8 +50,6 @@ class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask, PlainTask[
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
     """
-
-    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     objective: NumberObjective = SquaredError()
     judged: str = ""

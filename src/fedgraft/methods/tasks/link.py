@@ -3,7 +3,6 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums
 from fedgraft.contracts.abilities import tasks as abilities
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
@@ -28,22 +27,21 @@ from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.links import metrics
 from fedgraft.domains.links.client_links import LinkData
+from fedgraft.domains.links.link_reader import plain_links
 from fedgraft.domains.links.model import LinkModel
-from fedgraft.domains.links.plain_links import plain_links
 from fedgraft.domains.links.queries import AskedPairs, split_pairs_asked
 from fedgraft.domains.links.shards import LinkShard, hold_out, merge_links, whole
 from fedgraft.domains.nodes.base.memory_check import check_inputs
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.queries import with_new_nodes
+from fedgraft.domains.nodes.task.node_reader import ReadFeatures
 from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
 from fedgraft.methods.exchanges.no_exchange import NoExchange
 from fedgraft.methods.inputs.propagated import Propagated
 from fedgraft.methods.losses.pair_entropy import PairEntropy
-from fedgraft.nn.whole_networks import WholeNetwork
 from fedgraft.wire.layouts import Array, Arrays
 
 
@@ -53,7 +51,6 @@ class Link(
     JudgedTask[LinkShard, LinkData],
     abilities.FittedTask[LinkShard, LinkData],
     abilities.NeighbourSamplingTask[LinkShard, LinkData],
-    PlainTask[LinkShard, LinkData],
     PooledTask[LinkShard, LinkData],
     abilities.PredictingTask[LinkShard, LinkData],
     abilities.SeededTask[LinkShard, LinkData],
@@ -104,8 +101,6 @@ class Link(
     better: ClassVar[str] = "higher"
     reads: ClassVar[str] = "node"
     asks: ClassVar[tuple[str, ...]] = ("pairs", "nodes", "edges")
-
-    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     encoder: LayeredEncoder | NetworkEncoder
     inputs: Inputs = Propagated()
@@ -251,18 +246,12 @@ class Link(
     def plain(self, model: nn.Module, shard: LinkShard | None, shared: Arrays) -> PlainModel:
         """The convolutions, the linear layer and what makes a score of two nodes."""
         assert isinstance(model, LinkModel), "links have no ensembles"
-        assert isinstance(self.encoder, PlainEncoder | NetworkEncoder), "whoever asks has looked"
-        network = model.nodes.convolutions[0] if isinstance(self.encoder, NetworkEncoder) else None
-        behind = [network.width] if isinstance(network, WholeNetwork) else [*self._encoder_widths]
-        read = ReadFeatures(self.features, self.inputs)
-        width = self.inputs.width(self.features)
+        read, width = (
+            ReadFeatures.of(self.features, self.inputs),
+            self.inputs.width(self.features),
+        )
         edges = ReadEdges.of(self.encoder, width, self.edge_features, self.edge_weights, self.inputs.hops > 0)
-        return plain_links(model, self.encoder, [width, *behind], read, edges)
-
-    @property
-    def _encoder_widths(self) -> tuple[int, ...]:
-        assert isinstance(self.encoder, LayeredEncoder), "it is no network"
-        return (*self.encoder.widths, *(() if self.encoder.depth else (self.width,)))
+        return plain_links(model, self.encoder, width, read, edges)
 
     def _data(self, shard: LinkShard) -> LinkData:
         return LinkData.of(shard, self.encoder, self.layers, self.inputs, self.likeness, self.edge_features)

@@ -3,7 +3,6 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import UnionType
 from typing import Annotated, Any, ClassVar, Self
 
 import torch
@@ -15,16 +14,15 @@ from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.linear import Linear
-from fedgraft.contracts.abilities.plain import PlainEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.answers import Answers
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.exchange import NodeExchange, SilentExchange
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import ClassObjective
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
@@ -35,8 +33,8 @@ from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
 from fedgraft.domains.nodes.task.clipped_nodes import ClippedNodes
+from fedgraft.domains.nodes.task.node_reader import plain_nodes
 from fedgraft.domains.nodes.task.observed_nodes import ObservedNodes
-from fedgraft.domains.nodes.task.plain_nodes import plain_network, plain_nodes
 from fedgraft.domains.nodes.task.refined_nodes import refined_answers, refining, refining_losses
 from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
@@ -54,7 +52,6 @@ from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.neighgen import Generator, generator_of
-from fedgraft.domains.nodes.training.plain_inputs import ReadFeatures
 from fedgraft.domains.nodes.training.refinement import Refinement
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
 from fedgraft.domains.nodes.training.topology import View
@@ -80,7 +77,6 @@ class Node(
     SyntheticNodes,
     abilities.ManualGradientTask[NodeShard, NodeData],
     abilities.PartsTask[NodeShard, NodeData],
-    PlainTask[NodeShard, NodeData],
     abilities.ProfiledTask[NodeShard, NodeData],
 ):
     """Node: tell the class of a node of one graph that is cut over clients.
@@ -127,8 +123,6 @@ class Node(
     """
 
     profile: ClassVar[frozenset[str]] = PROFILE
-
-    encoders: ClassVar[type[Any] | UnionType] = PlainEncoder | NetworkEncoder
 
     inputs: Inputs = Propagated()
     objective: ClassObjective = CrossEntropy()
@@ -319,26 +313,13 @@ class Node(
         """The convolutions and the head."""
         assert isinstance(model, NodeModel), "nodes have no ensembles"
         names = self.class_names or [str(number) for number in range(self.classes)]
-        if isinstance(self.encoder, NetworkEncoder):
-            return plain_network(model, self.encoder, names, self._read, self._edges)
-        assert isinstance(self.encoder, PlainEncoder), "whoever asks has looked"
         for part in ("generator", "refinement"):
-            require(not getattr(self, part), f"task.{part}", "false for a model in PyG's own layers", True)
-        widths = [self.input_width, *self.encoder.widths, *([] if model.head else [self.classes])]
-        return plain_nodes(model, self.encoder, widths, names, self._read, self._edges)
+            require(not getattr(self, part), f"task.{part}", "false for a model that is exported", True)
+        return plain_nodes(self, model, names)
 
     def embeddings(self, model: nn.Module, data: NodeData) -> Array:
         """Return the last hidden layer of all own nodes, float32 [own, width]."""
         return data.mended(model, self._mending).hidden(model)[: data.own]
-
-    @property
-    def _edges(self) -> ReadEdges:
-        width, averages = self.input_width, self.inputs.hops > 0
-        return ReadEdges.of(self.encoder, width, self.edge_features, self.edge_weights, averages)
-
-    @property
-    def _read(self) -> ReadFeatures:
-        return ReadFeatures(self.features, self.inputs)
 
     @cached_property
     def _mending(self) -> Mending | None:

@@ -2,18 +2,23 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, cast
 
+from torch import nn
+
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.exchange import NodeExchange, SilentExchange
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.loss import NumberObjective
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.numbers import Numbers
-from fedgraft.domains.labels.shared_unit import UNIT, SharedUnit
+from fedgraft.domains.labels.shared_unit import UNIT, SharedUnit, unit_in
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.informed_nodes import InformedNodes
+from fedgraft.domains.nodes.task.node_reader import plain_nodes
 from fedgraft.domains.nodes.training.client_graph import NodeData
+from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.inputs.propagated import Propagated
 from fedgraft.methods.losses.squared_error import SquaredError
@@ -73,3 +78,7 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
         data = super().prepare(scaled, {name: array for name, array in shared.items() if name != UNIT})
         data.unit = unit.around(self.labels.constant(unit.meant(data.label[data.rows["train"]])))
         return data
+
+    def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
+        """The convolutions and the head; numbers in the user's unit."""
+        return plain_nodes(self, cast(NodeModel, model), (), unit_in(shared))

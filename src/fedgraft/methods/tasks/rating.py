@@ -3,7 +3,6 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import UnionType
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
 from fedgraft.contracts.abilities import tasks as abilities
-from fedgraft.contracts.abilities.plain import PlainEdgeEncoder, PlainModel, PlainTask
+from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Proportion
@@ -24,8 +23,8 @@ from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width
 from fedgraft.domains.ratings.pairs import Pairs, RatingData, RatingModel, encoder_of
-from fedgraft.domains.ratings.plain_ratings import client_tables, plain_ratings
 from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
+from fedgraft.domains.ratings.rating_reader import client_tables, plain_ratings
 from fedgraft.domains.ratings.shards import RatingShard, label_shares, merge_shards
 from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
 from fedgraft.domains.ratings.social_model import SocialModel, node_rows, numbered, pseudo_items, training_losses
@@ -41,7 +40,6 @@ class Rating(
     abilities.BlockedTask[RatingShard, RatingData],
     abilities.FittedTask[RatingShard, RatingData],
     abilities.PartsTask[RatingShard, RatingData],
-    PlainTask[RatingShard, RatingData],
     PooledTask[RatingShard, RatingData],
     abilities.PredictingTask[RatingShard, RatingData],
     abilities.ProfiledTask[RatingShard, RatingData],
@@ -96,7 +94,6 @@ class Rating(
     metric: ClassVar[str] = "rmse"
     better: ClassVar[str] = "lower"
     asks: ClassVar[tuple[str, ...]] = ("pairs",)
-    encoders: ClassVar[type[Any] | UnionType] = PlainEdgeEncoder
     profile: ClassVar[frozenset[str]] = frozenset(f"label_{k}" for k in range(LABEL_BINS))
 
     encoder: EdgeEncoder | NetworkEncoder
@@ -265,7 +262,6 @@ class Rating(
         sound = isinstance(model, RatingModel)
         require(sound, "task.embeddings", "false for a model that is exported; a sharing method may need it", True)
         assert isinstance(model, RatingModel), "just looked at"
-        assert isinstance(self.encoder, PlainEdgeEncoder), "whoever asks has looked"
         if shard is None:
             return plain_ratings(model, self.encoder, self._widths)
         known, elsewhere = self.known(shard, shard.rows("train")), self.elsewhere(shard, shared)

@@ -16,7 +16,7 @@ from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.answers import Answers
-from fedgraft.contracts.encoder import CarriedMetapathEncoder, MetapathEncoder
+from fedgraft.contracts.encoder import MetapathEncoder
 from fedgraft.contracts.exchange import SilentExchange
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
@@ -309,7 +309,7 @@ class TypedNode(
     def _graph(self, shard: TypedGraph, metapath: str, matrix: csr_matrix) -> Any:
         """The graph of a metapath, as the encoder reads it."""
         encoder, carries = self.encoder, shard.edge_rows is not None and JOIN in metapath
-        if carries and isinstance(encoder, CarriedMetapathEncoder) and encoder.reads(shard.width, self.edge_features):
+        if carries and encoder.reads(shard.width, self.edge_features):
             return encoder.carried_graph(carried_paths(shard, metapath, matrix))
         return encoder.graph(matrix)
 

@@ -11,10 +11,9 @@ from statistics import mean
 from fedgraft.errors import FedgraftError
 from fedgraft.experiment.recipes.units import human_seconds
 from fedgraft.reports.advising.candidates import LOCAL, Candidate
-from fedgraft.reports.advising.cells import Cells
+from fedgraft.reports.advising.cells import Cells, equal
 from fedgraft.reports.advising.limits import TIME, WORK, Limit, StoppedError, human_operations
 from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, TOGETHER, Job, Question
-from fedgraft.reports.advising.standing import equal
 
 
 @dataclass

@@ -1,7 +1,9 @@
 """Candidates for advice: for each task a few recipes, what clients can do alone, and what one place could do."""
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any, Final
 
 from fedgraft.errors import InputError
@@ -56,129 +58,26 @@ class Choice:
     central: tuple[str, ...] = ()
 
 
-ONCE: Final = Candidate("graft_once", "graft_once", "a closed form: one message of each owner", fixed={"rounds": 1})
-AS_OTHERS_DO: Final[Mapping[str, Any]] = {
-    "model": {"name": "gcn", "hidden": [64]},
-    "task.head": "convolution",
-    "exchange.neighbours": 0,
-    "loss.dropout": 0.5,
-    "selector": {"name": "all"},
-    "sampler": {"name": "all"},
-    "training.epochs": 3,
-    "training.learning_rate": 0.01,
-    "training.weight_decay": 5e-4,
-    "training.keep_moments": True,
-    "rounds": 60,
-    "evaluation.every": 2,
-}
-"""What frameworks of federated graph learning train by default: two graph convolutions on own edges, full batches."""
+def _listed(shared: Mapping[str, Any], recipes: Sequence[Mapping[str, Any]], **more: Any) -> Choice:
+    """Return a task's list, as the file has it; `shared` are the overrides that a candidate is `like`."""
+    made = []
+    for each in recipes:
+        like, changes = shared if "like" in each else {}, each.get("changes", {})
+        named = {key: value for key, value in each.items() if key != "like"}
+        made.append(Candidate(**{"recipe": each["name"], **named, "changes": {**like, **changes}}))
+    alone = tuple(Alone(*pair) for pair in more.get("alone", {}).items())
+    return Choice(tuple(made), alone, tuple(more.get("central", ())))
 
 
-def _as_others_do(sharing: str, why: str, **options: Any) -> Candidate:
-    """Return the plain network for nodes with a sharing method and its options."""
-    return Candidate(f"{sharing}, gcn", "fedlocal", why, {**AS_OTHERS_DO, "sharing": {"name": sharing, **options}})
+def _read() -> dict[str, Choice]:
+    """Return {task: its list} of `candidates.toml`, which lies beside this file."""
+    text = resources.files("fedgraft.reports.advising").joinpath("candidates.toml").read_text(encoding="utf-8")
+    content = tomllib.loads(text)
+    shared = content.pop("as_others_do")
+    return {task: _listed(shared, **listed) for task, listed in content.items()}
 
 
-def _shared_otherwise(recipe: str) -> tuple[Candidate, ...]:
-    """Return a recipe with two sharing methods for clients that differ."""
-    return (
-        Candidate(f"{recipe}, fedprox", recipe, "held near the shared model", {"sharing": {"name": "fedprox"}}),
-        Candidate(f"{recipe}, fedper", recipe, "last layers of each client's own", {"sharing": {"name": "fedper"}}),
-    )
-
-
-CHOICES = {
-    "rating": Choice(
-        (
-            Candidate("graft_rating", "graft_rating", "our own for ratings: users told of once, then each alone"),
-            Candidate("graft_rating, fedper", "graft_rating", "its first layer shared", {"sharing.name": "fedper"}),
-            Candidate("fedacs", "fedacs", "best of the published ones on Ciao and Epinions"),
-            Candidate("fedacs, random clients", "fedacs", "what choosing brings", {"selector.name": "random"}),
-        ),
-        (Alone("client_biases", "validation"),),
-        ("central_biases",),
-    ),
-    "node": Choice(
-        (
-            Candidate("graft_node", "graft_node", "fewest bytes, best on most of our graphs"),
-            ONCE,
-            Candidate(
-                "graft_node, labels shared",
-                "graft_node",
-                "errors on training nodes are smoothed too",
-                {"answers.share_labels": True},
-                marked="labels of training nodes leave their clients",
-            ),
-            Candidate("fedais", "fedais", "a deep model that sees features of neighbours elsewhere"),
-            _as_others_do("fedavg", "federated averaging on own parts, as others do it: what edges elsewhere bring"),
-            _as_others_do("fedprox", "clients are held near the shared model, where they differ", mu=0.1),
-            _as_others_do("fedper", "each client's last layer is its own, where they differ"),
-        ),
-        (),
-        ("smoothed_features", "mlp"),
-    ),
-    "graph": Choice(
-        (
-            Candidate("graft_graph", "graft_graph", "our own for graphs"),
-            Candidate("cefgl", "cefgl", "clients keep a part of the model; fewest bytes of the published ones"),
-            Candidate("cefgl, averaged", "cefgl", "one model for all", {"sharing.name": "fedavg"}),
-            *_shared_otherwise("cefgl"),
-        ),
-        (Alone("wl_kernel", "own"), Alone("majority", "validation")),
-    ),
-    "ranking": Choice(
-        (
-            Candidate("graft_ranking", "graft_ranking", "our own for items to rank: fewest bytes"),
-            Candidate("reputation_ucb", "reputation_ucb", "a bandit weighs clients' worth against their seconds"),
-            Candidate("reputation_ucb, random clients", "reputation_ucb", "no bandit", {"selector.name": "random"}),
-        ),
-        (),
-        ("popularity", "ease"),
-    ),
-    "typed_node": Choice(
-        (
-            Candidate("rafhgl", "rafhgl", "the task's main recipe"),
-            Candidate("rafhgl, random clients", "rafhgl", "no agent that chooses clients", {"selector.name": "random"}),
-            *_shared_otherwise("rafhgl"),
-        ),
-        (),
-        ("typed_majority",),
-    ),
-    "link": Choice(
-        (
-            Candidate("links", "links", "the task's recipe"),
-            Candidate("links, sage", "links", "an encoder that keeps a node's own state apart", {"model.name": "sage"}),
-            Candidate("links, mlp", "links", "features of two nodes alone: what edges bring", {"model.name": "mlp"}),
-        ),
-        tuple(Alone(name, "validation") for name in ("feature_cosine", "adamic_adar", "preferential_attachment")),
-    ),
-    "node_regression": Choice(
-        (
-            Candidate("node_regression", "node_regression", "the task's recipe"),
-            ONCE,
-            Candidate(
-                "node_regression, own parts",
-                "node_regression",
-                "no states cross: what edges elsewhere bring",
-                {"exchange.states": False},
-            ),
-        ),
-        (Alone("node_mean", "validation"),),
-        ("node_ridge",),
-    ),
-    "graph_regression": Choice(
-        (
-            Candidate("graph_regression", "graph_regression", "the task's recipe"),
-            Candidate(
-                "graph_regression, cefgl",
-                "graph_regression",
-                "clients keep a part of the convolutions, too",
-                {"sharing.name": "cefgl"},
-            ),
-        ),
-        (Alone("graph_ridge", "own"), Alone("graph_mean", "validation")),
-    ),
-}
+CHOICES: Final = _read()
 """{task: its list}."""
 
 

@@ -1,23 +1,28 @@
 """Finished jobs: each is a small JSON file, so that advice that is asked for again runs only what is missing."""
 
 import json
+import math
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
+from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
+from fedgraft.engine.server.loop.stopping import Row
+from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
+from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running import baselines
+from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage import disk
 from fedgraft.reports.advising.candidates import LOCAL
-from fedgraft.reports.advising.following import Following
-from fedgraft.reports.advising.limits import Limit, StoppedError
+from fedgraft.reports.advising.limits import Following, Limit, StoppedError, pooled
 from fedgraft.reports.advising.questions import Job, Question, key_of
-from fedgraft.reports.advising.trained_alone import trained_alone
 
 Cell = dict[str, Any]
 """Result of a job: "validation" and "test"; of a federated run also "pooled", "own", "bytes" ...; or "refused".
@@ -124,3 +129,86 @@ class Cells:
         if scores is None:
             return {"refused": "a sample of clients has no such score"}
         return {split: scores[split] for split in SCORED_SPLITS}
+
+
+def equal(best: Mapping[int, float], other: Mapping[int, float]) -> bool:
+    """Return whether two recipes' scores, {seed: score}, differ by no more than one standard error, seed by seed.
+
+    That is the one-standard-error rule of Breiman et al. (1984, section 3.4.3): what is no further behind the best
+    than its spread counts as good, and the cheapest is taken. Fewer than two common seeds tell nothing.
+
+    >>> equal({1: 0.80, 2: 0.84, 3: 0.82}, {1: 0.81, 2: 0.82, 3: 0.82})
+    True
+    >>> equal({1: 0.80, 2: 0.84, 3: 0.82}, {1: 0.70, 2: 0.75, 3: 0.71})
+    False
+    """
+    common = sorted(best.keys() & other.keys())
+    if len(common) < 2:
+        return False
+    differences = [best[seed] - other[seed] for seed in common]
+    return bool(abs(mean(differences)) <= stdev(differences) / len(common) ** 0.5)
+
+
+Scored = list[dict[str, float]]
+"""A client's scores by split, a round each."""
+
+
+def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, limit: Limit) -> dict[str, Any]:
+    """Return {"validation": score, "test": score} of clients that train alone, in the round that is best for all.
+
+    And "test_per_client", each client's own test score there, in order; None where it has none; and the "operations".
+
+    With smoothing it is the last round, whose answers each client smooths over its own edges.
+
+    Args:
+        experiment: whose model is trained, as long and with the same options.
+        shards: all clients' data.
+        metric: of the task.
+        limit: what it may take. Raises `StoppedError` as soon as it is known to take more.
+    """
+    task, spent = experiment.plan.task, 0
+    if not isinstance(task, PooledTask):
+        raise InputError(f"Task {type(task).__name__} cannot be trained by each client alone.")
+    clients = []
+    sizes = [len(shard.rows("train")) for shard in shards]
+    for done, shard in enumerate(shards, start=1):
+        scores, operations = _rounds(experiment, task.alone(shard))
+        clients.append(scores)
+        spent += operations
+        if done < len(shards):
+            limit.check(spent, sum(sizes[:done]) / max(1, sum(sizes)), sure=True)
+    having = [client for client, shard in enumerate(shards) if len(shard.rows("validation"))]
+    rounds = [
+        {split: _over_clients(scores, split, shards, having, metric) for split in SCORED_SPLITS}
+        for scores in zip(*clients, strict=True)
+    ]
+    choose = min if task.better == "lower" else max
+    best = choose(range(len(rounds)), key=lambda place: rounds[place]["validation"])
+    tests = [scores[best]["test"] for scores in clients]
+    told = [score if math.isfinite(score) else None for score in tests]
+    return {**rounds[best], "test_per_client": told, "operations": spent}
+
+
+def _rounds(experiment: Experiment, shard: Any) -> tuple[Scored, int]:
+    """A client's scores in every round that is scored, those of smoothed answers alone if there are; its operations."""
+    by_round: Scored = []
+    smoothed = experiment.plan.smoothing is not None
+    own = baselines.alone(experiment, experiment.stopping.rounds if smoothed else experiment.settings.evaluation.every)
+
+    def note(state: RunState, row: Row) -> None:
+        if row.validation is not None:
+            by_round.append(state.scores["0"])
+
+    with running(own, [shard]) as (loop, _):
+        state = loop.run(loop.start(), note)
+        loop.smooth(state)
+    return ([state.scores["0"]] if smoothed else by_round), state.flops
+
+
+def _over_clients(
+    scores: Sequence[dict[str, float]], split: str, shards: Sequence[Any], having: Sequence[int], metric: str
+) -> float:
+    """The score over the clients that have validation examples."""
+    kept = [client for client in having if len(shards[client].rows(split))]
+    sizes = [len(shards[client].rows(split)) for client in kept]
+    return pooled([scores[client][split] for client in kept], sizes, metric)

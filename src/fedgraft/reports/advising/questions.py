@@ -3,19 +3,21 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from fedgraft.errors import InputError, require
+from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.data_tasks import task_of
-from fedgraft.experiment.recipes.recipe import override, read_recipe
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import STAGES, Section
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.reports.advising.candidates import LOCAL, Candidate, Choice, choice_of
-from fedgraft.reports.advising.sources import section_of
+from fedgraft.tables import table_files
 
 TOGETHER, ALONE, ONE_PLACE = "together", "alone", "one place"
 """Kinds of rows: federated, by each client alone, with all data in one place."""
@@ -85,7 +87,7 @@ class Question:
     def task(self) -> str:
         """Name of the task that the data are for, or of another that they can be made for and the user names."""
         named = {"name": self.changes["task.name"]} if "task.name" in self.changes else {}
-        return task_of({"data": self.data, "task": named})[0]
+        return task_of(Recipe("", {"data": self.data, "task": named}))[0]
 
     @cached_property
     def choice(self) -> Choice:
@@ -109,18 +111,17 @@ class Question:
 
         A recipe that chooses more clients than there are chooses all of them, unless the user says how many.
         """
-        content = override(read_recipe(candidate.recipe)[1], {"data.name": self.data["name"]})
-        content["data"] = dict(self.data)
+        recipe = Recipe.read(candidate.recipe).changed({"data.name": self.data["name"]})
+        recipe = recipe.with_sections({"data": dict(self.data)})
         changes = {**candidate.changes, **self.changes, **candidate.fixed, "seed": seed, "budget.bytes": self.budget}
         if not yardsticks:
             changes["yardsticks"] = []
-        content = override(content, changes)
-        selector, clients = content.get("selector"), self._clients.get(seed)
+        recipe = recipe.changed(changes)
+        selector, clients = recipe.sections.get("selector"), self._clients.get(seed)
         if clients and isinstance(selector, dict) and "selector.clients" not in self.changes:
-            content["selector"] = {
-                key: min(value, clients) if key == "clients" else value for key, value in selector.items()
-            }
-        return build(candidate.recipe, content)
+            fewer = {key: min(value, clients) if key == "clients" else value for key, value in selector.items()}
+            recipe = recipe.with_sections({"selector": fewer})
+        return build(recipe)
 
     def shards(self, seed: int) -> Sequence[Any]:
         """Return the clients' data; those of one seed are kept. Raises `InputError` for fewer than two clients."""
@@ -147,7 +148,7 @@ class Question:
             "seed": job.seed,
         }
         if job.yardstick in ("", LOCAL):
-            sections = self.experiment(job.candidate, job.seed).sections
+            sections = self.experiment(job.candidate, job.seed).recipe.sections
             wanted = TRAINED if job.yardstick else [name for name in sections if name not in UNUSED]
             used["sections"] = {name: sections[name] for name in wanted if name in sections}
         settings: dict[str, Any] = json.loads(json.dumps(used, default=str))
@@ -159,3 +160,130 @@ def key_of(job: Job, settings: Mapping[str, Any]) -> str:
     plain = "".join(letter if letter.isalnum() or letter == "_" else "-" for letter in job.name).replace("--", "-")
     code = hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=4).hexdigest()
     return f"{job.kind.replace(' ', '-')}-{plain}-seed{job.seed}-{code}"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A data set that reads a user's own tables.
+
+    Args:
+        data: its name.
+        table: the option that takes the main table.
+        roles: options that name columns which that table must have.
+        beside: options that take further tables.
+        named: overrides where a column names each row's client, for data sets that do not look for it.
+    """
+
+    data: str
+    table: str
+    roles: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    named: Mapping[str, Any] | None = None
+
+    def columns(self, options: Mapping[str, Any]) -> dict[str, str]:
+        """Return {role: column}, as options say or by default; the client's too; none for a role that is not read."""
+        usual = {each.name: each.default for each in fields(discovery.find("data", self.data))}
+        columns = {role: str(options.get(role, usual[role])) for role in (*self.roles, "client")}
+        return {role: column for role, column in columns.items() if column}
+
+
+SHAPES = (
+    Shape("table", "ratings", ("user", "item", "rating"), named={"partition": "given"}),
+    Shape("graphs", "graphs", ("graph", "label"), ("nodes", "edges")),
+    Shape("nodes", "nodes", ("node", "label"), ("edges",)),
+    Shape("interactions", "interactions", ("user", "item"), named={"partition": "given"}),
+)
+"""The first that fits a file's columns is taken."""
+
+
+def section_of(data: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section [data] for what the user named.
+
+    Args:
+        data: the name of a data set, or the path of a CSV or Parquet file, or of a folder with a file for each client.
+        options: what else the user said of the data; a "name" says which data set reads a file.
+
+    Raises `InputError` for what is neither, and for a file whose columns no data set reads.
+    """
+    path, known = Path(data), discovery.names("data")
+    if table_files.is_address(data):
+        return _of_file(data, options)
+    if data in known or (":" in data and not path.exists()):
+        return {**options, "name": data}
+    if not path.exists():
+        if table_files.is_table(path):
+            beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+            raise InputError(f"No file {data}.{nearest(path.name, beside)}")
+        raise InputError(
+            f"{data!r} is no file and no data set ('fedgraft list data').{nearest(data, known)} "
+            f"A file ends in {table_files.ALLOWED}."
+        )
+    return _of_file(path, options)
+
+
+def _of_file(path: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    one = _one_file(path)
+    known = {column for shape in SHAPES for column in shape.columns(options).values()}
+    present = table_files.header(one, "data", _form(options), known)
+    shapes = [shape for shape in SHAPES if options.get("name", shape.data) == shape.data]
+    for shape in shapes:
+        columns = shape.columns(options)
+        if all(columns[role] in present for role in shape.roles if role in columns):
+            return {**_named(shape, path, columns.get("client") in present, options), **_beside(shape, path, options)}
+    allowed = "; ".join(
+        f"{', '.join(columns[role] for role in shape.roles if role in columns)} ({shape.data})"
+        for shape in shapes
+        for columns in [shape.columns(options)]
+    )
+    raise InputError(
+        f"{table_files.shown(one)} has the columns {', '.join(present)}. "
+        f"Needed are: {allowed or 'those of another data set'}. "
+        f"Columns of other names are told as data.{shapes[0].roles[0] if shapes else 'user'}=NAME."
+    )
+
+
+def _form(options: Mapping[str, Any]) -> table_files.TextForm:
+    """Return what options say of how the main table is written."""
+    said = {each.name: options[each.name] for each in fields(table_files.TextForm) if each.name in options}
+    columns = said.get("columns", ())
+    return table_files.TextForm(**{**said, "columns": () if isinstance(columns, Mapping) else tuple(columns)})
+
+
+def _one_file(path: str | Path) -> str | Path:
+    """Return the file whose columns are looked at: the first one of a folder."""
+    if isinstance(path, str):
+        return path
+    if not path.is_dir():
+        if not table_files.is_table(path):
+            raise InputError(f"{path} must end in {table_files.ALLOWED}.")
+        return path
+    files = table_files.files_of(path)
+    if not files:
+        raise InputError(f"{path} is a folder without a file that ends in {table_files.ALLOWED}.")
+    return files[0]
+
+
+def _named(shape: Shape, path: str | Path, has_client: bool, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data set with the main table; who names no partition has clients as the data name them."""
+    dealt = {"partition", "clients"} & options.keys()
+    named = shape.named if shape.named and not dealt and (has_client or Path(path).is_dir()) else {}
+    given = table_files.absolute(path) if isinstance(path, str) else str(path.resolve())
+    return {**options, "name": shape.data, shape.table: given, **named}
+
+
+def _beside(shape: Shape, given: str | Path, options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the further tables: as said, or as files of their names next to the main one."""
+    tables, path = {}, Path(given)
+    for table in shape.beside:
+        places = [path.parent / f"{table}{suffix}" for suffix in (path.suffix.lower(), *table_files.SUFFIXES)]
+        near = next((place for place in places if place.is_file()), None)
+        if table in options:
+            tables[table] = str(Path(str(options[table])).resolve())
+        elif near is not None:
+            tables[table] = str(near.resolve())
+        else:
+            raise InputError(
+                f"{path} has the columns of the data set {shape.data!r}, which needs a table of {table} too: give "
+                f"data.{table}=FILE, or put {table}{path.suffix or table_files.SUFFIXES[0]} next to it."
+            )
+    return tables

@@ -70,22 +70,16 @@ def _bars(values: Cells, x: NDArray[np.int64], shown: str, names: Sequence[str],
     middles = (x[1:] + x[:-1]) / 2
     edges = np.concatenate([[1.5 * x[0] - x[1] / 2], middles, [1.5 * x[-1] - x[-2] / 2]]) if len(x) > 1 else x[0] + HALF
     gap = GAP if len(x) <= ROOMY and LANE * len(values) <= MOST_HEIGHT else 0.0
-    return go.Bar(
+    bar = {"title": {"text": _title(shown), "side": "right"}, "thickness": 14, "outlinewidth": 0}
+    return style.bars(
+        np.diff(edges)[columns] - gap,
+        lanes,
+        {**style.filled(values[lanes, columns]), "colorscale": SCALE, **_range(values), "colorbar": bar},
+        _template(names),
         base=edges[columns] + gap / 2,
-        x=np.diff(edges)[columns] - gap,
-        y=lanes,
         width=1 - gap,
-        orientation="h",
-        marker={
-            "color": values[lanes, columns],
-            "colorscale": SCALE,
-            "line": {"width": 0},
-            **_range(values),
-            "colorbar": {"title": {"text": _title(shown), "side": "right"}, "thickness": 14, "outlinewidth": 0},
-        },
         showlegend=False,
         customdata=texts[lanes, columns],
-        hovertemplate=_template(names),
     )
 
 
@@ -131,9 +125,7 @@ def _marks(rows: Sequence[Any], place: Mapping[int, int], x: NDArray[np.int64], 
     width = float(np.clip(lane / 4, 1.2, 5))
     looks = [{"color": "white", "width": 1.6 * width}, {"color": style.INK, "width": width}]
     return [
-        go.Scatter(
-            x=across, y=lanes, mode="lines", line=look, name="chosen", hoverinfo="skip", showlegend=look is looks[1]
-        )
+        style.points(across, lanes, mode="lines", line=look, name="chosen", showlegend=look is looks[1])
         for look in looks
     ]
 
@@ -150,7 +142,7 @@ def _texts(rows: Sequence[Any], lanes: Sequence[int], names: Sequence[str]) -> N
                     str(client),
                     str(row["round"]),
                     _fate(client, chosen, failed),
-                    *(_number(each.get(client)) for each in terms),
+                    *(_number(of.get(client)) for of in terms),
                 ]
                 for client in lanes
             ]
@@ -172,7 +164,7 @@ def _template(names: Sequence[str]) -> str:
     """What is shown of a cell that the pointer is on."""
     lines = [f"{_title(name)}: %{{customdata[{number}]}}" for number, name in enumerate(names, 3)]
     head = "<b>client %{customdata[0]}, round %{customdata[1]}: %{customdata[2]}</b>"
-    return "<br>".join([head, *lines]) + "<extra></extra>"
+    return "<br>".join([head, *lines])
 
 
 def _title(name: str) -> str:
@@ -195,24 +187,12 @@ def _note(run: StoredRun, rows: Sequence[Any], values: Cells) -> str:
 
 def _add_switch(figure: go.Figure, values: Cells, title: str) -> None:
     """Buttons that colour cells by the value, or by its rank within the round."""
-    known, ranks = np.isfinite(values), _ranks(values)
-    looks: dict[str, tuple[list[float], dict[str, float], str]] = {
-        _RAW: (values[known].tolist(), _range(values), title),
-        _RANK: (ranks[known].round(3).tolist(), {"cmin": 0.0, "cmax": 1.0}, _RANK),
-    }
-    buttons = [
-        {
-            "label": label,
-            "method": "restyle",
-            "args": [
-                {
-                    "marker.color": [colours],
-                    **{f"marker.{end}": value for end, value in limits.items()},
-                    "marker.colorbar.title.text": text,
-                },
-                [0],
-            ],
-        }
-        for label, (colours, limits, text) in looks.items()
-    ]
+    known, ranks, buttons = np.isfinite(values), _ranks(values), []
+    for label, colours, limits, text in (
+        (_RAW, values[known].tolist(), _range(values), title),
+        (_RANK, ranks[known].round(3).tolist(), {"cmin": 0.0, "cmax": 1.0}, _RANK),
+    ):
+        ends = {f"marker.{end}": value for end, value in limits.items()}
+        changes = {"marker.color": [colours], **ends, "marker.colorbar.title.text": text}
+        buttons.append({"label": label, "method": "restyle", "args": [changes, [0]]})
     style.add_buttons(figure, buttons)

@@ -1,14 +1,20 @@
 """Figures of what clients have: their scores, the length of a message, and where their examples lie for the model."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from fedgraft.contracts.abilities.tasks import PredictingTask
 from fedgraft.engine.server.ledger import DIRECTIONS
+from fedgraft.errors import InputError
+from fedgraft.experiment.predicting.site_run import load_run
 from fedgraft.experiment.recipes.units import human_bytes, unit_of_bytes
+from fedgraft.experiment.storage.finished_run import FinishedRun
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.reports.figures import figure_style as style
 from fedgraft.reports.stored.stored_runs import StoredRun
 
@@ -32,40 +38,29 @@ def _dots(runs: Sequence[StoredRun], names: Sequence[str]) -> go.Figure:
     """Draw a lane a client and a dot a run, the mean over clients as a line."""
     figure = go.Figure()
     for index, run in enumerate(runs):
-        each = run.summary["test_per_client"]
-        lanes = [lane for lane, name in enumerate(names) if each.get(name) is not None]
+        each, name, colour = run.summary["test_per_client"], style.run_name(run), style.run_colour(index)
+        lanes = [lane for lane, client in enumerate(names) if each.get(client) is not None]
         figure.add_trace(
-            go.Scatter(
-                x=[each[names[lane]] for lane in lanes],
-                y=lanes,
-                mode="markers",
-                marker={
-                    "color": style.run_colour(index),
-                    "symbol": style.RUN_MARKERS[index % len(style.RUN_MARKERS)],
-                    "size": 11,
-                },
-                name=style.run_name(run),
-                showlegend=True,
+            style.points(
+                [each[names[lane]] for lane in lanes],
+                lanes,
+                f"%{{customdata}}<br>{name}: %{{x:.4f}}",
                 customdata=[style.plain_label(names[lane]) for lane in lanes],
-                hovertemplate=f"%{{customdata}}<br>{style.run_name(run)}: %{{x:.4f}}<extra></extra>",
+                **{"mode": "markers", "marker": style.run_marker(index, 11, color=colour)},
+                **{"name": name, "showlegend": True},
             )
         )
         if (mean := run.summary["test_plain_mean"]) is not None:
-            figure.add_vline(x=mean, line={"color": style.run_colour(index), "dash": "dot", "width": 1.5})
+            figure.add_vline(x=mean, line={"color": colour, "dash": "dot", "width": 1.5})
     note = "a dot is the client's model on its own test split; dotted: plain mean over clients"
     height = style.TOP + style.BOTTOM + LANE * max(len(names), 3)
     style.lay_out(figure, f"{style.metric_name(runs)} per client", note, height, right=24)
     figure.update_layout(hovermode="closest")
     figure.update_xaxes(title=style.metric_name(runs))
     numbered = all(len(run.summary["test_per_client"]) == run.clients == len(names) for run in runs)
-    figure.update_yaxes(
-        tickvals=list(range(len(names))),
-        ticktext=[
-            style.plain_label(_short(f"{lane}: {name}" if numbered else name)) for lane, name in enumerate(names)
-        ],
-        range=[len(names) - 0.5, -0.5],
-        ticklabelstandoff=6,
-    )
+    texts = [style.plain_label(_short(f"{lane}: {name}" if numbered else name)) for lane, name in enumerate(names)]
+    span = {"range": [len(names) - 0.5, -0.5], "ticklabelstandoff": 6}
+    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=texts, **span)
     return figure
 
 
@@ -77,15 +72,13 @@ def _sorted_scores(runs: Sequence[StoredRun]) -> go.Figure:
         names = sorted(known, key=lambda name: known[name])
         drawn = np.unique(np.linspace(0, len(names) - 1, min(len(names), MOST_POINTS)).round().astype(int))
         figure.add_trace(
-            go.Scatter(
-                x=100 * (drawn + 0.5) / max(1, len(names)),
-                y=[known[names[place]] for place in drawn],
-                mode="lines",
-                line={"color": style.run_colour(index), "width": 2.2},
-                name=style.run_name(run),
-                showlegend=True,
+            style.points(
+                100 * (drawn + 0.5) / max(1, len(names)),
+                [known[names[place]] for place in drawn],
+                f"%{{text}}<br>{style.run_name(run)}: %{{y:.4f}}",
                 text=[style.plain_label(names[place]) for place in drawn],
-                hovertemplate=f"%{{text}}<br>{style.run_name(run)}: %{{y:.4f}}<extra></extra>",
+                **{"mode": "lines", "line": {"color": style.run_colour(index), "width": 2.2}},
+                **{"name": style.run_name(run), "showlegend": True},
             )
         )
     note = "each client's model on its own test split, in ascending order"
@@ -111,39 +104,18 @@ def bytes_by_codec(runs: Sequence[StoredRun]) -> go.Figure:
             bars.append((run, direction, float(sizes.mean()) if len(sizes) else 0.0, raw))
     longest = max((max(mean, raw) for _, _, mean, raw in bars), default=1.0)
     unit, size = unit_of_bytes(longest)
-    places = [
-        [
-            f"{style.run_name(run)}<br>{style.plain_label(codec_name(run.experiment, direction))}"
-            for run, direction, _, _ in bars
-        ],
-        [direction for _, direction, _, _ in bars],
-    ]
-    figure = go.Figure()
-    figure.add_trace(
-        go.Bar(
-            x=[mean / size for _, _, mean, _ in bars],
-            y=places,
-            orientation="h",
-            width=0.7,
-            name="as sent",
-            marker_color=[style.run_colour(runs.index(run)) for run, _, _, _ in bars],
-            text=[_shown(mean, raw) for _, _, mean, raw in bars],
-            textposition="outside",
-            cliponaxis=False,
-            showlegend=False,
-            hoverinfo="skip",
-        )
-    )
-    figure.add_trace(
-        go.Scatter(
-            x=[raw / size for _, _, _, raw in bars],
-            y=places,
-            mode="markers",
-            name="the shared parameters in 32 bits each",
-            marker={"symbol": "line-ns", "size": 20, "color": style.INK, "line": {"width": 2, "color": style.INK}},
-            hovertemplate="%{x:.3g} " + unit + "<extra></extra>",
-        )
-    )
+    codecs = [style.plain_label(codec_name(run.experiment, direction)) for run, direction, _, _ in bars]
+    labels = [f"{style.run_name(run)}<br>{codec}" for (run, *_), codec in zip(bars, codecs, strict=True)]
+    places = [labels, [direction for _, direction, _, _ in bars]]
+    texts = [_shown(mean, raw) for _, _, mean, raw in bars]
+    colours = {"color": [style.run_colour(runs.index(run)) for run, _, _, _ in bars]}
+    shown: dict[str, Any] = {"name": "as sent", "width": 0.7, "textposition": "outside"}
+    shown |= {"cliponaxis": False, "showlegend": False}
+    look = {"symbol": "line-ns", "size": 20, "color": style.INK, "line": {"width": 2, "color": style.INK}}
+    raw_text, named = "%{x:.3g} " + unit, "the shared parameters in 32 bits each"
+    figure = go.Figure(style.bars([mean / size for _, _, mean, _ in bars], places, colours, **shown, text=texts))
+    raws = [raw / size for _, _, _, raw in bars]
+    figure.add_trace(style.points(raws, places, raw_text, mode="markers", name=named, marker=look))
     height = style.TOP + style.BOTTOM + 2 * style.BAR_HEIGHT * len(runs) + style.BAR_HEIGHT
     note = "mean over all messages with a model or an update in them, without headers"
     style.lay_out(figure, "bytes of a model message, by codec", note, height, right=24)
@@ -164,25 +136,12 @@ def representations(run: StoredRun, points: pd.DataFrame) -> go.Figure:
     figure, height, places = style.grid(labels, columns, PANEL, PANEL_GAP, 0.02)
     classes = sorted(points["class"].unique())
     for (channel, client, name), group in points.groupby(["channel", "client", "class"], sort=False):
-        number, panel = classes.index(name), panels.index((channel, client))
-        figure.add_trace(
-            go.Scatter(
-                x=group["x"],
-                y=group["y"],
-                mode="markers",
-                name=style.plain_label(str(name)),
-                legendgroup=str(number),
-                showlegend=False,
-                marker=_class_look(number, 5),
-                hovertemplate=f"class {style.plain_label(str(name))}<extra></extra>",
-            ),
-            **places[panel],
-        )
+        number, label, panel = classes.index(name), style.plain_label(str(name)), panels.index((channel, client))
+        look = {"mode": "markers", "legendgroup": str(number), "showlegend": False, "marker": _class_look(number, 5)}
+        figure.add_trace(style.points(group["x"], group["y"], f"class {label}", name=label, **look), **places[panel])
     for number, name in enumerate(classes):
-        look, label = _class_look(number, 9), style.plain_label(str(name))
-        figure.add_trace(
-            go.Scatter(x=[None], y=[None], mode="markers", marker=look, name=label, legendgroup=str(number))
-        )
+        look = {"mode": "markers", "legendgroup": str(number), "marker": _class_look(number, 9)}
+        figure.add_trace(go.Scatter(x=[None], y=[None], name=style.plain_label(str(name)), **look))
     note = "t-SNE of the last hidden layer, test examples, one colour per class"
     seen = {str(client) for _, client in panels}
     if left := [style.plain_label(name) for name in run.summary["test_per_client"] if name not in seen]:
@@ -196,8 +155,7 @@ def representations(run: StoredRun, points: pd.DataFrame) -> go.Figure:
 
 def _class_look(number: int, size: int) -> dict[str, Any]:
     """Return the marker of a class: where colours come again, another shape."""
-    shape = style.RUN_MARKERS[number // len(style.RUN_COLOURS) % len(style.RUN_MARKERS)]
-    return {"size": size, "color": style.RUN_COLOURS[number % len(style.RUN_COLOURS)], "symbol": shape}
+    return style.run_marker(number // len(style.RUN_COLOURS), size, color=style.run_colour(number))
 
 
 def codec_name(experiment: Mapping[str, Any], direction: str) -> str:
@@ -224,3 +182,51 @@ def _shown(mean: float, raw: float) -> str:
     if not mean:
         return " nothing"
     return f" {human_bytes(mean)}" + (f", 1/{raw / mean:.3g}" if raw > 1.05 * mean else "")
+
+
+FEWEST: Final = 5
+"""Examples of a client below which t-SNE says nothing."""
+PERPLEXITY: Final = 30.0
+"""Of t-SNE (van der Maaten and Hinton, JMLR 2008, section 2: 5 to 50); a quarter of the examples where they are few."""
+
+
+def embed(
+    run_folder: RunFolder, seed: int = 0, data_root: Path | None = None, allow_changed_data: bool = False
+) -> pd.DataFrame:
+    """t-SNE of the last hidden layer over each client's test examples; the data are loaded again, as by `load_run`.
+
+    Returns:
+        Columns channel ("own model", and "shared alone" where clients add something private to what is shared), client,
+        class (its name; of numbers in which fifth it is), x, y. Raises `InputError` for tasks without hidden layers to
+        show.
+    """
+    from sklearn.manifold import TSNE
+
+    run = load_run(run_folder, data_root, allow_changed_data)
+    channels = {"own model": False, **({"shared alone": True} if run.plan.owned else {})}
+    parts = []
+    for client, name in enumerate(run.names):
+        for channel, shared_alone in channels.items():
+            hidden, label = _hidden(run, client, shared_alone)
+            if len(hidden) < FEWEST:
+                continue
+            perplexity = min(PERPLEXITY, len(hidden) / 4)
+            places = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(hidden)
+            parts.append(
+                pd.DataFrame({"channel": channel, "client": name, "class": label, "x": places[:, 0], "y": places[:, 1]})
+            )
+    if not parts:
+        raise InputError(f"{run_folder.folder}: no client has {FEWEST} test examples, too few to show.")
+    return pd.concat(parts, ignore_index=True)
+
+
+def _hidden(run: FinishedRun, client: int, shared_alone: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    task = run.plan.task
+    hidden = None
+    if isinstance(task, PredictingTask):
+        hidden = task.represent(run.client_model(client, shared_alone), run.prepared(client))
+    if hidden is None:
+        raise InputError(f"task {run.experiment.task_name!r} has no hidden layer to show.")
+    layer, label = hidden
+    classes = getattr(run.shards[client], "classes", ())
+    return layer, np.array([*classes, "unknown"], object)[label] if isinstance(classes, tuple) and classes else label

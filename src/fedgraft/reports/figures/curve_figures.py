@@ -60,12 +60,10 @@ def score(
     note += SEEDS_NOTE if any(run.seeds for run in runs) else ""
     note += "; the first rounds lie off the scale (double-click to see them)" if cut else ""
     marks = style.yardstick_marks(runs)
-    style.lay_out(
-        figure, f"{style.metric_name(runs)} against {named}", note, style.SCORE_HEIGHT, right=style.margin(marks, 24)
-    )
-    figure.update_xaxes(
-        title=units.get(against, named), type="log" if log else "linear", rangemode="normal" if log else "tozero"
-    )
+    title, right = f"{style.metric_name(runs)} against {named}", style.margin(marks, 24)
+    style.lay_out(figure, title, note, style.SCORE_HEIGHT, right=right)
+    kind = {"type": "log", "rangemode": "normal"} if log else {"type": "linear", "rangemode": "tozero"}
+    figure.update_xaxes(title=units.get(against, named), **kind)
     if against == "rounds":
         style.ticked_rounds(figure, int(largest))
     if log:
@@ -85,16 +83,14 @@ def training_loss(runs: Sequence[StoredRun]) -> go.Figure:
         for one in (*run.seeds, run):
             known, thin = one.rounds.dropna(subset=["loss"]), one is not run
             figure.add_trace(
-                go.Scatter(
-                    x=known["round"],
-                    y=known["loss"],
+                style.points(
+                    known["round"],
+                    known["loss"],
+                    f"{style.run_name(one)}, round %{{x}}: %{{y:.4g}}",
                     mode="lines" if thin else "lines+markers",
                     line={"color": style.run_colour(index), "width": THIN if thin else 2.2},
-                    opacity=FAINT if thin else 1,
-                    marker=_marker(index, 7),
-                    name=style.run_name(one),
-                    showlegend=not thin,
-                    hovertemplate=f"{style.run_name(one)}, round %{{x}}: %{{y:.4g}}<extra></extra>",
+                    **{"opacity": FAINT if thin else 1, "marker": _marker(index, 7)},
+                    **{"name": style.run_name(one), "showlegend": not thin},
                 )
             )
     note = "mean of the clients of each round, while they trained"
@@ -147,46 +143,34 @@ def _line(
     first, after = split == SCORED_SPLITS[0], scored != split
     dash = ("longdashdot" if after else "solid") if first else ("dashdot" if after else "dash")
     said = f"{split} after local steps" if after else split
-    return go.Scatter(
-        x=x,
-        y=points[scored],
+    return style.points(
+        x,
+        points[scored],
+        f"{style.run_name(run)}, {said} %{{y:.4f}}<br>round %{{customdata[0]}}, %{{customdata[1]}}",
         mode="lines+markers" if first and not thin and not after else "lines",
         line={
             "color": style.run_colour(index),
             "width": THIN if thin or after else 2.2 if first else 1.6,
             "dash": dash,
         },
-        opacity=FAINT if thin else 1,
-        marker=_marker(index, 7),
-        name=style.run_name(run),
-        legendgroup=str(index),
-        showlegend=False,
+        **{"opacity": FAINT if thin else 1, "marker": _marker(index, 7)},
+        **{"name": style.run_name(run), "legendgroup": str(index), "showlegend": False},
         customdata=np.column_stack([points["round"], points["bytes"].map(human_bytes)]),
-        hovertemplate=f"{style.run_name(run)}, {said} %{{y:.4f}}<br>round %{{customdata[0]}}, %{{customdata[1]}}"
-        "<extra></extra>",
     )
 
 
 def _marker(index: int, size: int) -> dict[str, Any]:
     """Return the marker of the n-th run."""
-    return {
-        "symbol": style.RUN_MARKERS[index % len(style.RUN_MARKERS)],
-        "size": size,
-        "maxdisplayed": style.MOST_MARKERS,
-    }
+    return style.run_marker(index, size, maxdisplayed=style.MOST_MARKERS)
 
 
 def _key(run: StoredRun, index: int) -> go.Scatter:
     """A run's entry of the legend: no line of its own, so that it stays whichever split is shown."""
-    return go.Scatter(
-        x=[None],
-        y=[None],
-        mode="lines+markers",
-        line={"color": style.run_colour(index), "width": 2.2},
-        marker={"symbol": style.RUN_MARKERS[index % len(style.RUN_MARKERS)], "size": 8},
-        name=style.run_name(run),
-        legendgroup=str(index),
+    line, named = (
+        {"color": style.run_colour(index), "width": 2.2},
+        {"name": style.run_name(run), "legendgroup": str(index)},
     )
+    return go.Scatter(x=[None], y=[None], mode="lines+markers", line=line, marker=style.run_marker(index, 8), **named)
 
 
 def _add_switch(figure: go.Figure, splits: Sequence[str], drawn: Sequence[str]) -> None:

@@ -1,7 +1,11 @@
 """Style of figures of runs: colours, fonts, margins, and lines whose labels do not overlap."""
 
 import html
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -116,30 +120,15 @@ def add_yardsticks(figure: go.Figure, marks: list[tuple[float, str]], low: float
     for (value, text), at, place in zip(marks, wanted, places, strict=True):
         beyond = "" if low <= value <= high else "▲ " if value > high else "▼ "
         if not beyond:
-            figure.add_shape(
-                type="line",
-                xref="paper",
-                x0=0,
-                x1=1,
-                y0=value,
-                y1=value,
-                layer="below",
-                line={"color": YARDSTICK, "width": 1.3, "dash": "dot"},
-            )
+            line = {"color": YARDSTICK, "width": 1.3, "dash": "dot"}
+            figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=value, y1=value, layer="below", line=line)
+        arrow = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1}
         figure.add_annotation(
-            x=1,
-            xref="paper",
+            **{"x": 1, "xref": "paper", "xanchor": "left", "align": "left", "ax": 14, "ay": at - place, **arrow},
             y=min(max(value, low), high),
-            ax=14,
-            ay=at - place,
             text=beyond + plain_label(text),
-            xanchor="left",
-            showarrow=True,
-            arrowhead=0,
-            arrowwidth=1,
             arrowcolor="rgba(0, 0, 0, 0)" if beyond else YARDSTICK,
             font={"size": 12.5, "color": YARDSTICK},
-            align="left",
         )
 
 
@@ -189,29 +178,16 @@ def lay_out(figure: go.Figure, title: str, note: str, height: int, right: int, t
         template="plotly_white",
         font=_FONT,
         title={
-            "text": text,
-            "x": 0,
-            "xref": "container",
-            "y": 1,
-            "yref": "container",
-            "yanchor": "top",
-            "pad": {"t": 20, "l": 10},
-            "font": {"size": 17},
+            **{"text": text, "x": 0, "xref": "container", "y": 1, "yref": "container", "yanchor": "top"},
+            **{"pad": {"t": 20, "l": 10}, "font": {"size": 17}},
         },
         height=height - BOTTOM + bottom,
         margin={"l": 72, "r": right, "t": top, "b": bottom},
         legend={
-            "orientation": "h",
-            "x": 0,
-            "xref": "container",
-            "xanchor": "left",
-            "y": 0,
-            "yref": "container",
-            "yanchor": "bottom",
+            **{"orientation": "h", "x": 0, "xref": "container", "xanchor": "left"},
+            **{"y": 0, "yref": "container", "yanchor": "bottom"},
         },
-        paper_bgcolor="white",
-        plot_bgcolor="white",
-        hoverlabel={"font": {"size": 13}},
+        **{"paper_bgcolor": "white", "plot_bgcolor": "white", "hoverlabel": {"font": {"size": 13}}},
     )
     axis = {"gridcolor": GRID, "zeroline": False, "automargin": True, "title_standoff": 10, "linecolor": "#9AA5B1"}
     figure.update_xaxes(showline=True, ticks="outside", tickcolor="#9AA5B1", **axis)
@@ -230,6 +206,30 @@ def name_lanes(
     figure.update_yaxes(title=title, tickvals=named, ticktext=texts, range=span, showgrid=False, **place)
 
 
+def bars(x: Any, y: Any, marker: Mapping[str, Any], hover: str = "", **more: Any) -> go.Bar:
+    """Return bars from left to right; `hover` is shown of the one that the pointer is on."""
+    return go.Bar(x=x, y=y, orientation="h", marker=marker, **_pointer(hover), **more)
+
+
+def points(x: Any, y: Any, hover: str = "", **more: Any) -> go.Scatter:
+    """Return points or lines; `hover` is shown of the point that the pointer is on."""
+    return go.Scatter(x=x, y=y, **_pointer(hover), **more)
+
+
+def _pointer(hover: str) -> dict[str, str]:
+    return {"hovertemplate": f"{hover}<extra></extra>"} if hover else {"hoverinfo": "skip"}
+
+
+def filled(colour: Any) -> dict[str, Any]:
+    """Return the marker of bars of a colour, or of one each, without an edge."""
+    return {"color": colour, "line": {"width": 0}}
+
+
+def run_marker(index: int, size: int, **more: Any) -> dict[str, Any]:
+    """Return the marker of the n-th run."""
+    return {"symbol": RUN_MARKERS[index % len(RUN_MARKERS)], "size": size, **more}
+
+
 def key(name: str, colour: str) -> go.Scatter:
     """Return an entry of the legend: a square."""
     look = {"color": colour, "size": 13, "symbol": "square"}
@@ -238,30 +238,15 @@ def key(name: str, colour: str) -> go.Scatter:
 
 def beside_bars(x: Any, y: Any, text: Sequence[str], **more: Any) -> go.Scatter:
     """Return texts at the right of bars, which end at x."""
-    shown = {"mode": "text", "textposition": "middle right", "cliponaxis": False}
-    return go.Scatter(x=x, y=y, text=text, hoverinfo="skip", showlegend=False, **shown, **more)
+    shown: dict[str, Any] = {"mode": "text", "textposition": "middle right", "cliponaxis": False, "showlegend": False}
+    return points(x, y, **shown, text=text, **more)
 
 
 def add_buttons(figure: go.Figure, buttons: Sequence[Mapping[str, Any]]) -> None:
     """Buttons at the top right; the first one is how the figure begins."""
-    figure.update_layout(
-        updatemenus=[
-            {
-                "type": "buttons",
-                "direction": "left",
-                "buttons": buttons,
-                "x": 1,
-                "xanchor": "right",
-                "y": 1,
-                "yanchor": "bottom",
-                "pad": {"b": 8},
-                "showactive": True,
-                "font": {"size": 12.5},
-                "bgcolor": "white",
-                "bordercolor": GRID,
-            }
-        ]
-    )
+    at = {"x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "pad": {"b": 8}, "direction": "left"}
+    look = {"showactive": True, "font": {"size": 12.5}, "bgcolor": "white", "bordercolor": GRID}
+    figure.update_layout(updatemenus=[{"type": "buttons", "buttons": buttons, **at, **look}])
 
 
 def margin(marks: list[tuple[float, str]], least: int) -> int:
@@ -304,3 +289,35 @@ def metric_name(runs: Sequence[StoredRun]) -> str:
 def short_number(value: float) -> str:
     """Return a number with four significant digits."""
     return f"{value:.4g}"
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SECONDS_TO_DRAW = 120
+
+
+def draw(figure: go.Figure, path: Path, width: int) -> str:
+    """Write a figure as a PNG, `width` pixels wide; as a page beside it where no browser is there, or where it fails.
+
+    Returns:
+        What was done, for people.
+    """
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        return _as_page(figure, path, f"No browser ({', '.join(BROWSERS)}) to draw {path.name} with")
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "figure.html"
+        figure.write_html(page, config={"staticPlot": True}, default_width=f"{width}px")
+        size = f"--window-size={width + 16},{int(figure.layout.height) + 16}"
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=5000"]
+        where = [f"--user-data-dir={folder}/profile", size, f"--screenshot={path.resolve()}"]
+        command = [browser, *options, *where, page.as_uri()]
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=SECONDS_TO_DRAW)
+        except (OSError, subprocess.SubprocessError) as error:
+            return _as_page(figure, path, f"{browser} did not draw {path.name} ({type(error).__name__})")
+    return f"Drawn: {path}"
+
+
+def _as_page(figure: go.Figure, path: Path, why: str) -> str:
+    figure.write_html(path.with_suffix(".html"))
+    return f"{why}: see {path.with_suffix('.html')}."

@@ -44,29 +44,18 @@ def bytes_to_target(runs: Sequence[StoredRun], target: float | None = None) -> g
     for index, (run, point) in enumerate(zip(runs, points, strict=True)):
         text = run.missed(target) if point is None else f"{human_bytes(point['bytes'])}, round {round(point['round'])}"
         figure.add_trace(
-            go.Bar(
-                x=[0 if point is None else point["bytes"] / size],
-                y=[style.run_name(run)],
-                orientation="h",
-                width=0.62,
-                text=[text],
-                textposition="outside",
-                cliponaxis=False,
-                marker={"color": style.run_colour(index)},
-                hovertemplate=f"{style.run_name(run)}: {text}<extra></extra>",
-                showlegend=False,
+            style.bars(
+                [0 if point is None else point["bytes"] / size],
+                [style.run_name(run)],
+                {"color": style.run_colour(index)},
+                f"{style.run_name(run)}: {text}",
+                **{"width": 0.62, "text": [text], "textposition": "outside", "cliponaxis": False, "showlegend": False},
             )
         )
     sign = "≤" if runs[0].better == "lower" else "≥"
     title = f"bytes to validation {style.metric_name(runs)} {sign} {style.short_number(target)}"
-    style.lay_out(
-        figure,
-        title,
-        "",
-        style.TOP - 20 + style.BOTTOM + style.BAR_HEIGHT * max(len(runs), 2),
-        top=style.TOP - 20,
-        right=24,
-    )
+    top, lanes = style.TOP - 20, style.BAR_HEIGHT * max(len(runs), 2)
+    style.lay_out(figure, title, "", top + style.BOTTOM + lanes, top=top, right=24)
     figure.update_xaxes(title=f"bytes on the wire ({unit})", range=[0, 1.4 * longest / size])
     figure.update_yaxes(autorange="reversed", showgrid=False, ticklabelstandoff=6)
     return figure
@@ -88,9 +77,8 @@ def chosen(runs: Sequence[StoredRun]) -> go.Figure:
     for name, colour in (("chosen", style.CHOSEN), ("chosen, failed", style.FAILED)):
         figure.add_trace(style.key(name, colour))
     whose = f": {style.run_name(runs[0])}" if len(runs) == 1 else ""
-    style.lay_out(
-        figure, f"who was chosen when{whose}", "a bar from the first to the last of rounds in a row", height, right=24
-    )
+    note = "a bar from the first to the last of rounds in a row"
+    style.lay_out(figure, f"who was chosen when{whose}", note, height, right=24)
     figure.update_layout(barmode="overlay", plot_bgcolor=style.NOT_CHOSEN, hovermode="closest")
     figure.update_xaxes(showgrid=False, zeroline=False)
     figure.update_yaxes(showgrid=False, zeroline=False)
@@ -109,25 +97,16 @@ def bytes_by_purpose(runs: Sequence[StoredRun]) -> go.Figure:
     for purpose in PURPOSES:
         amounts = [float(sizes.get((direction, purpose), 0)) for _, direction, sizes in bars]
         if any(amounts):
-            figure.add_trace(
-                go.Bar(
-                    x=[amount / size for amount in amounts],
-                    y=places,
-                    orientation="h",
-                    width=0.7,
-                    name=purpose,
-                    marker={"color": style.PURPOSE_COLOURS[purpose], "line": {"color": "white", "width": 0.5}},
-                    customdata=[human_bytes(amount) for amount in amounts],
-                    hovertemplate=f"{purpose}: %{{customdata}}<extra></extra>",
-                )
-            )
+            look = {"color": style.PURPOSE_COLOURS[purpose], "line": {"color": "white", "width": 0.5}}
+            shown = {"name": purpose, "width": 0.7, "customdata": [human_bytes(amount) for amount in amounts]}
+            sizes_of = [amount / size for amount in amounts]
+            figure.add_trace(style.bars(sizes_of, places, look, f"{purpose}: %{{customdata}}", **shown))
     totals = [float(sizes.get(direction, pd.Series(dtype=float)).sum()) for _, direction, sizes in bars]
     labels = [f" {human_bytes(total)}" for total in totals]
     figure.add_trace(style.beside_bars([total / size for total in totals], places, labels))
     height = style.TOP + style.BOTTOM + 2 * style.BAR_HEIGHT * max(len(runs), 1)
-    style.lay_out(
-        figure, "bytes by purpose and direction", "down: server to client; up: client to server", height, right=24
-    )
+    note = "down: server to client; up: client to server"
+    style.lay_out(figure, "bytes by purpose and direction", note, height, right=24)
     figure.update_layout(barmode="stack", legend_traceorder="normal")
     figure.update_xaxes(title=f"bytes on the wire ({unit})", range=[0, 1.12 * longest / size or 1])
     figure.update_yaxes(autorange="reversed", showgrid=False, showdividers=False)
@@ -168,18 +147,14 @@ def _spells(run: StoredRun, shown: Sequence[int]) -> list[go.Bar]:
         steps = np.diff((cells == state).astype(np.int8), axis=1, prepend=0, append=0)
         (lanes, first), (_, after) = np.nonzero(steps > 0), np.nonzero(steps < 0)
         bars.append(
-            go.Bar(
+            style.bars(
+                after - first,
+                lanes,
+                style.filled(colour),
+                f"client %{{customdata[0]}}, rounds %{{customdata[1]}} to %{{customdata[2]}}: {name}",
                 base=first + 0.5,
-                x=after - first,
-                y=lanes,
-                width=0.8,
-                orientation="h",
-                marker={"color": colour, "line": {"width": 0}},
-                name=name,
-                showlegend=False,
                 customdata=np.column_stack([np.take(shown, lanes), first + 1, after]),
-                hovertemplate=f"client %{{customdata[0]}}, rounds %{{customdata[1]}} to %{{customdata[2]}}: {name}"
-                "<extra></extra>",
+                **{"width": 0.8, "name": name, "showlegend": False},
             )
         )
     return bars

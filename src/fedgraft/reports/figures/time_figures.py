@@ -4,6 +4,7 @@ Colours are Okabe and Ito's, as in other figures; what is late is hatched, so th
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -113,16 +114,14 @@ def _bars(made: Sequence[Order], place: dict[int, int], state: str) -> list[go.B
     if not spans:
         return []
     return [
-        go.Bar(
+        style.bars(
+            [seconds for _, _, seconds in spans],
+            [place[order.client] for order, _, _ in spans],
+            style.filled(COLOURS[state]),
+            f"client %{{customdata[0]}}, round %{{customdata[1]}}: {state} %{{customdata[2]}}",
             base=[start for _, start, _ in spans],
-            x=[seconds for _, _, seconds in spans],
-            y=[place[order.client] for order, _, _ in spans],
-            orientation="h",
-            marker={"color": COLOURS[state], "line": {"width": 0}},
             name=state,
             customdata=[[order.client, order.round, human_seconds(seconds)] for order, _, seconds in spans],
-            hovertemplate=f"client %{{customdata[0]}}, round %{{customdata[1]}}: {state} %{{customdata[2]}}"
-            "<extra></extra>",
         )
     ]
 
@@ -132,19 +131,14 @@ def _late_parts(made: Sequence[Order], place: dict[int, int]) -> list[go.Bar]:
     late = [order for order in made if order.late and order.stopped > order.round_end]
     if not late:
         return []
+    hatched = {"shape": "/", "fgcolor": INK, "fillmode": "replace", "size": 6, "solidity": 0.3}
     return [
-        go.Bar(
+        style.bars(
+            [order.stopped - order.round_end for order in late],
+            [place[order.client] for order in late],
+            {**style.filled("rgba(0, 0, 0, 0)"), "pattern": hatched},
             base=[order.round_end for order in late],
-            x=[order.stopped - order.round_end for order in late],
-            y=[place[order.client] for order in late],
-            orientation="h",
-            marker={
-                "color": "rgba(0, 0, 0, 0)",
-                "line": {"width": 0},
-                "pattern": {"shape": "/", "fgcolor": INK, "fillmode": "replace", "size": 6, "solidity": 0.3},
-            },
             name="late: after its round",
-            hoverinfo="skip",
         )
     ]
 
@@ -158,15 +152,12 @@ def _marks(made: Sequence[Order], place: dict[int, int]) -> list[go.Scatter]:
         "dropped or failed": (lost, {"symbol": "x", "color": FAILED, "line": {"color": "white", "width": 1}}),
     }
     return [
-        go.Scatter(
-            x=[order.stopped for order in orders],
-            y=[place[order.client] for order in orders],
-            mode="markers",
-            marker={"size": 11, **look},
-            name=name,
-            cliponaxis=False,
+        style.points(
+            [order.stopped for order in orders],
+            [place[order.client] for order in orders],
+            f"client %{{customdata[0]}}, round %{{customdata[1]}}: {name}",
+            **{"mode": "markers", "marker": {"size": 11, **look}, "name": name, "cliponaxis": False},
             customdata=[[order.client, order.round] for order in orders],
-            hovertemplate=f"client %{{customdata[0]}}, round %{{customdata[1]}}: {name}<extra></extra>",
         )
         for name, (orders, look) in looks.items()
         if orders
@@ -177,51 +168,29 @@ def _add_rounds(
     figure: go.Figure, rounds: pd.DataFrame, ends: np.ndarray[tuple[int], np.dtype[np.float64]], lanes: int
 ) -> None:
     """Draw a faint line at the end of every round, and numbers of rounds above, as many as there is room for."""
-    figure.add_trace(
-        go.Scatter(
-            x=np.repeat(ends, 3),
-            y=[-0.5, lanes - 0.5, None] * len(ends),
-            mode="lines",
-            line={"color": "rgba(31, 41, 51, 0.35)", "width": 1},
-            name="end of a round",
-            hoverinfo="skip",
-        )
+    x, y, line = (
+        np.repeat(ends, 3),
+        [-0.5, lanes - 0.5, None] * len(ends),
+        {"color": "rgba(31, 41, 51, 0.35)", "width": 1},
     )
+    figure.add_trace(style.points(x, y, mode="lines", line=line, name="end of a round"))
     middles = (np.concatenate([[0.0], ends[:-1]]) + ends) / 2
     numbered: list[int] = []
     for index, middle in enumerate(middles):
         if not numbered or middle - middles[numbered[-1]] > _APART * ends[-1]:
             numbered.append(index)
-    figure.add_trace(
-        go.Scatter(
-            x=middles[numbered],
-            y=[-0.85] * len(numbered),
-            mode="text",
-            text=[str(rounds["round"].iloc[index]) for index in numbered],
-            textfont={"size": 11.5},
-            hoverinfo="skip",
-            showlegend=False,
-        )
-    )
+    texts = [str(rounds["round"].iloc[index]) for index in numbered]
+    shown: dict[str, Any] = {"mode": "text", "text": texts, "textfont": {"size": 11.5}, "showlegend": False}
+    figure.add_trace(style.points(middles[numbered], [-0.85] * len(numbered), **shown))
 
 
 def _add_sums(figure: go.Figure, table: pd.DataFrame, row: int, col: int) -> None:
     """Draw a panel: a stacked bar a client, and the seconds that it waited."""
     lanes = np.arange(len(table))
     for state, colour in COLOURS.items():
-        figure.add_trace(
-            go.Bar(
-                x=table[state],
-                y=lanes,
-                orientation="h",
-                marker={"color": colour, "line": {"width": 0}},
-                name=state,
-                showlegend=False,
-                customdata=[[client, human_seconds(seconds)] for client, seconds in table[state].items()],
-                hovertemplate=f"client %{{customdata[0]}}: {state} %{{customdata[1]}}<extra></extra>",
-            ),
-            row=row,
-            col=col,
-        )
+        told = [[client, human_seconds(seconds)] for client, seconds in table[state].items()]
+        hover, named = f"client %{{customdata[0]}}: {state} %{{customdata[1]}}", {"name": state, "showlegend": False}
+        bars = style.bars(table[state], lanes, style.filled(colour), hover, customdata=told, **named)
+        figure.add_trace(bars, row=row, col=col)
     labels = [f" {human_seconds(seconds)}" if seconds else " 0" for seconds in table[WAITING]]
     figure.add_trace(style.beside_bars(table.sum(axis=1), lanes, labels, textfont={"size": 12}), row=row, col=col)

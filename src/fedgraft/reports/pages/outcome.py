@@ -1,13 +1,12 @@
 """Say what came out of runs, in sentences that are made of their numbers alone."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fedgraft.experiment.recipes.units import human_bytes
+from fedgraft.reports.stored.seed_groups import SCORE, Group, run_of, shown_over
 from fedgraft.reports.stored.stored_runs import ALONE, METRIC_NAMES, yardsticks_of
 
-SCORE = "test_at_best_validation"
-"""The score of a summary that runs are compared by."""
 DIFFERENT = "The runs are on different data: none of them is the best."
 NOTHING = "Nothing came out that could be compared: no run has a score on test."
 COUNTED = ("popularity",)
@@ -16,6 +15,7 @@ _LEARNT = ("model", "halo", "statistics", "smoothing", "matching", "masking")
 """Purposes of bytes by which clients learn of each other."""
 
 Summary = Mapping[str, Any]
+T = TypeVar("T")
 
 
 def outcome(summaries: Sequence[Summary], labels: Sequence[str]) -> str:
@@ -23,14 +23,20 @@ def outcome(summaries: Sequence[Summary], labels: Sequence[str]) -> str:
 
     There is at least one run; all have one metric.
     """
-    if len({summary["dataset"] for summary in summaries}) > 1:
+    ranked = _ranked([*zip(summaries, labels, strict=True)])
+    return ranked if isinstance(ranked, str) else f"{_first(*ranked[0], ranked[1:])} {beside(ranked[0][0])}".rstrip()
+
+
+def _ranked(runs: Sequence[tuple[Summary, T]]) -> Sequence[tuple[Summary, T]] | str:
+    """Return the runs that have a score, the best first; or why there is no best one."""
+    if len({summary["dataset"] for summary, _ in runs}) > 1:
         return DIFFERENT
-    scored = [(summary, label) for summary, label in zip(summaries, labels, strict=True) if summary[SCORE] is not None]
-    if not scored:
-        return NOTHING
-    sign = 1 if summaries[0]["better"] == "lower" else -1
-    (best, label), *others = sorted(scored, key=lambda pair: sign * pair[0][SCORE])
-    return f"{_first(best, label, others)} {beside(best)}".rstrip()
+    scored = [(summary, named) for summary, named in runs if summary[SCORE] is not None]
+    return sorted(scored, key=lambda pair: _sign(pair[0]) * pair[0][SCORE]) or NOTHING
+
+
+def _sign(summary: Summary) -> int:
+    return 1 if summary["better"] == "lower" else -1
 
 
 def beside(best: Summary) -> str:
@@ -62,7 +68,7 @@ def _first(best: Summary, label: str, others: Sequence[tuple[Summary, str]]) -> 
 
 def _against_yardsticks(best: Summary) -> str:
     """Say by how much the run is better or worse than the best yardstick, and whether one for no bytes is better."""
-    sign = 1 if best["better"] == "lower" else -1
+    sign = _sign(best)
     known = {name: score for name, score in yardsticks_of(best).items() if score is not None}
     ranked = sorted(known, key=lambda name: sign * known[name])
     if not ranked:
@@ -110,3 +116,51 @@ def _against_raw_data(best: Summary) -> str:
 def _learnt_of_others(summary: Summary) -> bool:
     """Return whether a model, or anything else that was learnt, was ever sent."""
     return any(summary["bytes"][purpose] for purpose in _LEARNT)
+
+
+_HOW = "paired by seed, 95 % interval"
+
+
+def group_outcome(groups: Sequence[Group]) -> str:
+    """Say which group has the best mean, whether it is first beyond doubt, for how many bytes; and what `beside` says.
+
+    A group is first where the 95 % interval of its differences to every other group, paired by seed, leaves 0 out.
+
+    Args:
+        groups: of runs with one metric, at least one.
+    """
+    ranked = _ranked([(run_of(group).summary, group) for group in groups])
+    if isinstance(ranked, str):
+        return ranked
+    (mean, best), *behind = ranked
+    others = [group for _, group in behind]
+    seeds = f"Over {len(best.seeds)} seeds {best.name}" if len(best.seeds) > 1 else f"{best.name}, with one seed,"
+    score = shown_over(best.score, "{:.4f}".format)
+    reached = f"{metric_of(mean)} {score} on test at best validation, for {human_bytes(mean['bytes']['total'])} a run"
+    if not others:
+        first = f"{seeds} reaches {reached}."
+    else:
+        doubtful = [other for other in others if not _is_ahead(best, other)]
+        place = "has the best mean, but is not shown to be first" if doubtful else "is first"
+        first = f"{seeds} {place}: {reached}. {_lead(best, doubtful or others, _sign(mean))}"
+    return f"{first} {beside(mean)}".rstrip()
+
+
+def _is_ahead(best: Group, other: Group) -> bool:
+    """Return whether the interval of the differences says that one group is better than another."""
+    difference = best.minus(other)[1]
+    return difference.below if best.runs[0].better == "lower" else difference.above
+
+
+def _lead(best: Group, others: Sequence[Group], sign: int) -> str:
+    """Say how far the nearest of some groups is behind, and which more there are that are not behind beyond doubt."""
+    nearest, *further = others
+    seeds, difference = best.minus(nearest)
+    if len(seeds) < 2:
+        text = f"It has {'no seed' if not seeds else 'one seed alone'} in common with {nearest.name}"
+    else:
+        doubt = "" if _is_ahead(best, nearest) else ", an interval that holds 0"
+        ahead = f"{-sign * difference.middle:.4f} ± {difference.half:.4f}"
+        text = f"It is better than {nearest.name} by {ahead} ({_HOW}){doubt}"
+    doubtful = [group.name for group in further if not _is_ahead(best, group)]
+    return f"{text}; nor is it shown to be better than {', '.join(doubtful)}." if doubtful else f"{text}."

@@ -1,8 +1,7 @@
 """Runs side by side: scores, bytes, and what each run paid until it reached a target."""
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -11,7 +10,6 @@ from rich.text import Text
 
 from fedgraft.errors import InputError, require_one_of
 from fedgraft.experiment.recipes.units import human_bytes, human_failures, human_seconds
-from fedgraft.reports.stored.seed_groups import open_named
 from fedgraft.reports.stored.stored_runs import (
     AFTER_LOCAL,
     COSTS,
@@ -30,6 +28,15 @@ GIGA = 1e9
 
 _SCORES = ("validation", "test", "test_at_best_validation")
 _TO_TARGET = tuple(f"{cost}_to_target" for cost in COSTS)
+_OF_SUMMARY = ("recipe", "dataset", "clients", "seed", "metric", "better", "rounds", "selections", *_SCORES)
+_OF_COSTS = (
+    *("flops", "scored", "failures", "seconds", "simulated_seconds", "digest"),
+    *("yardsticks", "raw_data_bytes", "client_alone"),
+)
+_SHOWN_AS: Mapping[str, Callable[[Any], float]] = {
+    **{"bytes": round, "rounds": round, "seconds": float, "simulated_seconds": float, "flops": int}
+}
+"""{cost to the target: the type that it has in a row}."""
 _MOST_COSTS = 3
 """Costs to the target that a terminal of 80 columns has room for."""
 _HEADINGS = {
@@ -69,13 +76,6 @@ def parse_target(text: str, metric: str) -> float:
     return score
 
 
-def compare(
-    folders: Sequence[Path], target: str | float | None = None, against: str | None = None
-) -> list[dict[str, Any]]:
-    """One row a run, as `compared` has them, of finished runs with one metric."""
-    return compared(open_named(folders), target, against)
-
-
 def compared(
     runs: Sequence[StoredRun], target: str | float | None = None, against: str | None = None
 ) -> list[dict[str, Any]]:
@@ -102,9 +102,8 @@ def compared(
     table = rows(runs, resolve_target(runs, target))
     if against is None:
         return table
-    costs = [row[f"{against}_to_target"] for row in table]
-    order = sorted(range(len(table)), key=lambda i: math.inf if costs[i] is None else costs[i])
-    return [table[i] for i in order]
+    cost = f"{against}_to_target"
+    return sorted(table, key=lambda row: math.inf if row[cost] is None else row[cost])
 
 
 def resolve_target(runs: Sequence[StoredRun], target: str | float | None) -> float:
@@ -198,25 +197,15 @@ def _costs(against: str | None) -> list[str]:
 
 def _row(run: StoredRun, target: float) -> dict[str, Any]:
     point = None if math.isnan(target) else run.reaching(target)
-    summary = run.summary
+    summary, sizes = run.summary, run.summary["bytes"]
     return {
-        "run": run.label,
-        "folder": str(run.path),
-        "data": run.data,
-        **{name: summary[name] for name in ("recipe", "dataset", "clients", "seed", "metric", "better")},
-        **{name: summary[name] for name in ("rounds", "selections", *_SCORES)},
+        **{"run": run.label, "folder": str(run.path), "data": run.data},
+        **{name: summary[name] for name in _OF_SUMMARY},
         AFTER_LOCAL: after_local_steps(summary),
-        "bytes": summary["bytes"]["total"],
-        "bytes_down": summary["bytes"]["down"],
-        "bytes_up": summary["bytes"]["up"],
-        **{name: summary[name] for name in ("flops", "scored", "failures", "seconds", "simulated_seconds", "digest")},
-        **{name: summary[name] for name in ("yardsticks", "raw_data_bytes", "client_alone")},
+        **{"bytes": sizes["total"], "bytes_down": sizes["down"], "bytes_up": sizes["up"]},
+        **{name: summary[name] for name in _OF_COSTS},
         "target": None if math.isnan(target) else target,
-        "bytes_to_target": None if point is None else round(point["bytes"]),
-        "rounds_to_target": None if point is None else round(point["round"]),
-        "seconds_to_target": None if point is None else float(point["seconds"]),
-        "simulated_seconds_to_target": None if point is None else float(point["simulated_seconds"]),
-        "flops_to_target": None if point is None else int(point["flops"]),
+        **{f"{cost}_to_target": None if point is None else _SHOWN_AS[cost](point[COSTS[cost]]) for cost in _SHOWN_AS},
     }
 
 

@@ -1,156 +1,108 @@
-"""Check that a run stored what a run stores: every key of a summary and every field of a round."""
+"""What a run stored, by types: the keys of a summary and the fields of a round, which pydantic checks."""
 
-import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    Field,
+    Strict,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+)
 
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
-from fedgraft.experiment.running.summary import CURVE
 
 MOST = 2**63 - 1
 """The largest number that is counted."""
-
-Check = Callable[[Any], bool]
-_TEXTS = ("recipe", "dataset", "metric", "better", "digest", "stopped_by")
-_COUNTS = ("clients", "seed", "rounds", "selections")
-_SECONDS = ("seconds", "simulated_seconds")
-_SCORES = ("validation", "test", "test_at_best_validation")
-
-
-def checks(summary: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """Yield (key, whether the summary has it and its value is one of that key)."""
-    yield from ((name, _is_text(summary.get(name))) for name in _TEXTS)
-    yield "better", summary.get("better") in ("lower", "higher")
-    yield from ((name, _is_count(summary.get(name))) for name in _COUNTS)
-    yield from ((name, _is_number(summary.get(name))) for name in _SECONDS)
-    yield from ((name, name in summary and _is_score(summary[name])) for name in _SCORES)
-    yield "test_plain_mean", "test_plain_mean" in summary and _is_score(summary["test_plain_mean"])
-    by_client = summary.get("test_per_client")
-    yield "test_per_client", isinstance(by_client, dict) and all(map(_is_score, by_client.values()))
-    sizes, wanted = summary.get("bytes"), ("total", *DIRECTIONS, *PURPOSES)
-    yield "bytes", isinstance(sizes, dict) and all(_is_count(sizes.get(name)) for name in wanted)
-    curve = summary.get("curve")
-    yield "curve", isinstance(curve, list) and len(curve) > 0 and all(map(_is_point, curve))
-    yield "scored", _is_count(summary.get("scored"))
-    yardsticks = summary.get("yardsticks")
-    yield "yardsticks", isinstance(yardsticks, dict) and all(map(_is_score, yardsticks.values()))
-    yield "measures", _is_measures(summary.get("measures"))
-    yield "data", "data" in summary and _is_data(summary["data"])
-    yield "flops", (work := summary.get("flops", 0.5)) is None or _is_count(work)
-    yield "failures", isinstance(failed := summary.get("failures"), dict) and all(map(_is_count, failed.values()))
-    remarks = summary.get("remarks")
-    yield "remarks", isinstance(remarks, list) and all(map(_is_text, remarks))
-    yield "after_local_steps", _is_after_steps(summary.get("after_local_steps"), curve)
-    local = summary.get("local_yardsticks")
-    yield "local_yardsticks", isinstance(local, list) and all(map(_is_text, local))
-    yield "raw_data_bytes", (size := summary.get("raw_data_bytes", 0.5)) is None or _is_count(size)
-    alone = summary.get("client_alone", 0)
-    known = isinstance(alone, dict) and all(split in alone and _is_score(alone[split]) for split in SCORED_SPLITS)
-    yield "client_alone", alone is None or known
+Count: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MOST)]
+Number: TypeAlias = Annotated[float, Strict(), AllowInfNan(False)]
+Text: TypeAlias = Annotated[str, Strict(), AfterValidator(lambda text: text.encode().decode())]
+"""A text that can be shown: JSON can hold halves of characters, which are refused."""
+Score: TypeAlias = Number | None
+Client: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}$")]
+Point: TypeAlias = tuple[Count, Count, Number, Score, Score, Count, Number]
+"""A point of a curve, with the columns of `summary.CURVE`."""
+Measures: TypeAlias = dict[str, dict[Text, Score]]
+Checks: TypeAlias = Mapping[str, TypeAdapter[Any]]
+"""{key of a table: what its value must be}."""
 
 
-def _is_measures(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(each, dict) and all(map(_is_text, each)) and all(map(_is_score, each.values()))
-        for each in value.values()
-    )
+def wrong_key(checks: Checks, table: Mapping[str, Any]) -> str | None:
+    """Return the first key that a table lacks, or whose value is not one of it; None for none."""
+    for key, check in checks.items():
+        try:
+            check.validate_python(table[key], context=table)
+        except (KeyError, ValidationError):
+            return key
+    return None
 
 
-def _is_after_steps(value: object, curve: object) -> bool:
-    """Return whether it is what `summary.summarise` makes of local steps that are scored, or None."""
-    if value is None:
-        return True
-    if not (isinstance(value, dict) and isinstance(value.get("curve"), dict) and isinstance(curve, list)):
-        return False
-    lines, by_client, round = value["curve"], value.get("test_per_client"), value.get("round")
-    return (
-        (round is None or _is_count(round))
-        and all(split in value and _is_score(value[split]) for split in SCORED_SPLITS)
-        and _is_measures(value.get("measures"))
-        and isinstance(by_client, dict)
-        and all(map(_is_score, by_client.values()))
-        and all(isinstance(lines.get(split), list) and len(lines[split]) == len(curve) for split in SCORED_SPLITS)
-        and all(_is_score(score) for split in SCORED_SPLITS for score in lines[split])
-    )
+def _table(types: Mapping[str, Any]) -> Any:
+    """Return the type of a table that has these keys, and perhaps others."""
+    fields: dict[str, Any] = {key: (kind, ...) for key, kind in types.items()}
+    return create_model("Table", **fields)
 
 
-def _is_data(value: object) -> bool:
-    """Return whether it is what `data_table.described` makes, or None."""
-    if value is None:
-        return True
-    if not (
-        isinstance(value, dict) and isinstance(value.get("classes"), list) and all(map(_is_text, value["classes"]))
-    ):
-        return False
-    rows, classes = value.get("clients"), len(value["classes"])
-    return isinstance(rows, list) and all(_is_client(row, classes) for row in rows)
+def _checks(types: Mapping[str, Any]) -> Checks:
+    return {key: TypeAdapter(kind) for key, kind in types.items()}
 
 
-def _is_client(row: object, classes: int) -> bool:
-    if not (isinstance(row, dict) and _is_text(row.get("name")) and all(_is_count(row.get(split)) for split in SPLITS)):
-        return False
-    counts = row.get("classes")
-    return isinstance(counts, list) and len(counts) == classes and all(map(_is_count, counts))
+def _counts_all(sizes: dict[str, int]) -> None:
+    if not sizes.keys() >= {"total", *DIRECTIONS, *PURPOSES}:
+        raise ValueError("not of every direction and purpose")
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+def _counts_each_class(data: Any) -> None:
+    if any(len(row.classes) != len(data.classes) for row in data.clients):
+        raise ValueError("not a count for each class")
 
 
-def _is_text(value: object) -> bool:
-    """Return whether it is a text that can be shown: JSON can hold halves of characters."""
-    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+def _is_as_long(after: Any, info: ValidationInfo) -> None:
+    if {len(after.curve.validation), len(after.curve.test)} != {len((info.context or {})["curve"])}:
+        raise ValueError("not a score for each point of the curve")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_score(value: object) -> bool:
-    return value is None or _is_number(value)
-
-
-def _is_point(point: object) -> bool:
-    return (
-        isinstance(point, list)
-        and len(point) == len(CURVE)
-        and all(map(_is_count, point[:2]))
-        and _is_number(point[2])
-        and all(map(_is_score, point[3:5]))
-        and _is_count(point[5])
-        and _is_number(point[6])
-    )
-
-
-def _by_client(check: Check) -> Check:
-    """Return a check of {client: value}."""
-    return lambda value: (
-        isinstance(value, dict)
-        and all(
-            client.isascii() and client.isdigit() and len(client) < 10 and check(each) for client, each in value.items()
-        )
-    )
-
-
-def _is_terms(value: object) -> bool:
-    numbers = _by_client(_is_number)
-    return isinstance(value, dict) and all(_is_text(name) and numbers(each) for name, each in value.items())
-
-
-def _is_timing(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
-
-
-ROUND: Mapping[str, Check] = {
-    **dict.fromkeys(("round", "bytes", "bytes_total", "flops", "scored"), _is_count),
-    "selected": lambda value: isinstance(value, list) and all(map(_is_count, value)),
-    "failed": _by_client(_is_text),
-    "timings": _by_client(_is_timing),
-    "late": lambda value: isinstance(value, list | tuple) and all(map(_is_count, value)),
-    "staleness": _by_client(_is_count),
-    "terms": _is_terms,
-    **dict.fromkeys(("loss", "validation", "test"), _is_score),
-    **dict.fromkeys(("seconds", "simulated_seconds", "began"), _is_number),
-}
-"""{field of a row: whether a value is one}."""
+_SPLITS = dict.fromkeys(SCORED_SPLITS, Score)
+_LINES = _table(dict.fromkeys(SCORED_SPLITS, list[Score]))
+_AFTER = {**_SPLITS, "round": Count | None, "measures": Measures, "test_per_client": dict[str, Score], "curve": _LINES}
+_CLIENT = _table({"name": Text, "classes": list[Count], **dict.fromkeys(SPLITS, Count)})
+_DATA = _table({"classes": list[Text], "clients": list[_CLIENT]})  # type: ignore[valid-type]
+OF_SUMMARY: Checks = _checks(
+    {
+        **dict.fromkeys(("recipe", "dataset", "metric", "digest", "stopped_by"), Text),
+        "better": Literal["lower", "higher"],
+        **dict.fromkeys(("clients", "seed", "rounds", "selections", "scored"), Count),
+        **dict.fromkeys(("seconds", "simulated_seconds"), Number),
+        **dict.fromkeys(("validation", "test", "test_at_best_validation", "test_plain_mean"), Score),
+        **dict.fromkeys(("test_per_client", "yardsticks"), dict[str, Score]),
+        "bytes": Annotated[dict[str, Count], AfterValidator(_counts_all)],
+        "curve": Annotated[list[Point], Field(min_length=1)],
+        "measures": Measures,
+        "data": Annotated[_DATA, AfterValidator(_counts_each_class)] | None,
+        **dict.fromkeys(("flops", "raw_data_bytes"), Count | None),
+        "failures": dict[str, Count],
+        **dict.fromkeys(("remarks", "local_yardsticks"), list[Text]),
+        "after_local_steps": Annotated[_table(_AFTER), AfterValidator(_is_as_long)] | None,
+        "client_alone": _table(_SPLITS) | None,
+    }
+)
+"""Of a summary; `after_local_steps` may be missing."""
+OF_ROUND: Checks = _checks(
+    {
+        **dict.fromkeys(("round", "bytes", "bytes_total", "flops", "scored"), Count),
+        **dict.fromkeys(("selected", "late"), list[Count]),
+        "failed": dict[Client, Text],
+        "timings": dict[Client, tuple[Number, Number]],
+        "staleness": dict[Client, Count],
+        "terms": dict[Text, dict[Client, Number]],
+        **dict.fromkeys(("loss", "validation", "test"), Score),
+        **dict.fromkeys(("seconds", "simulated_seconds", "began"), Number),
+    }
+)
+"""Of a row of `rounds.jsonl`, with the fields of `Row`."""

@@ -22,7 +22,7 @@ from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, MODEL, ROWS, RUN, SUMMARY
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.experiment.storage.run_folder import RunFolder
-from fedgraft.reports.stored.stored_checks import MOST, ROUND, Check, checks
+from fedgraft.reports.stored.stored_checks import MOST, OF_ROUND, OF_SUMMARY, Checks, wrong_key
 
 COSTS = {
     "rounds": "round",
@@ -156,7 +156,7 @@ class StoredRun:
     def rounds(self) -> pd.DataFrame:
         """One row a round, with the fields of `terms.Row`."""
         path = self.path / ROWS[0]
-        rows = list(_numbered(path, self.run_folder.rows(), Row, ROUND))
+        rows = list(_numbered(path, self.run_folder.rows(), Row, OF_ROUND))
         rows = rows[: self.summary["rounds"]] if self._stopped else rows
         if len(rows) != self.summary["rounds"]:
             raise InputError(f"{path} is damaged: it has {len(rows)} rounds, {SUMMARY} {self.summary['rounds']}.")
@@ -320,12 +320,10 @@ def _joined(
     return joined
 
 
-def _numbered(
-    path: Path, rows: Iterable[dict[str, Any]], kind: type[Any], checks: Mapping[str, Check]
-) -> Iterator[dict[str, Any]]:
+def _numbered(path: Path, rows: Iterable[dict[str, Any]], kind: type[Any], checks: Checks) -> Iterator[dict[str, Any]]:
     """The rows of a file of JSON lines, each with all fields of a dataclass; a row that is not is named by its line.
 
-    `checks` are {field: whether a value is one of it}.
+    `checks` are {field: what its value must be}.
     """
     if not path.is_file():
         raise InputError(f"{path} is missing.")
@@ -334,16 +332,14 @@ def _numbered(
         if not needed <= row.keys():
             missing = [name for name in needed if name not in row]
             raise InputError(f"{path} is damaged: line {line} has no {', '.join(missing)}.")
-        wrong = next((name for name, check in checks.items() if not check(row[name])), None)
-        if wrong is not None:
+        if (wrong := wrong_key(checks, row)) is not None:
             raise InputError(f"{path} is damaged: line {line}: {wrong} is {str(row[wrong])[:80]!r}.")
         yield row
 
 
 def _checked(path: Path, summary: dict[str, Any]) -> dict[str, Any]:
     """The summary if it has every key, of the right type."""
-    wrong = next((name for name, good in checks(summary) if not good), None)
-    if wrong is not None:
+    if (wrong := wrong_key(OF_SUMMARY, {"after_local_steps": None, **summary})) is not None:
         state = "is missing" if wrong not in summary else f"is {str(summary[wrong])[:80]!r}"
         raise InputError(f"{path} is damaged: {wrong} {state}.")
     return summary

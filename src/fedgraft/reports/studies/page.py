@@ -4,28 +4,14 @@ import os
 from pathlib import Path
 
 from fedgraft.errors import InputError
-from fedgraft.reports.studies import (
-    accuracy_tables,
-    error_tables,
-    paired_tables,
-    selector_tables,
-    target_tables,
-    time_tables,
-)
-from fedgraft.reports.studies.panel_runs import PanelRuns, Results
-from fedgraft.reports.studies.scoring_cost import SCORING, UNKNOWN
-from fedgraft.reports.studies.study import Study, settings
+from fedgraft.reports.studies.cells import PanelRuns, Results
+from fedgraft.reports.studies.layouts import LAYOUTS, SIDE_BY_SIDE
+from fedgraft.reports.studies.study import SCORING, Study, settings
 
-LAYOUTS = {
-    "accuracy": accuracy_tables.parts,
-    "errors": error_tables.parts,
-    "paired": paired_tables.parts,
-    "selectors": selector_tables.parts,
-    "targets": target_tables.parts,
-    "time": time_tables.parts,
-}
-SIDE_BY_SIDE = ("accuracy", "paired")
-"""Layouts whose tables have all settings of a panel."""
+UNKNOWN = (
+    "Scores at the server are free. What they would take at clients is told where the results know it; "
+    "those of earlier versions do not.\n"
+)
 START, END = "<!-- tables: written by fedgraft study -->", "<!-- /tables -->"
 
 
@@ -79,5 +65,5 @@ def tables(study: Study, results: Results, seeds: int) -> str:
 
 def _written(panel: PanelRuns) -> list[str]:
     """Return what a panel has in the study's layout, and what failed in its runs."""
-    parts = LAYOUTS[panel.study.layout](panel)
-    return [*parts, *filter(None, [panel.failures])] if parts else ["Not run yet.\n"]
+    parts = LAYOUTS[panel.study.layout](panel) if panel.runs else []
+    return [*parts, panel.failures] if parts else ["Not run yet.\n"]

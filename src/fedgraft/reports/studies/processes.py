@@ -1,4 +1,4 @@
-"""The processes of a study: each does the cells of one split, and ends with it."""
+"""Where the cells of a study run: in processes, each of which does one split and ends with it, or on a Ray cluster."""
 
 import multiprocessing as mp
 import os
@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from multiprocessing import connection
 from typing import Any, TypeAlias
 
 import torch
 
-from fedgraft.errors import MachineError
+from fedgraft.errors import MachineError, missing_extra, require
 
 Write: TypeAlias = Callable[[str, Mapping[str, Any]], None]
 """Writes a file of a study's folder: its name within it, and what is in it."""
@@ -74,3 +75,31 @@ def begin_process() -> None:
 def _end_with(sentinel: int) -> None:
     connection.wait([sentinel])
     os._exit(1)  # cells are written in one stroke, so nothing is lost but the one at work
+
+
+def on_cluster(calls: Sequence[Call], on: str, jobs: int, write: Write) -> Iterator[Call]:
+    """Yield each call as it ends, each a task of a Ray cluster; what they find is written here.
+
+    `on` is "ray:ADDRESS" of a cluster, which makes as many calls at a time as it has CPUs, or "ray" for a Ray on this
+    machine, which makes `jobs`.
+    """
+    with missing_extra("ray", by="--on ray"):
+        from fedgraft.runtimes.ray_cluster.tasks import results
+    for index, files in results([partial(_collected, call.run) for call in calls], address_of(on), jobs, "--on ray:"):
+        for name, content in files.items():
+            write(name, content)
+        yield calls[index]
+
+
+def address_of(on: str) -> str:
+    """Return the address in "ray:ADDRESS"; "" in "ray". Raises `InputError` for anything else."""
+    kind, _, address = on.partition(":")
+    require(kind == "ray", "--on", "ray, or ray:ADDRESS such as ray:auto", on)
+    return address
+
+
+def _collected(run: Callable[[Write], None]) -> dict[str, Mapping[str, Any]]:
+    """Return {name: content} of all files that a call writes."""
+    files: dict[str, Mapping[str, Any]] = {}
+    run(files.__setitem__)
+    return files

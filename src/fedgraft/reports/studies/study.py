@@ -6,35 +6,24 @@ cell is kept in the study's folder, with its settings; a study that is started a
 done with other settings, of another recipe or another study file.
 """
 
-import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from fnmatch import fnmatchcase
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from fedgraft.contracts import Task
-from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe import override, read_recipe, renamed
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import Section
-from fedgraft.experiment.recipes.upgrading import upgraded_content
-from fedgraft.experiment.running import baselines
-from fedgraft.experiment.running.runner import execute_on
-from fedgraft.reports.studies.cluster import on_cluster
-from fedgraft.reports.studies.each_alone import each_alone
-from fedgraft.reports.studies.processes import Call, Write, in_processes
-from fedgraft.reports.studies.scoring_cost import SCORING, scoring_bytes
-from fedgraft.reports.studies.selection_time import timed
-from fedgraft.reports.studies.stored_results import CELLS, YARDSTICKS, StoredResults, write_result
+from fedgraft.reports.studies.stored_results import CELLS, YARDSTICKS
 from fedgraft.reports.studies.study_files import read_file
 
 AFTER: Final = "after_local_steps"
 """What of a summary tells of clients' models after local steps."""
+SCORING: Final = "scoring_bytes"
+"""What of a stored result says how many more bytes its scores would have taken at clients; 0 where they were there."""
 ALONE: Final = "alone"
 """What of a method says that each client is a federation of its own."""
 
@@ -53,6 +42,11 @@ class Split:
         """Its name but for the seed."""
         return "-".join(str(part) for part in (self.data, self.partition, self.clients) if part)
 
+    @property
+    def file(self) -> str:
+        """Where its yardsticks are in a study's folder."""
+        return f"{YARDSTICKS}/{self.key}-seed{self.seed}.json"
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -67,6 +61,11 @@ class Cell:
         """Its name, which is also its file's."""
         parts = (self.split.key, self.model, self.method, f"seed{self.split.seed}")
         return "-".join(part for part in parts if part)
+
+    @property
+    def file(self) -> str:
+        """Where its result is in a study's folder."""
+        return f"{CELLS}/{self.key}.json"
 
     @property
     def model_changes(self) -> dict[str, str]:
@@ -164,11 +163,9 @@ class Study:
     def settings(self, cell: Cell) -> Section:
         """Return the settings of a cell by section; other settings are another experiment."""
         own = self.methods[cell.method].get("changes", {})
-        content = override(
-            read_recipe(self.recipe_for(cell.split.data, cell.method))[1],
-            {**self.common_to(cell.split), **cell.model_changes, **own},
-        )
-        found = {name: value for name, value in content.items() if name not in ("description", "alternatives")}
+        recipe = Recipe.read(self.recipe_for(cell.split.data, cell.method))
+        changed = recipe.changed({**self.common_to(cell.split), **cell.model_changes, **own})
+        found = {name: value for name, value in changed.sections.items() if name not in ("description", "alternatives")}
         return {**found, ALONE: True} if self.methods[cell.method].get(ALONE) else found
 
     def cells(self, seeds: int) -> list[Cell]:
@@ -217,159 +214,3 @@ def load(name: str) -> Study:
     name, content = read_file(name)
     lists = {key: tuple(content.get(key, ())) for key in ("targets", "controls")}
     return Study(**{"name": name, "common": {}, **content, **lists})
-
-
-def run(
-    study: Study,
-    data_root: Path,
-    folder: Path,
-    seeds: int,
-    jobs: int,
-    say: Callable[[str], None],
-    match: str = "*",
-    on: str = "",
-) -> None:
-    """Run every cell, and score every yardstick, that is not done yet.
-
-    Args:
-        study: what to run.
-        data_root: the folder that holds the data sets' folders.
-        folder: where finished cells and yardsticks are kept.
-        seeds: how many paired seeds each panel has.
-        jobs: processes at a time, one thread each; a cluster has as many as it has CPUs.
-        say: hears a line per finished split.
-        match: which cells to run, by name, as a shell matches names of files. Raises `InputError` if it fits none.
-        on: "" for processes here; "ray" or "ray:ADDRESS" for a Ray cluster, whose nodes have the data in `data_root`.
-    """
-    every = study.cells(seeds)
-    cells = [cell for cell in every if fnmatchcase(cell.key, match)]
-    if not cells:
-        raise InputError(f"--match {match!r} fits none of {len(every)} cells, such as {every[0].key}.")
-    stored = StoredResults(folder)
-    todo = [cell for cell in cells if _result(study, stored, cell) is None]
-    stale = [cell for cell in todo if stored.read(_cell_name(cell)) is not None]
-    unfinished = set(todo)
-    groups: dict[Split, list[Cell]] = {}
-    for cell in cells:
-        if cell in unfinished or set(study.yardsticks(cell.split)) - _kept(stored, cell.split).keys():
-            groups.setdefault(cell.split, []).extend([cell] if cell in unfinished else [])
-    say(f"{len(cells) - len(todo)} of {len(cells)} cells are done; {len(todo)} to run with {jobs} jobs.")
-    if stale:
-        say(f"{len(stale)} of these were done with other settings than they have now, such as {stale[0].key}.")
-    for data in dict.fromkeys(split.data for split in groups if not on):
-        _checked_root(study, data_root, data)
-    for kind in (CELLS, YARDSTICKS):
-        (folder / kind).mkdir(parents=True, exist_ok=True)
-    left, write = len(todo), partial(write_result, folder)
-    calls = [call for split, cells in groups.items() for call in _calls(study, split, cells, data_root, stored, on)]
-    for call in on_cluster(calls, on, jobs, write) if on else in_processes(calls, jobs, write):
-        left -= call.cells
-        say(f"{call.name}; {left} cells left")
-
-
-def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]]:
-    """{cell: its result, with the yardsticks of its split} of the cells that are done."""
-    stored = StoredResults(folder)
-    by_cell = {cell: _result(study, stored, cell) for cell in study.cells(seeds)}
-    return {
-        cell: {**result, "yardsticks": _kept(stored, cell.split)}
-        for cell, result in by_cell.items()
-        if result is not None
-    }
-
-
-def _calls(
-    study: Study, split: Split, cells: list[Cell], data_root: Path, stored: StoredResults, on: str
-) -> list[Call]:
-    """All that is to do on a split: in one process, which prepares the data once, or spread over a cluster."""
-    kept, name = _kept(stored, split), f"{split.key}, seed {split.seed}"
-    missing = tuple(yardstick for yardstick in study.yardsticks(split) if yardstick not in kept)
-    if not on:
-        return [Call(partial(_run_split, study, split, cells, missing, kept, data_root), name, len(cells))]
-    calls = [Call(partial(_run_split, study, split, [cell], (), kept, data_root), cell.key, 1) for cell in cells]
-    if missing:
-        calls.append(Call(partial(_run_split, study, split, [], missing, kept, data_root), f"yardsticks of {name}", 0))
-    return calls
-
-
-def _run_split(
-    study: Study,
-    split: Split,
-    cells: list[Cell],
-    yardsticks: tuple[str, ...],
-    kept: Mapping[str, Any],
-    data_root: Path,
-    write: Write,
-) -> None:
-    """Cells and yardsticks of one split, one after another on the same shards and prepared data."""
-    root = _checked_root(study, data_root, split.data)
-    common = {**study.common_to(split), "runtime.workers": 0, **({"data.root": str(root)} if root else {})}
-    made = experiments.load(study.recipe_for(split.data), common)
-    shards = made.shards()
-    base = made.fitted(shards)
-    by_task: dict[Task[Any, Any], list[tuple[Cell, Experiment]]] = {}
-    for cell in cells:
-        experiment = study.experiment(split.data, cell.method, {**common, **cell.model_changes}).fitted(shards)
-        by_task.setdefault(experiment.plan.task, []).append((cell, experiment))
-    for alike in by_task.values():
-        prepared: dict[int, Any] = {}
-        for cell, experiment in alike:
-            alone = study.methods[cell.method].get(ALONE)
-            result = each_alone(experiment, shards) if alone else _federated(experiment, shards, prepared)
-            write(_cell_name(cell), {**result, "settings": study.settings(cell)})
-    known = dict(kept)
-    for name in yardsticks:
-        known |= baselines.scores(base, shards, [name])
-        write(_yardsticks_name(split), known)
-
-
-def _federated(experiment: Experiment, shards: Any, prepared: dict[int, Any]) -> dict[str, Any]:
-    """Return what is kept of an experiment that was run."""
-    choosing: list[float] = []
-    summary = execute_on(timed(experiment, choosing), shards, prepared)
-    scoring = scoring_bytes(experiment, summary)
-    return {**_compact(summary), SCORING: scoring, "selection_seconds": round(sum(choosing), 3)}
-
-
-def _checked_root(study: Study, data_root: Path, data: str) -> Path | None:
-    """The folder of a data set; None for one that is generated. Raises `InputError` where it is not there."""
-    root = study.root(data_root, data)
-    if root is not None and not root.is_dir():
-        raise InputError(f"--data {data_root} holds no folder {root.name!r} on {platform.node() or 'this machine'}.")
-    return root
-
-
-def _result(study: Study, stored: StoredResults, cell: Cell) -> dict[str, Any] | None:
-    """Return a cell's result if it is one of its present settings; a result without settings counts as one."""
-    result, now = stored.read(_cell_name(cell)), study.settings(cell)
-    return result if result is not None and upgraded_content(renamed(result.get("settings", now))) == now else None
-
-
-def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a page needs of a summary."""
-    kept = ["metric", "better", "rounds", "validation", "test", "test_at_best_validation", "test_plain_mean"]
-    kept += ["test_per_client", "measures", "bytes", "flops", "selections", "simulated_seconds", "digest"]
-    kept += ["raw_data_bytes"]
-    curve = [
-        [*point[:2], *(None if x is None else round(x, 5) for x in point[3:5]), point[5], round(point[6], 3)]
-        for point in summary["curve"]
-    ]
-    failures = {name: count for name, count in summary["failures"].items() if count}
-    kept_too: dict[str, Any] = {"failures": failures} if failures else {}
-    seconds = round(summary["seconds"], 1)
-    if after := summary.get(AFTER):
-        kept_too[AFTER] = {name: after[name] for name in ("round", "validation", "test", "test_per_client")}
-    return {**{name: summary[name] for name in kept}, **kept_too, "seconds": seconds, "curve": curve}
-
-
-def _kept(stored: StoredResults, split: Split) -> dict[str, dict[str, float]]:
-    """The yardsticks of a split that are done."""
-    return stored.read(_yardsticks_name(split)) or {}
-
-
-def _cell_name(cell: Cell) -> str:
-    return f"{CELLS}/{cell.key}.json"
-
-
-def _yardsticks_name(split: Split) -> str:
-    return f"{YARDSTICKS}/{split.key}-seed{split.seed}.json"

@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,27 +12,13 @@ from fedgraft.errors import InputError, require, require_one_of, unknown
 LAYOUTS = ("errors", "accuracy", "targets", "paired", "time", "selectors")
 GIVEN = ("recipe", "reference", "methods", "panels")
 """Keys that a study must have."""
-TUNED_IN = ("paired", "targets", "time", "accuracy", "errors")
-"""Layouts that say on which seeds and sets options were chosen."""
-TARGET_IN = ("paired", "targets", "time")
-"""Layouts with a target that is fixed beforehand; "targets" cannot do without."""
-CONTROLS_IN = ("paired", "errors", "selectors")
-"""Layouts that hold methods against controls."""
-KEYS = (
-    *GIVEN,
-    "title",
-    "also",
-    "common",
-    "layout",
-    "targets",
-    "folder",
-    "cuts",
-    "sets",
-    "folds",
-    "tuned",
-    "target",
-    "controls",
-)
+ONLY_IN = {
+    "tuned": ("paired", "targets", "time", "accuracy", "errors"),
+    "target": ("paired", "targets", "time"),
+    "controls": ("paired", "errors", "selectors"),
+}
+"""Layouts that say on which seeds and sets options were chosen, that have a target, that hold against controls."""
+KEYS = (*GIVEN, "title", "also", "common", "layout", "targets", "folder", "cuts", "sets", "folds", *ONLY_IN)
 _OF_METHODS = ("label", "recipe", "changes", "alone")
 _OF_SETS = ("recipe", "changes")
 _OF_PANELS = ("title", "data", "partitions", "clients", "runs", "yardsticks", "first_seed", "paper")
@@ -81,61 +67,66 @@ def _check(content: Mapping[str, Any]) -> None:
     for key in GIVEN:
         if key not in content:
             raise InputError(f"{key} must be given. A study has {', '.join(GIVEN)}.")
-    require_one_of("layout", content.get("layout", LAYOUTS[0]), LAYOUTS)
-    methods, panels = content["methods"], content["panels"]
-    for what, tables, keys in (("methods", methods, _OF_METHODS), ("sets", content.get("sets", {}), _OF_SETS)):
-        for name, options in _items(what, tables):
+    layout, methods, panels = content.get("layout", LAYOUTS[0]), content["methods"], content["panels"]
+    require_one_of("layout", layout, LAYOUTS)
+    for what, named, keys in (("methods", methods, _OF_METHODS), ("sets", content.get("sets", {}), _OF_SETS)):
+        if not isinstance(named, Mapping):
+            raise InputError(f"{what} must be sections such as [{what}.NAME]; got {named!r}.")
+        for name, options in named.items():
             _check_keys(f"key of {what}.{name}", options, keys)
-            if not isinstance(alone := options.get("alone", False), bool):
-                raise InputError(f"alone of {what}.{name} must be true or false; got {alone!r}.")
-    for key in ("reference", "also"):
-        if content.get(key) and content[key] not in methods:
-            raise unknown(f"method for {key}", content[key], methods)
-    if not isinstance(panels, list) or not panels:
-        raise InputError(f"panels must be tables [[panels]]; got {panels!r}.")
+            require(
+                isinstance(options.get("alone", False), bool),
+                f"alone of {what}.{name}",
+                "true or false",
+                options.get("alone"),
+            )
+    _check_names("method for reference", [content["reference"]], methods)
+    _check_names("method for also", filter(None, [content.get("also")]), methods)
+    require(isinstance(panels, list) and bool(panels), "panels", "tables [[panels]]", panels)
     for panel in panels:
-        _check_keys("key of a panel", panel, _OF_PANELS)
-        for key in _OF_PANELS[1:6]:
-            if not isinstance(panel.get(key, []), list) or (key == "data" and not panel.get(key)):
-                raise InputError(f"{key} of a panel must be a list; got {panel.get(key)!r}.")
-        first = panel.get("first_seed", 1)
-        require(type(first) is int and first >= 1, "first_seed of a panel", "a whole number of at least 1", first)
-        for run in panel.get("runs", []):
-            if not isinstance(run, list) or len(run) != 2:
-                raise InputError(f'runs of a panel must be pairs ["MODEL", "METHOD"]; got {run!r}.')
-            if run[1] not in methods:
-                raise unknown("method", run[1], methods)
-    layout = content.get("layout", LAYOUTS[0])
+        _check_panel(panel, methods)
     require(layout != "targets" or "target" in content, "target", "given where layout is 'targets'", "no target")
-    checks = {
-        "tuned": (TUNED_IN, _check_tuned),
-        "target": (TARGET_IN, _check_target),
-        "controls": (CONTROLS_IN, _check_controls),
-    }
-    for key, (layouts, check) in checks.items():
-        if key in content:
-            require(layout in layouts, "layout", f"one of {', '.join(layouts)} where {key} is given", layout)
-            check(content[key], content)
+    for key, layouts in ONLY_IN.items():
+        require(
+            key not in content or layout in layouts,
+            "layout",
+            f"one of {', '.join(layouts)} where {key} is given",
+            layout,
+        )
+    _check_tuned(content.get("tuned", {}), {data for panel in panels for data in panel["data"]})
+    if "target" in content:
+        _check_target(content["target"], content)
+    controls = content.get("controls", [])
+    require(isinstance(controls, list), "controls", "a list of methods", controls)
+    _check_names("method in controls", controls, methods)
 
 
-def _check_tuned(tuned: Any, content: Mapping[str, Any]) -> None:
+def _check_panel(panel: Any, methods: Mapping[str, Any]) -> None:
+    _check_keys("key of a panel", panel, _OF_PANELS)
+    for key in _OF_PANELS[1:6]:
+        right = isinstance(panel.get(key, []), list) and (key != "data" or panel.get(key))
+        require(bool(right), f"{key} of a panel", "a list", panel.get(key))
+    first = panel.get("first_seed", 1)
+    require(type(first) is int and first >= 1, "first_seed of a panel", "a whole number of at least 1", first)
+    for run in panel.get("runs", []):
+        require(isinstance(run, list) and len(run) == 2, "runs of a panel", 'pairs ["MODEL", "METHOD"]', run)
+        _check_names("method", run[1:], methods)
+
+
+def _check_tuned(tuned: Any, known: Collection[str]) -> None:
     """Raise `InputError` unless it names seeds from 1 on, and sets that the study has."""
     _check_keys("key of tuned", tuned, ("seeds", "sets"))
     for key, values in tuned.items():
         require(isinstance(values, list), f"tuned.{key}", "a list", values)
     for seed in tuned.get("seeds", []):
         require(type(seed) is int and seed >= 1, "tuned.seeds", "whole numbers of at least 1", seed)
-    known = {data for panel in content["panels"] for data in panel["data"]}
-    for data in tuned.get("sets", []):
-        if data not in known:
-            raise unknown("set in tuned.sets", data, known)
+    _check_names("set in tuned.sets", tuned.get("sets", []), known)
 
 
 def _check_target(target: Any, content: Mapping[str, Any]) -> None:
     """Raise `InputError` unless it says how many points below a method's best, or what share of that, a target is."""
     _check_keys("key of target", target, ("reference", "below", "share"))
-    if (method := target.get("reference", content["reference"])) not in content["methods"]:
-        raise unknown("method for target.reference", method, content["methods"])
+    _check_names("method for target.reference", [target.get("reference", content["reference"])], content["methods"])
     given = [key for key in ("below", "share") if key in target]
     require(len(given) == 1, "target", "a table with either below or share", target)
     value, allowed = target[given[0]], "in (0, 1]" if given == ["share"] else ">= 0 and finite, in points"
@@ -144,26 +135,16 @@ def _check_target(target: Any, content: Mapping[str, Any]) -> None:
     require(within, f"target.{given[0]}", allowed, value)
 
 
-def _check_controls(controls: Any, content: Mapping[str, Any]) -> None:
-    """Raise `InputError` unless it is a list of methods that the study has."""
-    require(isinstance(controls, list), "controls", "a list of methods", controls)
-    for method in controls:
-        if method not in content["methods"]:
-            raise unknown("method in controls", method, content["methods"])
-
-
-def _items(what: str, tables: Any) -> Iterator[tuple[str, Any]]:
-    if not isinstance(tables, Mapping):
-        raise InputError(f"{what} must be sections such as [{what}.NAME]; got {tables!r}.")
-    yield from tables.items()
+def _check_names(what: str, names: Iterable[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise unknown(what, name, known)
 
 
 def _check_keys(what: str, table: Any, keys: Collection[str]) -> None:
     if not isinstance(table, Mapping):
         raise InputError(f"{what}: expected a table; got {table!r}.")
-    for key in table:
-        if key not in keys:
-            raise unknown(what, key, keys)
+    _check_names(what, table, keys)
 
 
 def _folder() -> Any:

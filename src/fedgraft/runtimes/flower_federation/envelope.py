@@ -98,9 +98,13 @@ def opened(kind: type[Kind], data: bytes) -> Kind:
     tree: Any = wire.unpack(data)
     if not isinstance(tree, Mapping) or tree.get("version") != VERSION:
         raise WireError(f"no envelope of version {VERSION}")
-    hints = get_type_hints(kind)
+    hints = _HINTS[kind.__name__]
     values: dict[str, Any] = {field.name: tree.get(field.name) for field in fields(kind)}
     for name, value in values.items():
         if type(value) is not hints[name]:
             raise WireError(f"{name} of an envelope is no {hints[name].__name__}")
     return kind(**values)
+
+
+_HINTS: Final = {kind.__name__: get_type_hints(kind) for kind in (Order, Answer)}
+"""Types of each envelope's fields."""

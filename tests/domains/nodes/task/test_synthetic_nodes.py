@@ -1,5 +1,6 @@
 """The graph that is nobody's: its blocks, and what models of every kind make of it; masks in these models."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedgraft.methods.models.gin import GIN
 from fedgraft.methods.models.mlp import MLP
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
+from fedgraft.nn.layers import unmask
 from helpers.stages import staged
 
 ENCODERS = [GCN(hidden=(5, 4)), SAGE(hidden=4), GIN(hidden=4), MLP(hidden=4)]
@@ -84,13 +86,16 @@ def test_an_exported_model_has_its_masks_in_its_weights():
         for name, each in model.named_parameters():
             if name.endswith(".mask"):
                 each.copy_(torch.rand(each.shape, generator=torch.Generator().manual_seed(2)))
-    arrays = masked.plain(model, None, {}).arrays
-    assert torch.equal(arrays["head.weight"], model.head.weight * (1 + model.head.mask))
+    module = copy.deepcopy(masked.plain(model, None, {}).module)
+    unmask(module)
+    arrays = module.state_dict()
+    assert torch.equal(arrays["model.head.weight"], model.head.weight * (1 + model.head.mask))
     first = model.convolutions[0].linear
-    assert torch.equal(arrays["convs.0.lin.weight"], (first.weight * (1 + first.mask)).t())
+    assert torch.equal(arrays["model.convolutions.0.linear.weight"], first.weight * (1 + first.mask))
+    assert not any("mask" in name for name in arrays)
 
 
 def test_networks_that_refine_answers_are_not_exported():
     refined = task(GCN(hidden=(5,)), refinement=True, **{"exchange.states": False})
-    with pytest.raises(InputError, match=r"task\.refinement must be false for a model in PyG's own layers"):
+    with pytest.raises(InputError, match=r"task\.refinement must be false for a model that is exported"):
         refined.plain(refined.model(torch.Generator()), None, {})

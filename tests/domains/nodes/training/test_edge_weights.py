@@ -25,6 +25,7 @@ from fedgraft.engine import border_codec
 from fedgraft.engine.server.smoothing.joined import Joined
 from fedgraft.errors import InputError, WireError
 from fedgraft.methods.exchanges.halo import Halo
+from fedgraft.methods.models.gat import GAT
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gin import GIN
 from fedgraft.methods.models.mlp import MLP
@@ -89,7 +90,7 @@ def test_one_is_none_two_is_the_edge_twice_and_zero_is_no_edge(encoder: LayeredE
 
 def test_gcn_is_that_of_pyg_with_weights() -> None:
     module, layer, block = drawn(GCN()), GCNConv(3, 4), read(shards_of(WEIGHT)[0])
-    layer.load_state_dict(GCN().arrays(module))
+    layer.load_state_dict({"lin.weight": module.linear.weight, "bias": module.linear.bias})
     expected = layer(STATES, block.edge_index, block.edge_weight)
     torch.testing.assert_close(module(STATES, block), expected)
     pulled = [
@@ -100,20 +101,25 @@ def test_gcn_is_that_of_pyg_with_weights() -> None:
         torch.testing.assert_close(one, other)
 
 
-def test_a_trained_gcn_is_exported_with_weights() -> None:
+@pytest.mark.parametrize("propagate", [0, 2])
+@pytest.mark.parametrize("encoder", [*ENCODERS, GAT(hidden=4, embedding=4), MLP(hidden=4)])
+def test_a_trained_model_is_exported_with_weights(encoder: LayeredEncoder, propagate: int) -> None:
     shards = shards_of(WEIGHT)
-    task = Node(GCN(embedding=4, layers=2), exchange=Halo(neighbours=0, features=False, states=False)).fitted(shards)
+    options = {
+        "exchange.neighbours": 0,
+        "exchange.features": False,
+        "exchange.states": False,
+        "inputs.propagate": propagate,
+    }
+    task = Node(encoder, **staged("node", options)).fitted(shards)
     model, block = model_of(task), read(shards[0])
     (data,) = set_up(task, shards)
     plain = task.plain(model, None, {})
-    found = exported(plain)(torch.from_numpy(shards[0].features), block.edge_index, block.edge_weight)
-    torch.testing.assert_close(found, data.scored(model))
-    assert "edge_index, edge_weight" in plain.usage
-    for other, message in ((SAGE(), "PyG's SAGEConv takes no weights"), (GCN(), "cannot be exported: it averages")):
-        averaging = {"inputs.propagate": 1} if other == GCN() else {}
-        task = Node(other, **staged("node", averaging)).fitted(shards)
-        with pytest.raises(InputError, match=message):
-            task.plain(model_of(task), None, {})
+    given = {"edge_weight": block.edge_weight, "along": torch.ones(len(block.edge_weight), dtype=torch.bool)}
+    told = {name: value for name, value in given.items() if f"- `{name}`" in plain.inputs}
+    found = exported(plain)(torch.from_numpy(shards[0].features), block.edge_index, **told)
+    torch.testing.assert_close(found, data.scored(model), rtol=1e-4, atol=1e-5)
+    assert ("edge_index, edge_weight" in plain.usage) == (encoder.reads_neighbours or propagate > 0)
 
 
 def test_gin_adds_up_what_graph_conv_of_pyg_does() -> None:

@@ -8,7 +8,7 @@ from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.tasks.node import Node
-from fedgraft.testing import tasks
+from laws import tasks
 
 NETWORK = {"name": "network", "module": "torch_geometric.nn:GraphSAGE"}
 ENCODERS = {

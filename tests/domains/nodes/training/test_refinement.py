@@ -14,7 +14,7 @@ from fedgraft.domains.nodes.training.topology import Topology
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.tasks.node import Node
-from fedgraft.nn.layers import weight_of
+from fedgraft.nn.layers import RowLinear
 from helpers.stages import staged
 
 
@@ -25,7 +25,8 @@ def test_to_map_and_then_to_smooth_is_to_smooth_features_side_by_side():
     hops = [inputs]
     for _ in range(3):
         hops.append(matrix @ hops[-1])
-    weights = torch.cat([weight_of(each) for each in layers.first], 1)
+    used = [each.used.t() if isinstance(each, RowLinear) else each.used for each in layers.first]
+    weights = torch.cat(used, 1)
     assert torch.allclose(layers(inputs, matrix), torch.cat(hops, 1) @ weights.t() + layers.first[0].bias, atol=1e-5)
     assert [each.bias is None for each in layers.first] == [False, True, True, True]
 

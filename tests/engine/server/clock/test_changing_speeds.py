@@ -1,7 +1,5 @@
 """Devices whose speed changes: by hand, and its laws."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -56,7 +54,7 @@ def test_without_either_devices_stay_as_they_are():
 
 
 def test_a_run_takes_other_seconds_and_trains_the_same_model():
-    steady, changing = toy(), replace(toy(), clock=Clock(jitter=0.5, switch=1.0, switch_rounds=(1, 2)))
+    steady, changing = toy(), toy(clock={"jitter": 0.5, "switch": 1.0, "switch_rounds": [1, 2]})
     one, other = run(steady)[0], run(changing)[0]
     assert same(one.sharing, other.sharing)
     assert one.simulated_seconds != other.simulated_seconds

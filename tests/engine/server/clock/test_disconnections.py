@@ -48,7 +48,7 @@ def test_who_drops_out_misses_the_round_and_costs_nothing():
     experiment = toy(dropout={"rate": 0.5}, rounds=6)
     _, rows, runtime = run(experiment)
     for row in rows:
-        dropped = experiment.dropout.dropped(5, row.round, 1)
+        dropped = experiment.settings.dropout.dropped(5, row.round, 1)
         asked = {client for kind, round, client, _ in runtime.sent if round == row.round}
         assert asked == set(range(5)) - dropped
         assert row.failed == dict.fromkeys(sorted(dropped), DISCONNECTED)

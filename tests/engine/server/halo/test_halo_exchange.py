@@ -42,7 +42,7 @@ def test_clients_wait_together_and_go_on_together():
     assert state.halo_store["time"] == 20
     slow = experiment.with_changes({"clock.latency_seconds": 1000.0})
     waited, _, _ = run(everywhere(slow), shards=shards)
-    latency = experiment.clock.latency_seconds
+    latency = experiment.settings.clock.latency_seconds
     assert waited.simulated_seconds - state.simulated_seconds == pytest.approx(5 * (1000.0 - latency))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from fedgraft.contracts import ExplainedSelector, View
+from fedgraft.contracts import View
 from fedgraft.engine.server.loop.choosing import MOST_EXPLAINED, kept
 from fedgraft.errors import FedgraftError
 from helpers.toy_methods import Without
@@ -21,7 +21,7 @@ def seen(clients=4, away=(), prices=10, bytes_left=None):
 
 
 @dataclass(frozen=True)
-class Explained(Without, ExplainedSelector[None]):
+class Explained(Without):
     """Tells numbers of clients, for as many as it is told."""
 
     count: int = 0

@@ -66,7 +66,7 @@ TOLD_BY_A_SAMPLER = {"rafhgl": "active"}
 )
 def test_the_byte_budget_is_never_exceeded(selector, budget, clients, codec, at, every, failing):
     told = selector in TOLD_BY_A_SAMPLER
-    data = ("fedgraft.testing.toy:PartedLines", 40) if told else ("helpers.toy:Lines", 8)
+    data = ("laws.parted:PartedLines", 40) if told else ("helpers.toy:Lines", 8)
     experiment = toy(
         data={"name": data[0], "clients": clients, "points": data[1]},
         selector=selector,

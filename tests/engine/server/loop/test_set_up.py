@@ -179,7 +179,7 @@ def test_a_reply_that_is_too_long_says_which_option_limits_it():
 
 
 def test_limits_of_what_is_published_are_sizes():
-    assert toy(safeguards={"hello_bytes": "64MB"}).safeguards.hello_bytes == 64_000_000
+    assert toy(safeguards={"hello_bytes": "64MB"}).settings.safeguards.hello_bytes == 64_000_000
     with pytest.raises(InputError, match=r"safeguards.set_up_bytes must be >= 1; got 0"):
         toy(safeguards={"set_up_bytes": 0})
     with pytest.raises(InputError, match=r"safeguards.hello_bytes = '2XB' has no unit of bytes"):

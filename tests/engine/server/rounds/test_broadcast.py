@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgraft import wire
-from fedgraft.contracts import GroupedSharing, SilentSharing, TrackingSharing
+from fedgraft.contracts import SilentSharing
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.rounds.broadcast import Broadcast
 from fedgraft.errors import InputError
@@ -24,8 +24,10 @@ class Silent(FedAvg, SilentSharing):
 
 
 @dataclass(frozen=True)
-class Tracking(FedAvg, TrackingSharing, GroupedSharing):
+class Tracking(FedAvg):
     """Knows what clients decode; every other client is of a group."""
+
+    tracks = True
 
     def broadcast(self, state, group, decoded):
         return state

@@ -99,7 +99,7 @@ def test_by_default_there_is_no_state_and_no_step():
     assert state.server_optimizer == {}
     none, _, _ = run(toy(server_optimizer="none"))
     assert same(none.sharing, state.sharing)
-    assert "server_optimizer" not in toy(server_optimizer={"name": "none"}).sections
+    assert "server_optimizer" not in toy(server_optimizer={"name": "none"}).recipe.sections
 
 
 def test_rounds_in_which_nothing_is_merged_move_nothing():
@@ -130,7 +130,7 @@ def test_a_recipe_goes_there_and_back_and_an_override_takes_it_away():
     experiment = toy(server_optimizer={"name": "fedyogi", "tau": 0.1})
     again = Experiment.from_toml(experiment.to_toml())
     assert again.server_optimizer == experiment.server_optimizer
-    assert again.sections["server_optimizer"]["tau"] == 0.1
+    assert again.recipe.sections["server_optimizer"]["tau"] == 0.1
     assert again.with_changes({"server_optimizer.name": "none"}).server_optimizer is None
     assert toy().with_changes({"server_optimizer.name": "fedadam"}).server_optimizer is not None
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.abilities.matching import MatchedData
-from fedgraft.contracts.data import OwnShardData, Purpose
+from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.edge_data.border_columns import AUTO, SIDES, Borders, borders_of
@@ -35,7 +35,7 @@ SHARES: Final = 10
 
 
 @dataclass(frozen=True)
-class GraphTables(ScaledEdges[Shard], OwnTables[Shard], OwnShardData[Shard], MatchedData[Shard]):
+class GraphTables(ScaledEdges[Shard], OwnTables[Shard], MatchedData[Shard]):
     """Ability of data sets of own tables: nodes and the edges between them, of one client or of several.
 
     Args:

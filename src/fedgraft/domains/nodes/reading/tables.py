@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import ANSWER, OwnShardData, Purpose
+from fedgraft.contracts.data import ANSWER, ClientTables, Purpose
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.border_columns import AUTO, ENDS, SIDE_COLUMNS, Borders, owners_said
@@ -307,7 +307,7 @@ OWN_NODES, OWN_EDGES = OWN_TABLES = ("data", "data-edges")
 """Names of the tables: one row per node; one row per edge between them."""
 
 
-class OwnNodes(OwnShardData[NodeShard]):
+class OwnNodes(ClientTables[NodeShard]):
     """Ability of data sets whose features have no names: read one client's own nodes, features in columns 0, 1 ..."""
 
     own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES

@@ -10,10 +10,10 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.encoder import EdgeLayeredEncoder, LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.domains.nodes.training.neighbour_sampling import Hop
 from fedgraft.errors import InputError
-from fedgraft.nn.layers import Linear, MakeLinear, RowLinear, linear, mask, row_linear
+from fedgraft.nn.layers import Linear, RowLinear, linear, mask, row_linear
 from fedgraft.nn.manual_gradients import Back, WithBack, relu_back
 from fedgraft.nn.propagate import States
 from fedgraft.nn.whole_networks import WholeNetwork
@@ -170,19 +170,10 @@ class NodeModel(nn.Module):
 
 def stack_of(encoder: LayeredEncoder, widths: Sequence[int], g: torch.Generator, edge_width: int = 0) -> nn.ModuleList:
     """Return a stack of convolutions with these widths, the inputs' first; edges carry so many numbers."""
-    drawn = encoder.convolution
-    if isinstance(encoder, EdgeLayeredEncoder):
-        drawn = partial(_of_edges, encoder, edge_width)
     return nn.ModuleList(
-        drawn(before, after, g, linear if number else row_linear)
+        encoder.edge_convolution(before, after, edge_width, g, linear if number else row_linear)
         for number, (before, after) in enumerate(itertools.pairwise(widths))
     )
-
-
-def _of_edges(
-    encoder: EdgeLayeredEncoder, edge_width: int, inputs: int, outputs: int, g: torch.Generator, make: MakeLinear
-) -> nn.Module:
-    return encoder.edge_convolution(inputs, outputs, edge_width, g, make)
 
 
 def network_of_nodes(encoder: NetworkEncoder, features: int, g: torch.Generator, edge_width: int = 0) -> WholeNetwork:

@@ -76,7 +76,7 @@ class AfterTraining:
         if self._plan.smoothing is None or state.smoothed:
             return
         smoothing, joined, clients = self._messenger.smoothing, _joined(state), self._clients(state)
-        groups = {client: self._plan.group(state.sharing, client) for client in clients}
+        groups = {client: self._plan.sharing.group(state.sharing, client) for client in clients}
         encoded = {group: self._coded(state, group) for group in sorted(set(groups.values()))}
         models = {client: encoded[group] for client, group in groups.items()}
         smoothed = smoothing.run(joined, models, state.round)

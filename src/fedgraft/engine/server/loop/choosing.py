@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import (
-    ExplainedSelector,
     PoissonSelector,
     Probe,
     ProbingSelector,
@@ -66,8 +65,6 @@ class Choosing:
         if not selection.clients:
             return None, {}
         check_selection(self._name, selection, view)
-        if not isinstance(self.selector, ExplainedSelector):
-            return selection, {}
         terms = self.selector.terms(state, view)
         for name, values in terms.items():
             if np.shape(values) != (view.clients,):

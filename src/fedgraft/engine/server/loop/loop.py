@@ -277,7 +277,7 @@ class Loop:
         """The encoded model of each client; None for those that hold it, by themselves or by `holding`."""
         clients = list(clients)
         lacking = frozenset(self._broadcast.lacking(clients)) - frozenset(holding)
-        groups = {client: self._plan.group(state.sharing, client) for client in clients if client in lacking}
+        groups = {client: self._plan.sharing.group(state.sharing, client) for client in clients if client in lacking}
         for group in dict.fromkeys(groups.values()):
             self._publish(state, group)
         sent = self._broadcast.sent_to(groups)
@@ -289,8 +289,8 @@ class Loop:
             return
         sent = {**self._plan.sharing.model(state.sharing, group), **state.sampler_shared}
         decoded = self._broadcast.publish(group, sent)
-        if self._plan.tracking:
-            state.sharing = self._plan.tracking.broadcast(state.sharing, group, split_sampler(decoded)[0])
+        if self._plan.sharing.tracks:
+            state.sharing = self._plan.sharing.broadcast(state.sharing, group, split_sampler(decoded)[0])
 
     def _average(self, state: RunState) -> None:
         """Move the running means, if models are averaged for scoring."""
@@ -372,7 +372,7 @@ class Loop:
         single = self._plan.collection.single  # if not, nobody looks at a client, before the first round neither
         at_clients = self._evaluation.at == "clients" and (state.round > 0 or not single)
         clients = state.joined if messenger.scorer.halo.active and not at_clients else self._scored
-        groups = {client: self._plan.group(state.sharing, client) for client in clients}
+        groups = {client: self._plan.sharing.group(state.sharing, client) for client in clients}
         ahead = self._ahead(state)
         if at_clients and self._plan.silent and single:
             replies = messenger.evaluate(self._models(state, clients), state.round, ahead)

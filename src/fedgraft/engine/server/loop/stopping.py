@@ -14,8 +14,6 @@ from fedgraft.contracts.ranges import PositiveInt, ProperFraction, check_ranges
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import require
 
-HOME = "home"
-"""Where models are scored of which no score leaves a client."""
 PROBE, SCORING = "probe: ", "scoring: "
 """What a reason begins with where a client failed at something else than to train."""
 
@@ -134,7 +132,7 @@ class Row:
         staleness: {client: rounds by which its answer was late}, of late answers that arrived.
         began: when the orders were sent, after the probe, in simulated seconds of the run.
         scored: how many clients the scores are of, where they are a sample; 0 where they are all.
-        terms: {term of the choice: {client: value}}, see `ExplainedSelector`, of clients that have one and could be
+        terms: {term of the choice: {client: value}}, see `Selector.terms`, of clients that have one and could be
             chosen; of many clients see `choosing.MOST_EXPLAINED`. {} where the selector tells none, and in rounds
             that draw at random.
     """

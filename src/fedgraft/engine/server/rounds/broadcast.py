@@ -57,7 +57,7 @@ class Broadcast:
         arrays, downlink[key] = plan.downlink.encode(model, downlink[key], g)
         checked_codec.check(plan.downlink, arrays, plan.download_layout)
         self._tree["published"][key] = {"version": self.version, "arrays": arrays}
-        return plan.downlink.decode(arrays, plan.download_layout) if plan.tracking else {}
+        return plan.downlink.decode(arrays, plan.download_layout) if plan.sharing.tracks else {}
 
     def published(self, group: int) -> Arrays:
         """Return a group's encoded model."""

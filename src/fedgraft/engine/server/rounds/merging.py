@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fedgraft.contracts import Aggregation, GroupedSharing, Selection, Sharing, Update
+from fedgraft.contracts import Aggregation, Selection, Sharing, Update
 from fedgraft.engine.server.rounds.arrivals import Arrived
 from fedgraft.engine.server.rounds.refining import Refining
 from fedgraft.engine.server.rounds.safeguards import Safeguards, norm
@@ -116,14 +116,11 @@ class Merging:
         """Return {group: its updates}: clients of a group share a model."""
         groups: dict[int, list[Update]] = {}
         for update in updates:
-            groups.setdefault(self._group(state.sharing, update.client), []).append(update)
+            groups.setdefault(self._sharing.group(state.sharing, update.client), []).append(update)
         return groups
-
-    def _group(self, sharing: Any, client: int) -> int:
-        return self._sharing.group(sharing, client) if isinstance(self._sharing, GroupedSharing) else 0
 
     def _is_finite(self, sharing: Any, updates: Sequence[Update]) -> bool:
         """Return whether every model is finite that these clients would be sent."""
-        groups = {self._group(sharing, update.client) for update in updates}
+        groups = {self._sharing.group(sharing, update.client) for update in updates}
         models = (self._sharing.model(sharing, group) for group in sorted(groups))
         return all(finite(array) for model in models for array in model.values())

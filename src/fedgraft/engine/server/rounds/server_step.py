@@ -34,7 +34,7 @@ class ServerStep:
         """
         origins: dict[int, int] = {}
         for client in clients:
-            origins.setdefault(self._plan.group(merged, client), self._plan.group(before, client))
+            origins.setdefault(self._plan.sharing.group(merged, client), self._plan.sharing.group(before, client))
         after, stepped = merged, dict(states)
         for group, origin in origins.items():
             old, new = self._sharing.model(before, origin), self._sharing.model(merged, group)
