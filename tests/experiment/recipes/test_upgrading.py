@@ -111,7 +111,7 @@ def test_an_old_option_is_one_error_with_its_new_name(option):
 
 def test_another_task_has_none_of_the_stages_of_the_one_before():
     made = load("graft_node", {"data.name": "blocks", "task.name": "link"})
-    assert made.sections["inputs"]["propagate"] == 0
+    assert made.recipe.sections["inputs"]["propagate"] == 0
     assert tomllib.loads(made.to_toml())["exchange"] == {"name": "no_exchange", "neighbours": 0}
 
 
@@ -124,7 +124,7 @@ def test_another_task_has_none_of_the_stages_of_the_one_before():
             r"exchange 'windowed_halo' does not fit task 'node'; halo, no_exchange do",
         ),
         ({"inputs.name": "raw_features", "inputs.propagate": 1}, "inputs.name = 'propagated' has it"),
-        ({"data.name": "molecules", "inputs.scale": 1.0}, r"task 'graph' has no \[inputs\]"),
+        ({"data.name": "molecules", "task.name": "graph", "inputs.scale": 1.0}, r"task 'graph' has no \[inputs\]"),
     ],
 )
 def test_stages_must_fit_the_task(changes, error):

@@ -5,14 +5,15 @@ from dataclasses import fields
 from typing import Any, Final
 
 from fedgraft.errors import InputError
+from fedgraft.experiment.recipes.sections import STAGES
 
 MOVED: Final = {
     **dict.fromkeys(("scale", "propagate", "joined", "aggregates"), "inputs"),
+    **dict.fromkeys(("class_weights", "focal", "label_smoothing", "logit_adjustment", "dropout", "huber"), "loss"),
+    **dict.fromkeys(("objective", "margin", "negatives"), "loss"),
     **dict.fromkeys(("share_features", "share_states", "share_history", "sealed"), "exchange"),
     **dict.fromkeys(("neighbours", "halo", "fresh", "pull"), "exchange"),
     **dict.fromkeys(("smoothing", "class_prior", "refit", "local_fit", "share_labels"), "answers"),
-    **dict.fromkeys(("class_weights", "focal", "label_smoothing", "logit_adjustment", "dropout", "huber"), "loss"),
-    **dict.fromkeys(("objective", "margin", "negatives"), "loss"),
 }
 """{earlier option of [task]: the section that it is in now}."""
 _NAMES: Final = {
@@ -39,7 +40,7 @@ def value_of(option: str, value: Any) -> Any:
 
 
 def check_moved(options: Iterable[str], task: type[Any]) -> None:
-    """Raise `InputError` for an option that has moved, unless the task has one of that name."""
-    for option in sorted({*options} - {each.name for each in fields(task)}):
+    """Raise `InputError` for an option that has moved, unless the task has one of that name that is no stage."""
+    for option in sorted({*options} - {each.name for each in fields(task) if each.name not in STAGES.values()}):
         if option in MOVED:
             raise InputError(f"task.{option} is {where(option)} now; `fedgraft recipe upgrade FILE` rewrites a recipe.")

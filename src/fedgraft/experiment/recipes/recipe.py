@@ -158,7 +158,7 @@ def override(content: Section, changes: Mapping[str, Any]) -> Section:
         if option == "name":
             had = _name(result.get(section), section)
             changed = chain is not None or (had != value and (had is not None or section not in STAGES))
-            result[section] = {"name": value} if changed else section_of(result, section)
+            result[section] = {"name": value} if changed else {**section_of(result, section), "name": value}
         else:
             result[section] = {**section_of(result, section, named=section in METHODS), option: value}
     _check_integers(result)

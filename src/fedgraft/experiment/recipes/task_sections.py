@@ -19,6 +19,9 @@ def build_task(recipe: Recipe, name: str, sharing: Sharing[Any]) -> Task[Any, An
     cls = discovery.find("tasks", name)
     options = {key: value for key, value in recipe.section("task", default=name).items() if key != "name"}
     check_moved(options, cls)
+    if stages := sorted({*options} & {*STAGES.values()}):
+        section = next(each for each, field in STAGES.items() if field == stages[0])
+        raise InputError(f"task.{stages[0]} is set in a section of its own, [{section}].")
     for section, stage in STAGES.items():
         if field := next((each for each in fields(cls) if each.name == stage), None):
             options[stage] = _stage(recipe.section(section), section, name, field, hints_of(cls)[stage])
