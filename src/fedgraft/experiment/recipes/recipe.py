@@ -157,7 +157,7 @@ def override(content: Section, changes: Mapping[str, Any]) -> Section:
             continue
         if option == "name":
             had = _name(result.get(section), section)
-            changed = chain is not None or (had != value and (had is not None or section not in STAGES))
+            changed = chain is not None or (had != value and not _is_named(section, had, result, value))
             result[section] = {"name": value} if changed else {**section_of(result, section), "name": value}
         else:
             result[section] = {**section_of(result, section, named=section in METHODS), option: value}
@@ -286,6 +286,14 @@ def _apply_alternative(result: Section, section: str, name: Any) -> None:
             result[key] = {"name": name, **options}
         else:
             result[key] = {**result.get(key, {}), **options} if key in SETTINGS else options
+
+
+def _is_named(section: str, had: Any, result: Section, name: Any) -> bool:
+    """Return whether a stage without a name is given one whose method has all that it sets: it may be the default."""
+    if section not in STAGES or had is not None:
+        return False
+    has = {each.name for each in fields(discovery.find(METHODS[section], str(name)))}
+    return {*section_of(result, section)} <= has
 
 
 def _drop_stages(result: Section, section: str) -> None:
