@@ -246,8 +246,8 @@ def test_rows_are_sealed_where_ids_are_matched_unless_a_recipe_says_otherwise(ca
     tables_of = {"data.name": "nodes", "data.nodes": "n.csv", "data.edges": "e.csv"}
     assert not experiments.load("fedais", tables_of).plan.task.sealed
     matched = experiments.load("fedais", {**tables_of, **AUTO})
-    assert matched.plan.task.sealed
-    assert matched.recipe.sections["task"]["sealed"] is True
+    assert matched.plan.task.exchange.encrypted_rows
+    assert matched.recipe.sections["exchange"]["encrypted_rows"] is True
     assert not experiments.load("fedais", {**tables_of, **AUTO, **OPEN}).plan.task.sealed
     assert not caplog.records
     assert not experiments.load("fedais", {**tables_of, **AUTO, "rows": {"name": "sparse"}}).plan.task.sealed

@@ -11,6 +11,7 @@ from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.shops import Shops
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.losses.sampled_softmax import SampledSoftmax
 from fedgraft.methods.tasks.node import Node
 from fedgraft.methods.tasks.ranking import Ranking
@@ -197,7 +198,7 @@ def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
 def test_a_task_that_breaks_a_law_is_caught(cls, law):
     node = issubclass(cls, Node)
     encoder = discovery.build("models", "model", {"name": "gcn"})
-    options = {"sealed": cls in (Misplaced, Backwards)} if node else {"share": "users"}
+    options = {"exchange": Halo(encrypted_rows=cls in (Misplaced, Backwards))} if node else {"share": "users"}
     laws = {str(each): each for each in tasks.laws(cls, BLOCKS if node else SHOPS, encoder=encoder, **options)}
     with pytest.raises(AssertionError, match=f"{cls.__name__} breaks the law '{law}'"):
         laws[law]()

@@ -104,7 +104,8 @@ class LabelsOfData(
         if isinstance(self.objective, ClassObjective):
             for each in fields(self.objective):  # type: ignore[arg-type]
                 value, fits = getattr(self.objective, each.name), each.name == "dropout"
-                allowed = f"{each.default!r} where labels are numbers"
+                none = f"{each.default:g}" if isinstance(each.default, float) else repr(each.default)
+                allowed = f"{none} where labels are numbers"
                 require(fits or value == each.default, f"loss.{each.name}", allowed, value)
 
     def _weights(self, shard: Labelled, shared: Arrays) -> Tensor | None:
