@@ -244,11 +244,11 @@ def test_options_that_seal_nothing_are_one_line(changes: dict[str, Any], message
 
 def test_rows_are_sealed_where_ids_are_matched_unless_a_recipe_says_otherwise(caplog: pytest.LogCaptureFixture) -> None:
     tables_of = {"data.name": "nodes", "data.nodes": "n.csv", "data.edges": "e.csv"}
-    assert not experiments.load("fedais", tables_of).plan.task.sealed
+    assert not experiments.load("fedais", tables_of).plan.task.exchange.encrypted_rows
     matched = experiments.load("fedais", {**tables_of, **AUTO})
     assert matched.plan.task.exchange.encrypted_rows
     assert matched.recipe.sections["exchange"]["encrypted_rows"] is True
-    assert not experiments.load("fedais", {**tables_of, **AUTO, **OPEN}).plan.task.sealed
+    assert not experiments.load("fedais", {**tables_of, **AUTO, **OPEN}).plan.task.exchange.encrypted_rows
     assert not caplog.records
-    assert not experiments.load("fedais", {**tables_of, **AUTO, "rows": {"name": "sparse"}}).plan.task.sealed
+    assert not experiments.load("fedais", {**tables_of, **AUTO, "rows": {"name": "sparse"}}).plan.task.exchange.encrypted_rows
     assert "The server can read what sites tell each other of nodes, though it learns no ids: rows.name" in caplog.text
