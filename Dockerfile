@@ -9,7 +9,7 @@ ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 WORKDIR /src
 COPY pyproject.toml setup.py README.md LICENSE constraints.txt ./
 COPY src src
-RUN pip install --no-cache-dir --constraint constraints.txt --extra-index-url "${TORCH_INDEX}" ".[flower,serve]" \
+RUN pip install --no-cache-dir --constraint constraints.txt --extra-index-url "${TORCH_INDEX}" ".[federation,serve]" \
     && useradd --create-home --uid 1000 fedgraft \
     && install --directory --owner fedgraft /work
 

@@ -95,7 +95,7 @@ same-results: .venv/.installed  ## run two commits in turns and compare digests,
 testbed: .venv/.installed  ## a federation over slow links, in network namespaces of this machine; needs root and iproute2
 	$(BIN)/python benchmarks/testbed.py $(ARGS)
 
-kills: .venv/.installed  ## kill a federation's server and runs at 26 random moments, and compare digests; half an hour
+kills: .venv/.installed  ## kill a federation's server and runs at 26 random moments, and compare digests; ten minutes
 	$(BIN)/python benchmarks/server_kills.py $(ARGS)
 
 study-fedacs: .venv/.installed  ## the FedACS table: methods x seeds, the paper's numbers beside ours

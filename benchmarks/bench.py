@@ -95,7 +95,7 @@ FIGURES = (
     Figure("reading_over_pandas", "reading:over_pandas", 1.5, "lower"),
     Figure("reading_memory", "reading:memory_over_pandas", 3, "lower"),
     Figure("ray_over_workers", "deployed:ray_over_processes", 1.5, "lower", needs="ray"),
-    Figure("flower_round", "deployed:flower_round_seconds", 2, "lower", "s", needs="flwr"),
+    Figure("federation_round", "deployed:federation_round_seconds", 0.8, "lower", "s", needs="uvicorn"),
 )
 
 

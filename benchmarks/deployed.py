@@ -1,4 +1,4 @@
-"""Rounds over engines that fedgraft does not make itself: Ray's actors, and a Flower federation on this machine."""
+"""Rounds on other machines than one process has: Ray's actors, and a federation on this machine."""
 
 import importlib.util
 import json
@@ -51,9 +51,9 @@ def ray_over_processes(share: float = 1.0, repeats: int = 15) -> float:
         return ratio(in_turns(variants, repeats, warm_up=WARM_UP), "ray", "processes")
 
 
-def flower_round_seconds() -> float:
+def federation_round_seconds() -> float:
     """Seconds of a round of three nodes over TLS on this machine, with a message of a mebibyte each way; the median."""
-    _require("flwr")
+    _require("uvicorn")
     with tempfile.TemporaryDirectory(prefix="fedgraft-bench-") as name:
         run = Path(name) / "run"
         with federation_of(Path(name), ("fedacs", *MEBIBYTE, *ALIKE)) as fed:

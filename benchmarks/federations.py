@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedgraft.runtimes.flower_federation.folders import file_name
+from fedgraft.runtimes.federation.folders import file_name
 
 START_SECONDS = 120.0
 

@@ -17,6 +17,7 @@ from fedgraft.engine.allocator import keep_freed
 from fedgraft.engine.client.local_trainer import SEEDS
 from fedgraft.engine.plan import Plan
 from fedgraft.experiment import experiment
+from fedgraft.experiment.recipes.recipe import Recipe
 from floor import Bare
 from timing import in_turns, ratio
 from workloads import federation
@@ -36,7 +37,7 @@ def movielens_sized(share: float = 1.0) -> tuple[Plan, tuple[Any, ...]]:
     """The plan of FedAvg with the ranker, and eight clients of made-up users, `share` times MovieLens."""
     sizes = {**MOVIELENS, "users": round(share * 943), "count": round(share * 100_000)}
     data = {"name": "catalogue", "clients": 8, "partition": "exponential", "ubi": 0.0146, **sizes}
-    built = experiment.build("ranking", {**RECIPE, "data": data})
+    built = experiment.build(Recipe("ranking", {**RECIPE, "data": data}))
     shards = tuple(built.data.load(built.seed))
     return built.fitted(shards).plan, shards
 

@@ -4,18 +4,21 @@ import multiprocessing as mp
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from fedgraft.domains.nodes.reading.tables import OWN_EDGE_ENDS
+from fedgraft.domains.nodes.reading.tables import EDGES
 from fedgraft.domains.tables.reader import read
 from memory import resident
 from timing import in_turns, ratio
 
 COUNT = 5_000_000
 """Edges, between a fifth as many nodes."""
+ENDS = replace(EDGES, columns=EDGES.columns[:2], folder="")
+"""Their columns."""
 
 
 def over_pandas(count: int = COUNT, repeats: int = 5) -> float:
@@ -41,7 +44,7 @@ def memory_over_pandas(count: int = COUNT) -> float:
 
 def ours(path: Path) -> pd.DataFrame:
     """Read as a data set of own tables does."""
-    return read(path, OWN_EDGE_ENDS, OWN_EDGE_ENDS.names(), "Nodes").frame
+    return read(path, ENDS, ENDS.names(), "Nodes").frame
 
 
 def usual(path: Path) -> pd.DataFrame:
@@ -51,8 +54,8 @@ def usual(path: Path) -> pd.DataFrame:
 
 def coded(path: Path) -> list[object]:
     """Read, and number the ids, text in ascending order."""
-    rows = read(path, OWN_EDGE_ENDS, OWN_EDGE_ENDS.names(), "Nodes")
-    return [rows[role].codes() for role in OWN_EDGE_ENDS.roles]
+    rows = read(path, ENDS, ENDS.names(), "Nodes")
+    return [rows[role].codes() for role in ENDS.roles]
 
 
 def usually_coded(path: Path) -> list[object]:
@@ -66,7 +69,7 @@ def _edges(count: int) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edges.csv"
         ends = np.random.default_rng(0).integers(0, max(count // 5, 1), (count, 2))
-        pd.DataFrame(ends, columns=list(OWN_EDGE_ENDS.roles)).to_csv(path, index=False)
+        pd.DataFrame(ends, columns=list(ENDS.roles)).to_csv(path, index=False)
         yield path
 
 

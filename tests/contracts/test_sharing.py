@@ -25,9 +25,22 @@ CASES = {
 """Every sharing method with its defaults, or fewer steps at the server, and options that change what laws are about."""
 
 
+LONG = (
+    "a_run_that_is_stopped_and_taken_up_ends_with_the_same_bits",
+    "local_steps_that_are_scored_leave_no_trace",
+    "partial_cohorts_failures_and_lossy_messages_are_survived",
+    "two_runs_are_equal_to_the_last_bit",
+)
+"""Laws of whole runs: options that no default has are held to them in the long tests."""
+SLOW = [f"{case}-{law}" for case in CASES if "," in case for law in LONG]
+
+
 @pytest.mark.parametrize(
     "law",
-    held({case: sharing.laws(discovery.find("sharing", name), **options) for case, (name, options) in CASES.items()}),
+    held(
+        {case: sharing.laws(discovery.find("sharing", name), **options) for case, (name, options) in CASES.items()},
+        SLOW,
+    ),
 )
 def test_keeps_the_law(law):
     law()

@@ -35,6 +35,17 @@ READ = {
     *(each for each in DTYPES if "float8" in str(each)),
 }
 """Those that x may have, whatever else is."""
+USUAL = {
+    torch.bool,
+    torch.uint8,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.float32,
+    torch.float64,
+    torch.complex64,
+}
+"""Those that objects of PyG have, and one that is no number in a table."""
 
 
 def told(load: Callable[[], object]) -> InputError | None:
@@ -104,7 +115,9 @@ def loads(key: str, value: torch.Tensor) -> dict[str, DataSet[Any]]:
     return sets
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    "dtype", [dtype if dtype in USUAL else pytest.param(dtype, marks=pytest.mark.slow) for dtype in DTYPES], ids=str
+)
 def test_every_dtype_of_torch(dtype: torch.dtype) -> None:
     attributes = {
         "x": torch.eye(N)[:, :4] + 1,

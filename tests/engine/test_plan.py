@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts import PersonalSharing
-from fedgraft.contracts.abilities.tasks import BlockedTask, VariantTask
+from fedgraft.contracts.abilities.tasks import VariantTask
 from fedgraft.engine.plan import REPORTED
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.methods.samplers.all import All
@@ -18,7 +18,7 @@ from helpers.toy_methods import Published
 from helpers.toy_runs import toy
 
 ABILITIES = (
-    *("halo", "publishing", "manual", "variants", "blocked", "guided", "active"),
+    *("halo", "publishing", "variants", "guided", "active"),
     *("silent", "owned"),
 )
 
@@ -26,7 +26,7 @@ ABILITIES = (
 def test_plain_methods_have_no_abilities_and_the_defaults_hold():
     plan = toy().plan
     assert [getattr(plan, name) for name in ABILITIES] == [None] * len(ABILITIES)
-    assert (plan.halo_widths, plan.asks_rows, plan.seeds_draws, plan.guidance, plan.refreshes) == (
+    assert (plan.halo_widths, plan.asks_rows, plan.task.seeds_draws, plan.guidance, plan.refreshes) == (
         (),
         False,
         False,
@@ -39,15 +39,15 @@ def test_plain_methods_have_no_abilities_and_the_defaults_hold():
     assert plan.personalise(plan.first, None) is plan.first
     assert plan.ensemble(plan.first, None) == ()
     data = Points(np.zeros((4, 3), np.float32), np.zeros(4, np.float32), np.array([0, 0, 1, 0]))
-    (block,) = plan.blocks(data)
+    (block,) = plan.task.blocks(data)
     assert (block.dtype, block.tolist()) == (np.int64, [0, 1, 2])
 
 
 def test_a_task_that_tells_no_details_is_chosen_by_its_score():
     plan, sums = toy().plan, {"squared_error": 8.0, "count": 2.0}
-    assert plan.choice(sums) == plan.task.score(sums) == 2.0
-    assert plan.measures(sums) == {"rmse": 2.0}
-    assert math.isnan(plan.mean_loss(sums))
+    assert plan.task.choice(sums) == plan.task.score(sums) == 2.0
+    assert plan.task.measures(sums) == {"rmse": 2.0}
+    assert math.isnan(plan.task.mean_loss(sums))
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Own(FedAvg, PersonalSharing):
 
 
 @dataclass(frozen=True)
-class Two(Line, BlockedTask, VariantTask):
+class Two(Line, VariantTask):
     """Two blocks; the bias never travels."""
 
     def blocks(self, data):
@@ -83,12 +83,7 @@ class Two(Line, BlockedTask, VariantTask):
 
 def test_abilities_are_found_where_a_method_inherits_them():
     plan = replace(toy().plan, sharing=Own(), task=Two())
-    assert (plan.owned, plan.blocked, plan.variants) == (
-        plan.sharing,
-        plan.task,
-        plan.task,
-    )
-    assert [block.tolist() for block in plan.blocks(None)] == [[0], [1]]
+    assert (plan.owned, plan.variants) == (plan.sharing, plan.task)
     assert plan.sharing.group(None, 3) == 3
     assert plan.personalise({"weight": np.ones(1)}, None)["weight"] == [2]
 
@@ -134,7 +129,7 @@ def test_names_of_scalars_in_requests_are_those_of_the_guidance_of_a_trial_and_o
 def test_pauses_are_counted_over_all_runs_of_a_round():
     plan = small("fedais", **OFTEN)[0].plan
     once = plan.sampler.refreshes(3)
-    assert (plan.halo, plan.refreshes) == (plan.task, once)
+    assert (plan.halo, plan.refreshes) == (plan.task.exchanged, once)
     assert replace(plan, sharing=Own()).refreshes == once + plan.sampler.refreshes(1)
     assert replace(plan, sampler=All()).refreshes == 0
     assert replace(toy().plan, sampler=plan.sampler).refreshes == 0, "there is nothing to wait for"

@@ -100,8 +100,8 @@ def test_noise_hides_canaries_and_masks_hide_who_was_who(private):
 
 
 def test_losses_are_of_the_rows_that_are_asked_in_their_order(by_heart):
-    task, shard, model = by_heart.plan.task, by_heart.shards[0], by_heart.answering_model(0)
-    told = task.labelled(shard, "train")
+    shard, model = by_heart.shards[0], by_heart.answering_model(0)
+    told = by_heart.plan.task.audited.labelled(shard, "train")
     losses = losses_of(by_heart.plan, model, shard, {}, told.rows, told.label)
     some = np.array([5, 2, 7])
     again = losses_of(by_heart.plan, model, shard, {}, told.rows[some], told.label[some])
@@ -111,7 +111,7 @@ def test_losses_are_of_the_rows_that_are_asked_in_their_order(by_heart):
 
 
 def test_marks_change_labels_and_splits_of_their_rows_alone(by_heart):
-    task, shard = by_heart.plan.task, by_heart.shards[0]
+    task, shard = by_heart.plan.task.audited, by_heart.shards[0]
     rows = task.labelled(shard, "train").rows[:2]
     marked = task.marked(shard, rows, np.array([1, 1]), np.array([True, False]))
     assert marked.label[rows].tolist() == [1, 1]

@@ -292,14 +292,14 @@ def test_a_guess_does_not_use_the_coins(nodes, as_it_is):
 def test_gradients_of_single_examples_are_those_that_are_asked_for_one_by_one(nodes):
     task, model = nodes.plan.task, nodes.plan.build_model()
     data, places = task.prepare(nodes.shards[0], {}), np.array([5, 0, 7])
-    at_once = task.each_gradient(model.module, data, places)
-    for name, array in ClippedGradientTask.each_gradient(task, model.module, data, places).items():
+    at_once = task.clipping.each_gradient(model.module, data, places)
+    for name, array in ClippedGradientTask.each_gradient(task.clipping, model.module, data, places).items():
         np.testing.assert_allclose(at_once[name], array, rtol=1e-9, atol=1e-12)
 
 
 def test_canaries_spare_an_example_of_every_client(nodes):
     marked = marked_examples(nodes, 10_000)
-    task = nodes.plan.task
+    task = nodes.plan.task.audited
     sizes = [len(task.labelled(shard, "train").rows) for shard in marked.whole]
     assert len(marked.inside) == sum(sizes) // 2
     assert all(len(rows) < size for rows, size in zip(marked.rows.values(), sizes, strict=True))

@@ -28,7 +28,7 @@ def federation(tmp_path):
     def make(name, allowed=None):
         names, root = [], tmp_path / name
         paths = shard(experiments.load("graft_node_central", CHANGES), root / "shards", lambda n, *_: names.append(n))
-        changes = {"runtime.name": "flower", "yardsticks": [], "checkpoint.every_seconds": 0}
+        changes = {"runtime.name": "sites", "yardsticks": [], "checkpoint.every_seconds": 0}
         experiment = experiments.load(str(root / "shards" / "recipe.toml"), changes)
         return experiment, LocalSites(experiment, [[str(path)] for path in paths], names, root / "nodes", allowed)
 

@@ -7,7 +7,7 @@ from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.sharding import shard
 from fedgraft.interface import federated_run
-from fedgraft.runtimes.flower_federation.audit import FILE, read
+from fedgraft.runtimes.federation.audit import FILE, read
 from helpers.local_sites import LocalSites
 
 CHANGES = {
@@ -29,7 +29,7 @@ def shards(tmp_path_factory):
 def ran(shards, root, rounds, own=OWN, **changes):
     """The summary, and the first site's lines about noise; `rounds` are the server's, `own` the nodes'."""
     recipe, data, names = shards
-    options = {"runtime.name": "flower", "yardsticks": [], **changes}
+    options = {"runtime.name": "sites", "yardsticks": [], **changes}
     sites = LocalSites(experiments.load(recipe, {**options, "rounds": own}), data, names, root / "nodes")
     summary = runner.execute(experiments.load(recipe, {**options, "rounds": rounds}), root / "run", sites=sites)
     lines = [line for line in read(root / "nodes" / names[0] / FILE) if "noise" in line]

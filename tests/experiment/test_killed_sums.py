@@ -15,11 +15,11 @@ from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.policies import own_policy
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.sharding import shard
-from fedgraft.runtimes.flower_federation import journal
-from fedgraft.runtimes.flower_federation.audit import FILE, read
-from fedgraft.runtimes.flower_federation.envelope import Answer, Order
-from fedgraft.runtimes.flower_federation.envelope import opened as opened_as
-from fedgraft.runtimes.flower_federation.node import Node
+from fedgraft.runtimes.federation import journal
+from fedgraft.runtimes.federation.audit import FILE, read
+from fedgraft.runtimes.federation.envelope import Answer, Order
+from fedgraft.runtimes.federation.envelope import opened as opened_as
+from fedgraft.runtimes.federation.node import Node
 from helpers.local_sites import LocalSites
 
 COMMON = {"data.clients": 3, "rounds": 2, "yardsticks": [], "privacy.delta": 1e-4, "privacy.shares": 3}
@@ -92,7 +92,7 @@ def prepared(request, tmp_path_factory):
     recipe, data = str(root / "shards" / "recipe.toml"), [[str(path)] for path in paths]
 
     def loaded(**more):
-        changes = {"runtime.name": "flower", "yardsticks": [], "checkpoint.every_seconds": 0, **more}
+        changes = {"runtime.name": "sites", "yardsticks": [], "checkpoint.every_seconds": 0, **more}
         return experiments.load(recipe, changes)
 
     clear = loaded(**{"secure_sum.name": "clear"})

@@ -7,9 +7,9 @@ import pytest
 from fedgraft import wire
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.storage.matching import CLAIMED
-from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
-from fedgraft.runtimes.flower_federation.envelope import REFUSED, SERVED, Answer, Order, opened, packed
-from fedgraft.runtimes.flower_federation.journal import Journal
+from fedgraft.runtimes.federation.audit import FILE, AuditLog
+from fedgraft.runtimes.federation.envelope import REFUSED, SERVED, Answer, Order, opened, packed
+from fedgraft.runtimes.federation.journal import Journal
 from fedgraft.wire.masking import order_for
 from helpers.local_nodes import RUN
 from helpers.local_sites import LocalSites
@@ -22,7 +22,7 @@ class Asking:
 
     def __init__(self, root):
         every, self.root = tables(), root
-        self.experiment = experiments.load("fedais", {**at_server({**AUTO, **PSI}), "runtime.name": "flower"})
+        self.experiment = experiments.load("fedais", {**at_server({**AUTO, **PSI}), "runtime.name": "sites"})
         self.data = [own(every, name, root / "tables" / name) for name in CLIENTS]
         self.start()
 

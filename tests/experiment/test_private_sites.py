@@ -13,7 +13,7 @@ from fedgraft.experiment.described import without_data
 from fedgraft.experiment.policies import own_policy, rules_of
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.sharding import shard
-from fedgraft.runtimes.flower_federation.audit import FILE, read
+from fedgraft.runtimes.federation.audit import FILE, read
 from helpers.local_sites import LocalSites
 
 CHANGES = {
@@ -34,7 +34,7 @@ def sites(tmp_path):
     paths = shard(
         experiments.load("graft_node_private", CHANGES), tmp_path / "shards", lambda name, *_: names.append(name)
     )
-    changes = {"runtime.name": "flower", "yardsticks": []}
+    changes = {"runtime.name": "sites", "yardsticks": []}
     experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), changes)
     allowed, data = own_policy(experiment, Policy(epsilon=7.0, delta=1e-4)), [[str(path)] for path in paths]
     return experiment, LocalSites(experiment, data, names, tmp_path / "nodes", allowed)
@@ -78,9 +78,7 @@ def test_a_site_counts_what_it_has_told_over_all_runs_and_stops(sites, tmp_path,
 def test_a_site_without_a_policy_tells_what_its_own_recipe_claims_and_no_more(tmp_path, caplog, recipe, changes):
     names = []
     paths = shard(experiments.load(recipe, changes), tmp_path / "shards", lambda name, *_: names.append(name))
-    experiment = experiments.load(
-        str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "flower", "yardsticks": []}
-    )
+    experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "yardsticks": []})
     there = LocalSites(experiment, [[str(path)] for path in paths], names, tmp_path / "nodes")
     first = runner.execute(experiment, tmp_path / "one", sites=there)
     assert not any(first["failures"].values())

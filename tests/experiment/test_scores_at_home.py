@@ -8,7 +8,7 @@ from fedgraft.experiment.claims import claim_of, sentence
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.recipes import server_choices
 from fedgraft.experiment.running import runner
-from fedgraft.runtimes.flower_federation.audit import FILE, read
+from fedgraft.runtimes.federation.audit import FILE, read
 from helpers.local_sites import federated_files
 
 SHOPS = {

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts.values import HaloRows
-from fedgraft.domains.edges.task import EdgeHalos
-from fedgraft.domains.nodes.task.node_task import NodeTask
+from fedgraft.domains.edges.exchange import EdgeExchange
+from fedgraft.domains.nodes.training.exchange import NodeExchange
+from fedgraft.domains.publications import Publications
 from fedgraft.errors import AllClientsFailedError, InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.running.runner import execute
@@ -98,10 +99,11 @@ def rows_told(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Array]]:
             told[name] += list(statistics.get(name, ()))
         return statistics
 
-    for task in (NodeTask, EdgeHalos):
-        for name, note in (("statistics", published), ("changed", states), ("relay", states)):
-            method = getattr(task, name)
-            monkeypatch.setattr(task, name, lambda *args, _do=method, _note=note: _note(_do(*args)))
+    for part in (NodeExchange, EdgeExchange, Publications):
+        notes = {"statistics": published} if part is Publications else {"changed": states, "relay": states}
+        for name, note in notes.items():
+            method = getattr(part, name)
+            monkeypatch.setattr(part, name, lambda *args, _do=method, _note=note: _note(_do(*args)))
     return told
 
 
@@ -187,7 +189,7 @@ def sites_of(tmp_path: Path, options: dict[str, Any]) -> tuple[Any, LocalSites]:
     every = tables()
     given = [own(every, name, tmp_path / "tables" / name) for name in CLIENTS]
     nowhere = {f"data.{key}": "nowhere.csv" for key in every}
-    changes = {**CHANGES, **nowhere, **options, "runtime.name": "flower", "yardsticks": []}
+    changes = {**CHANGES, **nowhere, **options, "runtime.name": "sites", "yardsticks": []}
     experiment = experiments.load("fedais", changes)
     return experiment, LocalSites(experiment, given, list(CLIENTS), tmp_path / "nodes")
 
@@ -250,5 +252,7 @@ def test_rows_are_sealed_where_ids_are_matched_unless_a_recipe_says_otherwise(ca
     assert matched.recipe.sections["exchange"]["encrypted_rows"] is True
     assert not experiments.load("fedais", {**tables_of, **AUTO, **OPEN}).plan.task.exchange.encrypted_rows
     assert not caplog.records
-    assert not experiments.load("fedais", {**tables_of, **AUTO, "rows": {"name": "sparse"}}).plan.task.exchange.encrypted_rows
+    assert not experiments.load(
+        "fedais", {**tables_of, **AUTO, "rows": {"name": "sparse"}}
+    ).plan.task.exchange.encrypted_rows
     assert "The server can read what sites tell each other of nodes, though it learns no ids: rows.name" in caplog.text

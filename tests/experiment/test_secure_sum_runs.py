@@ -10,7 +10,7 @@ from fedgraft.engine.protocol import masking_kinds
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running import runner
 from fedgraft.methods.agreed_scales import AgreedScales
-from fedgraft.runtimes.flower_federation.audit import FILE
+from fedgraft.runtimes.federation.audit import FILE
 from helpers.killed_runs import Killed, dying  # noqa: F401
 from helpers.local_sites import federated_files, traffic
 

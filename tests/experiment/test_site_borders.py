@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from fedgraft import wire
-from fedgraft.domains.nodes.reading.borders import DOMAIN
-from fedgraft.domains.nodes.task.node_task import NodeTask
+from fedgraft.domains.nodes.reading.cross_client_edges import DOMAIN
+from fedgraft.domains.publications import Publications
 from fedgraft.engine.protocol.transport import keyed
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
@@ -202,9 +202,9 @@ def test_a_site_that_asks_for_a_node_to_which_nothing_joins_it_takes_no_part(
     options: dict[str, Any],
     names: tuple[str, str],
 ) -> None:
-    published = NodeTask.statistics
+    published = Publications.statistics
 
-    def asking(task: NodeTask, shard: Any) -> Any:
+    def asking(task: Publications, shard: Any) -> Any:
         said = published(task, shard)
         if shard.name == "south":  # another of north's nodes in place of the last
             place = said[names[1]].copy()
@@ -212,7 +212,7 @@ def test_a_site_that_asks_for_a_node_to_which_nothing_joins_it_takes_no_part(
             said = {**said, names[1]: place}
         return said
 
-    monkeypatch.setattr(NodeTask, "statistics", asking)
+    monkeypatch.setattr(Publications, "statistics", asking)
     found, _ = at_sites(tables(), tmp_path, recipe, {**options, "selector.clients": 1})
     assert found["failures"]["setup"] == 1
     assert re.search(

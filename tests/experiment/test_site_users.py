@@ -71,7 +71,7 @@ def at_sites(root: Path, recipe: str, changes: dict[str, Any], name: str = "u"):
 def loaded(**changes: Any) -> experiments.Experiment:
     nowhere = {"data.ratings": "nowhere.csv", "data.trust": "nowhere.csv"}
     changes = {**{key: value for key, value in CHANGES.items() if not key.startswith("runtime.")}, **changes}
-    return experiments.load("fedacs", {**changes, "runtime.name": "flower", **nowhere})
+    return experiments.load("fedacs", {**changes, "runtime.name": "sites", **nowhere})
 
 
 @pytest.mark.parametrize("match", ["hashes", "psi"])

@@ -17,7 +17,7 @@ from fedgraft.experiment.claims import claim_of
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
-from fedgraft.runtimes.flower_federation.audit import FILE
+from fedgraft.runtimes.federation.audit import FILE
 from fedgraft.secrets import randomised_response
 from fedgraft.wire import Message
 from helpers.local_sites import federated_files

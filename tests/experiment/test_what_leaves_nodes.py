@@ -15,7 +15,7 @@ from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.client_files import read_client, write_client
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.experiment.storage.sharding import shard
-from fedgraft.runtimes.flower_federation.envelope import Order, opened
+from fedgraft.runtimes.federation.envelope import Order, opened
 from helpers.local_sites import LocalSites, traffic
 
 CHANGES = {
@@ -41,9 +41,7 @@ def sites_of(tmp_path, name, secrets=lambda client: bytes([client + 1]) * 32, ch
     if change is not None:
         file = read_client(paths[0])
         write_client(paths[0], file.number, file.name, file.task, change(file.shard))
-    experiment = experiments.load(
-        str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "flower", "yardsticks": []}
-    )
+    experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "yardsticks": []})
     there = LocalSites(experiment, [[str(path)] for path in paths], names, tmp_path / "nodes")
     for client, site in enumerate(there.sites):
         site.own_secret = secrets(client)

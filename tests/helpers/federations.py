@@ -1,4 +1,4 @@
-"""A federation of real processes on this machine: a SuperLink with TLS, and a node for each client."""
+"""A federation of real processes on this machine: a server with TLS, and a node for each client."""
 
 import io
 import json
@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from fedgraft.interface.cli import main
-from fedgraft.runtimes.flower_federation.folders import file_name
+from fedgraft.runtimes.federation.folders import file_name
 
 WAIT_SECONDS = 300
 """Far more than anything takes: other tests, and other federations, run at the same time."""
 SHOPS = (
     *("fedacs", "data.clients=2", "data.users=200", "data.items=150", "data.count=4000"),
-    *("rounds=4", "evaluation.every=2", "yardsticks=[]"),
+    *("rounds=24", "evaluation.every=12", "yardsticks=[]"),
 )
 """A recipe and what is changed in it: small, rating."""
 

@@ -1,12 +1,14 @@
 """Nodes in this process behind a link that loses what it is told to lose."""
 
+import time
+
 from fedgraft import wire
-from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
-from fedgraft.runtimes.flower_federation.envelope import Order, opened
-from fedgraft.runtimes.flower_federation.journal import Journal
-from fedgraft.runtimes.flower_federation.link import Arrived, Link
-from fedgraft.runtimes.flower_federation.node import Node
-from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
+from fedgraft.runtimes.federation.audit import FILE, AuditLog
+from fedgraft.runtimes.federation.envelope import Order, opened
+from fedgraft.runtimes.federation.journal import Journal
+from fedgraft.runtimes.federation.link import Arrived, Link
+from fedgraft.runtimes.federation.node import Node
+from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
 
 RUN = "0123456789abcdef" * 2
 
@@ -39,8 +41,11 @@ class LocalLink(Link):
             self.answers[message] = Arrived(message, node, None if how == "answer" else answer)
         return message
 
-    def receive(self, messages):
-        return [self.answers.pop(message) for message in list(messages) if message in self.answers]
+    def receive(self, messages, seconds=0.0):
+        found = [self.answers.pop(message) for message in list(messages) if message in self.answers]
+        if not found:
+            time.sleep(min(seconds, 0.05))
+        return found
 
     def close(self):
         pass

@@ -19,11 +19,11 @@ from fedgraft.experiment.storage.sites import Site
 from fedgraft.interface import federated_run
 from fedgraft.interface.federated_run import joined_alike
 from fedgraft.interface.node import plan_of
-from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
-from fedgraft.runtimes.flower_federation.certificates import node_key
-from fedgraft.runtimes.flower_federation.journal import Journal
-from fedgraft.runtimes.flower_federation.node import Node
-from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
+from fedgraft.runtimes.federation.audit import FILE, AuditLog
+from fedgraft.runtimes.federation.certificates import node_key
+from fedgraft.runtimes.federation.journal import Journal
+from fedgraft.runtimes.federation.node import Node
+from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
 from helpers.local_nodes import LocalLink
 
 
@@ -135,7 +135,7 @@ class LocalSites:
 def federated(recipe, changes, data, names, root):
     """Run a recipe at sites; return the summary and the sites. The server's folder is root / "run"."""
     kept = {key: value for key, value in changes.items() if not key.startswith("runtime.")}
-    experiment = experiments.load(recipe, {**kept, "runtime.name": "flower", "yardsticks": []})
+    experiment = experiments.load(recipe, {**kept, "runtime.name": "sites", "yardsticks": []})
     sites = LocalSites(experiment, data, names, root / "nodes")
     return runner.execute(experiment, root / "run", sites=sites), sites
 

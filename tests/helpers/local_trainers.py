@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from fedgraft.contracts import randomness
-from fedgraft.contracts.abilities.tasks import BlockedTask, ManualGradientTask
 from fedgraft.engine.client.local_trainer import LocalTrainer
 from fedgraft.engine.training import Optimizer, Training
 from fedgraft.methods.samplers.all import All
@@ -38,7 +37,7 @@ def trainer(data=TWO_POINTS, sampler=None, task=None, model=None, received=None,
 
 
 @dataclass(frozen=True)
-class ByHand(Line, ManualGradientTask):
+class ByHand(Line):
     """The same line, whose gradient is written by hand."""
 
     def loss_and_backward(self, model, data, draw):
@@ -60,7 +59,7 @@ class Scaled(nn.Module):
 
 
 @dataclass(frozen=True)
-class Encoded(Line, BlockedTask):
+class Encoded(Line):
     """The same line, with w x computed once per block."""
 
     def blocks(self, data):

@@ -10,8 +10,8 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.__main__ import main
-from fedgraft.runtimes.flower_federation.envelope import REFUSED, Answer, Order, opened, packed
-from fedgraft.runtimes.flower_federation.node import Node
+from fedgraft.runtimes.federation.envelope import REFUSED, Answer, Order, opened, packed
+from fedgraft.runtimes.federation.node import Node
 
 
 def without_numbers(answer):

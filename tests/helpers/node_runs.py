@@ -69,36 +69,36 @@ def model_of(task, seed=0, spread=0.5):
 
 def set_up(task, shards):
     """Every client's prepared data once all have set_up themselves."""
-    published = {client: task.statistics(shard) for client, shard in enumerate(shards)}
+    published = {client: task.publications.statistics(shard) for client, shard in enumerate(shards)}
     combined = {}
     if any(published.values()):
         for arrays in published.values():
-            task.check(arrays)
-        combined = task.combine(published)
+            task.publications.check(arrays)
+        combined = task.publications.combine(published)
     data = [task.prepare(shard, combined.get(client, {})) for client, shard in enumerate(shards)]
-    return [task.opened(each, None) for each in data]
+    return [task.exchanged.opened(each, None) for each in data]
 
 
 def store_of(task, shards):
     """Whose rows go where."""
-    found = task.halos({client: task.statistics(shard) for client, shard in enumerate(shards)})
+    found = task.exchanged.halos({client: task.publications.statistics(shard) for client, shard in enumerate(shards)})
     return HaloStore(
-        [found[c][0] for c in sorted(found)], [Halo(*found[c][1]) for c in sorted(found)], task.halo_widths
+        [found[c][0] for c in sorted(found)], [Halo(*found[c][1]) for c in sorted(found)], task.exchanged.halo_widths
     )
 
 
 def relayed(task, shards, model):
     """Every client's data with the states of its halo under one model, layer by layer."""
     data = set_up(task, shards)
-    if not task.halo_widths:
+    if not task.exchanged.halo_widths:
         return data
     store = store_of(task, shards)
     state = store.start()
-    for layer in range(len(task.halo_widths)):
+    for layer in range(len(task.exchanged.halo_widths)):
         for client, each in enumerate(data):
-            store.publish(state, client, task.relay(model, each, layer))
+            store.publish(state, client, task.exchanged.relay(model, each, layer))
         for client, each in enumerate(data):
-            task.receive(each, store.pull(state, client))
+            task.exchanged.receive(each, store.pull(state, client))
     return data
 
 

@@ -55,7 +55,7 @@ def own(every: dict[str, pd.DataFrame], name: str, folder: Path) -> list[str]:
 
 def at_server(options: dict[str, str]) -> dict[str, Any]:
     """What the recipe of a federation says, where there are no tables."""
-    said = {**CHANGES, "runtime.name": "flower", "yardsticks": [], **options}
+    said = {**CHANGES, "runtime.name": "sites", "yardsticks": [], **options}
     return {**said, "data.nodes": "nowhere.csv", "data.edges": "nowhere.csv"}
 
 

@@ -14,9 +14,9 @@ import pandas as pd
 import torch
 from torch import nn
 
-from fedgraft.contracts import Draw, Questions, Sums
+from fedgraft.contracts import Draw, Questions, Sums, Task
 from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.tasks import PredictingTask, ProfiledTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.data import Data
 from fedgraft.wire.layouts import Arrays
 
@@ -64,7 +64,7 @@ class Linear(nn.Module):
 
 
 @dataclass(frozen=True)
-class Line(PooledTask[Points, Points], PredictingTask[Points, Points], ProfiledTask[Points, Points]):
+class Line(Task[Points, Points], PooledTask[Points, Points], PredictingTask[Points, Points]):
     """Least squares. `fault` makes one client misbehave.
 
     Args:

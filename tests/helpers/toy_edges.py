@@ -8,8 +8,8 @@ import numpy as np
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
 from fedgraft.domains.edge_data.edge_rows import both_ways
+from fedgraft.domains.edges.order_of_time import order_of
 from fedgraft.domains.edges.shards import EdgeShard, deal_edges
-from fedgraft.domains.edges.stages import order_of
 from fedgraft.domains.nodes.base.shards import WholeGraph
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from fedgraft.contracts.abilities.tasks import PartsTask, VariantTask
+from fedgraft.contracts.abilities.tasks import VariantTask
 from helpers.toy import Line, Linear
 from helpers.toy import Lines as Plain
 
@@ -42,7 +42,7 @@ class Model(nn.Module):
 
 
 @dataclass(frozen=True)
-class Parts(Line, PartsTask, VariantTask):
+class Parts(Line, VariantTask):
     """Least squares by a sum of three; heads have one row for every 40 points."""
 
     @property

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
-from fedgraft.runtimes.flower_federation.audit_head import Head, write_head
-from fedgraft.runtimes.flower_federation.certificates import node_key
-from fedgraft.runtimes.flower_federation.folders import NodeFolder
+from fedgraft.runtimes.federation.audit import FILE, AuditLog
+from fedgraft.runtimes.federation.audit_head import Head, write_head
+from fedgraft.runtimes.federation.certificates import node_key
+from fedgraft.runtimes.federation.folders import NodeFolder
 
 RUN = "0123456789abcdef" * 2
 KEY = node_key("north")

@@ -1,9 +1,5 @@
 """The commands of a federation that need no server."""
 
-import pytest
-
-pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
-
 
 def test_init_says_what_comes_next(fedgraft, tmp_path):
     done = fedgraft("federation", "init", "here", "--names", "north,south", "--recipe", "fedacs", "--port", "8123")
@@ -39,7 +35,7 @@ def test_where_no_server_answers_status_is_one_line(fedgraft):
     fedgraft("federation", "init", "here", "--clients", "1", "--recipe", "fedacs", "--port", "1")
     done = fedgraft("federation", "status", "here")
     assert done.code == 1
-    assert done.err.startswith("error: No SuperLink answers at localhost:1; start it with 'fedgraft federation start")
+    assert done.err.startswith("error: No server answers at localhost:1; start it with 'fedgraft federation start")
     assert done.err.count("\n") == 1
 
 

@@ -7,8 +7,9 @@ from threading import Thread
 import pandas as pd
 import pytest
 
-from fedgraft.contracts.abilities.tasks import PredictingTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.data import ClientTables
+from fedgraft.contracts.parts import answering
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.interface.named_tables import named_tables, spelled_out
@@ -99,8 +100,8 @@ def test_help_lists_the_tables_of_every_task_that_there_is(fedgraft) -> None:
     shown = fedgraft("predict", "--help")
     assert shown.code == 0
     for name in discovery.names("tasks"):
-        task = discovery.find("tasks", name)
-        assert issubclass(task, PredictingTask)
+        task = answering(discovery.find("tasks", name), PredictingTask)
+        assert task is not None
         (line,) = (line for line in shown.out.splitlines() if line.split()[:1] == [name])
         own = {cls.own_tables for cls in map(find_data, discovery.names("data")) if own_of(cls, name)}
         for table in {*task.asks, *(each for tables in own for each in tables)}:

@@ -4,7 +4,7 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.runtimes.flower_federation.site_limits import SiteLimits
+from fedgraft.runtimes.federation.site_limits import SiteLimits
 
 node = pytest.importorskip("fedgraft.interface.node", reason="the extra 'flower' is not installed")
 CHANGES = {

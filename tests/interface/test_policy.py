@@ -8,7 +8,7 @@ from fedgraft.engine.privacy.policy import Policy
 from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.policies import own_policy, read_policy, require_allowed
-from fedgraft.runtimes.flower_federation import folders
+from fedgraft.runtimes.federation import folders
 
 STRICT = """
 [policy]
@@ -130,7 +130,7 @@ def test_a_person_sees_a_table_of_messages_and_one_of_rules(fedgraft) -> None:
 
 
 def test_a_node_starts_for_the_server_that_its_policy_names_alone(tmp_path) -> None:
-    certificates = pytest.importorskip("fedgraft.runtimes.flower_federation.certificates")
+    certificates = pytest.importorskip("fedgraft.runtimes.federation.certificates")
     folder = folders.NodeFolder(tmp_path, 0, "ann", "localhost", 8000)
     folder.certificate.write_bytes(certificates.authority()[0].public)
     key = certificates.key_of(folder.certificate.read_bytes())

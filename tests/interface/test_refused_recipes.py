@@ -7,7 +7,7 @@ pytest.importorskip("cryptography", reason="the extra 'flower' is not installed"
 from fedgraft.engine.protocol.codes import DATA, POLICY, RECIPE
 from fedgraft.experiment import experiment as experiments
 from fedgraft.interface.federated_run import _beside_own
-from fedgraft.runtimes.flower_federation.making import make
+from fedgraft.runtimes.federation.making import make
 
 CHANGES = {"data.name": "blocks", "data.clients": 2, "yardsticks": []}
 

@@ -130,7 +130,8 @@ def sums_of(run, models):
 
 def test_predictions_are_those_of_the_models(trained):
     run, models = trained
-    task, finished, sums = run.experiment.plan.task, run._finished, sums_of(*trained)
+    finished, sums = run._finished, sums_of(*trained)
+    task = finished.task
     asked, score_of = zip(*map(ASKED[run.experiment.task_name], finished.shards), strict=True)
     first = next(iter(asked[0]))
     named = [{**each, first: each[first].assign(client=name)} for name, each in zip(models, asked, strict=True)]
@@ -143,7 +144,7 @@ def test_predictions_are_those_of_the_models(trained):
         for column in mine.columns.intersection(list(told)):
             np.testing.assert_array_equal(mine[column], told[column])
         if run.experiment.task_name not in ("ranking", "edge"):  # what is asked of edges is after all of the run
-            assert score_of[number](mine) == pytest.approx(task.score(sums[name]), rel=1e-5, nan_ok=True)
+            assert score_of[number](mine) == pytest.approx(finished.plan.task.score(sums[name]), rel=1e-5, nan_ok=True)
 
 
 def test_what_is_exported_says_the_same(trained, tmp_path):

@@ -18,16 +18,17 @@ LAWS: Laws[TaskCase] = Laws()
 def all_nodes_are_seen_as_training_examples_are(case: TaskCase) -> None:
     """Tell of all nodes what is told of training examples among them, and edges in both directions."""
     task = case.task
-    assert isinstance(task, StructuredTask)
+    able = case.able(StructuredTask)
     for client in range(len(case.shards)):
         data = case.prepared(client)
         model = case.drawn(data)
-        examples, edges = task.edges(data)
+        examples, edges = able.edges(data)
         with torch.no_grad():
-            states, seen = task.states(model, data).numpy(), task.observe(model, data)
-        expect(states.shape[1:] == (task.hidden_width,), "states must be of the width", states.shape)
+            states, seen = able.states(model, data).numpy(), able.observe(model, data)
+        expect(states.shape[1:] == (able.hidden_width,), "states must be of the width", states.shape)
         expect(len(examples) == task.examples(data), "one node for each training example", len(examples))
-        remembers = isinstance(task, HaloTask) and task.halo_widths  # of neighbours, what was true before
+        halo = task.ability(HaloTask)
+        remembers = halo and halo.halo_widths  # of neighbours, what was true before
         near = remembers or np.allclose(states[examples], seen.hidden, rtol=1e-4, atol=1e-5)
         expect(near, "training examples must be seen alike", states[examples], seen.hidden)
         expect(((edges >= 0) & (edges < len(states))).all(), "edges must be between nodes", edges)
@@ -38,12 +39,12 @@ def all_nodes_are_seen_as_training_examples_are(case: TaskCase) -> None:
 @LAWS.having(StructuredTask)
 def a_view_is_drawn_from_its_seed_and_leaves_the_graph_as_it_is(case: TaskCase) -> None:
     """Leave out the same of equal seeds, of nodes none, and of the graph nothing for good."""
-    task, data, half = case.task, case.prepared(), Augmentation(0.5, 0.5)
-    assert isinstance(task, StructuredTask)
+    data, half = case.prepared(), Augmentation(0.5, 0.5)
+    able = case.able(StructuredTask)
     model = case.drawn(data)
     with torch.no_grad():
-        before, one, two, other = (task.states(model, data, *view) for view in ((), (half, 1), (half, 1), (half, 2)))
-        after = task.states(model, data)
+        before, one, two, other = (able.states(model, data, *view) for view in ((), (half, 1), (half, 1), (half, 2)))
+        after = able.states(model, data)
     expect(one.shape == before.shape, "a view must be of all nodes", one.shape, before.shape)
     expect(torch.equal(one, two), "equal seeds must leave out the same", one, two)
     expect(not torch.equal(one, other), "another seed must leave out something else", one, other)
@@ -54,13 +55,13 @@ def a_view_is_drawn_from_its_seed_and_leaves_the_graph_as_it_is(case: TaskCase) 
 def a_local_graph_is_of_all_own_nodes_and_of_the_edges_between_them(case: TaskCase) -> None:
     """Tell shares of classes of each node, edges either way, and which nodes the training examples are."""
     task = case.task
-    assert isinstance(task, LocalGraphTask)
+    able = case.able(LocalGraphTask)
     for client in range(len(case.shards)):
         data = case.prepared(client)
         with torch.no_grad():
-            seen = task.local_graph(case.drawn(data), data)
+            seen = able.local_graph(case.drawn(data), data)
         nodes, width = seen.probabilities.shape
-        expect(width == task.classes, "there must be a share of each class", width, task.classes)
+        expect(width == able.classes, "there must be a share of each class", width, able.classes)
         sums = np.abs(seen.probabilities.sum(1) - 1).max(initial=0)
         expect(sums < 1e-4, "probabilities must sum to 1", sums)
         pairs = {*zip(*seen.edges.tolist(), strict=True)}
@@ -70,7 +71,7 @@ def a_local_graph_is_of_all_own_nodes_and_of_the_edges_between_them(case: TaskCa
         expect(all(one != other for one, other in pairs), "no node may be joined to itself", pairs)
         count = task.examples(data)
         expect(len(np.unique(seen.examples)) == len(seen.label) == count, "one node an example", seen.examples, count)
-        labels = (seen.label >= 0) & (seen.label < task.classes)
+        labels = (seen.label >= 0) & (seen.label < able.classes)
         expect(labels.all(), "labels must be classes", seen.label)
 
 
@@ -78,18 +79,19 @@ def a_local_graph_is_of_all_own_nodes_and_of_the_edges_between_them(case: TaskCa
 def a_model_makes_of_a_given_graph_what_it_makes_of_a_clients(case: TaskCase) -> None:
     """Tell the same of a client's own part of a graph, without what joins it to others'; take gradients of features."""
     task = case.task
-    assert isinstance(task, GraphNetworkTask)
-    if not isinstance(task, LocalGraphTask):
+    able = case.able(GraphNetworkTask)
+    if (local := task.ability(LocalGraphTask)) is None:
         return
-    shard = task.alone(case.shards[0]) if isinstance(task, PooledTask) else case.shards[0]
+    pooling = task.ability(PooledTask)
+    shard = pooling.alone(case.shards[0]) if pooling else case.shards[0]
     data = opened(task, task.prepare(shard, {}))
     model = case.drawn(data)
     with torch.no_grad():
-        seen = task.local_graph(model, data)
+        seen = local.local_graph(model, data)
     rows = seen.features if isinstance(seen.features, np.ndarray) else seen.features.toarray()
-    expect(rows.shape == (len(seen.probabilities), task.given_width), "there must be features of nodes", rows.shape)
+    expect(rows.shape == (len(seen.probabilities), able.given_width), "there must be features of nodes", rows.shape)
     features = torch.from_numpy(rows.copy()).requires_grad_()
-    logits = task.on_graph(model, features, seen.edges)
+    logits = able.on_graph(model, features, seen.edges)
     near = np.allclose(logits.softmax(1).numpy(force=True), seen.probabilities, atol=1e-4)
     expect(near, "a given graph must be told as a client's is", logits.softmax(1), seen.probabilities)
     logits.square().sum().backward()  # type: ignore[no-untyped-call]

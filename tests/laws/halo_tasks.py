@@ -12,7 +12,7 @@ from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.testing.comparison import same, travelled
 from fedgraft.testing.laws import Laws, expect
-from fedgraft.testing.tasks import TaskCase, blocks
+from fedgraft.testing.tasks import TaskCase
 
 LAWS: Laws[TaskCase] = Laws()
 SEED = 3
@@ -23,11 +23,11 @@ def opening_never_changes_what_was_prepared(case: TaskCase) -> None:
     """Keep halo states out of prepared data, whatever is done to data that were opened."""
     task, data, model = _tried(case)
     with torch.no_grad():
-        before, scored = wire.pack(task.closed(data)), task.evaluate(model, task.opened(data, None))
+        before, scored = wire.pack(task.closed(data)), case.task.evaluate(model, task.opened(data, None))
         opened = task.opened(data, None)
         expect(opened is not data, "opened must return other data", "the same object")
         _used(case, task, opened, model)
-        after, again = wire.pack(task.closed(data)), task.evaluate(model, task.opened(data, None))
+        after, again = wire.pack(task.closed(data)), case.task.evaluate(model, task.opened(data, None))
     expect(after == before, "what is done to opened data must not change the prepared data's states", after, before)
     expect(again == scored, "what is done to opened data must not change prepared data", again, scored)
 
@@ -75,9 +75,8 @@ def rows_are_returned_once_after_they_changed(case: TaskCase) -> None:
 @LAWS.having(HaloTask)
 def addresses_of_the_halo_are_nodes_of_others(case: TaskCase) -> None:
     """Name, for each client, nodes that other clients have."""
-    task = case.task
-    assert isinstance(task, HaloTask)
-    halos = task.halos(case.published) if task.halo_widths else {}
+    able = case.able(HaloTask)
+    halos = able.halos(case.published) if able.halo_widths else {}
     for client, (_, halo) in halos.items():
         expect(len(halo.owner) == len(halo.place), "each node must have an owner and a place", halo)
         others = set(halo.owner.tolist())
@@ -89,16 +88,16 @@ def addresses_of_the_halo_are_nodes_of_others(case: TaskCase) -> None:
 @LAWS.having(NamingTask)
 def nodes_that_a_client_names_are_nodes_of_others(case: TaskCase) -> None:
     """Tell the server of all nodes of others that statistics name; of its halo's, too, where a client names any."""
-    task = case.task
-    assert isinstance(task, NamingTask)
+    able = case.able(NamingTask)
     for client, published in case.published.items():
-        named = task.named(published)
+        named = able.named(published)
         others = {owner for each in named for owner in each.owner.tolist()}
         expect(others <= set(case.published) - {client}, f"client {client} must name nodes of others", others)
-        if named and isinstance(task, HaloTask) and task.halo_widths:
+        halos = case.task.ability(HaloTask)
+        if named and halos and halos.halo_widths:
             told = {pair for each in named for pair in zip(each.owner.tolist(), each.place.tolist(), strict=True)}
-            halo = task.halos(case.published)[client][1]
-            needed = set(zip(halo.owner.tolist(), (halo.place // task.copies).tolist(), strict=True))
+            halo = halos.halos(case.published)[client][1]
+            needed = set(zip(halo.owner.tolist(), (halo.place // able.copies).tolist(), strict=True))
             expect(needed <= told, f"client {client} must name the nodes of its halo", needed - told)
 
 
@@ -107,7 +106,7 @@ def what_a_step_reads_lies_in_the_halo(case: TaskCase) -> None:
     """Name slots of the halo, ascending, for every layer."""
     task, data, _ = _tried(case)
     _, size = _sizes(case, task)
-    draw = Draw(blocks(task, data)[0], seed=SEED)
+    draw = Draw(case.task.blocks(data)[0], seed=SEED)
     if not task.halo_widths:
         return
     read = task.read(task.opened(data, None), draw)
@@ -126,7 +125,8 @@ def a_look_returns_a_loss_per_example_where_they_are_wanted(case: TaskCase) -> N
         losses = task.look(model, task.opened(data, None), SEED, losses=True)
         unasked = task.look(model, task.opened(data, None), SEED, losses=False)
     expect(losses.dtype == np.float32, "losses must be float32", losses.dtype)
-    expect(losses.shape == (task.examples(data),), f"there must be {task.examples(data)} losses", losses.shape)
+    count = case.task.examples(data)
+    expect(losses.shape == (count,), f"there must be {count} losses", losses.shape)
     expect(np.isfinite(losses).all(), "losses must be finite", losses)
     expect(unasked.shape in ((0,), losses.shape), "there must be no losses, or all", unasked.shape)
 
@@ -148,9 +148,8 @@ def rows_relayed_to_score_a_model_are_of_own_nodes(case: TaskCase) -> None:
 
 def _tried(case: TaskCase) -> tuple[HaloTask[Any, Any], Any, torch.nn.Module]:
     """The task, a client's data as published statistics make them, and a model."""
-    assert isinstance(case.task, HaloTask)
     data = case.set_up()
-    return case.task, data, case.drawn(data)
+    return case.able(HaloTask), data, case.drawn(data)
 
 
 def _used(case: TaskCase, task: HaloTask[Any, Any], opened: Any, model: torch.nn.Module) -> None:
@@ -161,7 +160,7 @@ def _used(case: TaskCase, task: HaloTask[Any, Any], opened: Any, model: torch.nn
     rows = [HaloRows(slots, g.standard_normal((size, width)).astype(np.float32)) for width in task.halo_widths]
     task.receive(opened, rows)
     task.look(model, opened, SEED, losses=True)
-    task.loss(model.eval(), opened, Draw(blocks(task, opened)[0], seed=SEED), None)
+    case.task.loss(model.eval(), opened, Draw(case.task.blocks(opened)[0], seed=SEED), None)
     task.changed(opened)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Indices, LocalGraph, Observations
 from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
-from fedgraft.contracts.abilities.tasks import PartsTask, SyntheticTask, VariantTask
+from fedgraft.contracts.abilities.tasks import SyntheticTask, VariantTask
 from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
@@ -41,7 +41,6 @@ class PartedLine(
     GraphNetworkTask[Points, Points],
     LocalGraphTask[Points, Points],
     StructuredTask[Points, Points],
-    PartsTask[Points, Points],
     SyntheticTask[Points, Points],
     VariantTask[Points, Points],
 ):

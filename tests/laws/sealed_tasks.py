@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedgraft.contracts.abilities.sealing import SealedTask
-from fedgraft.contracts.abilities.tasks import HaloTask
+from fedgraft.contracts.abilities.tasks import HaloTask, PublishingTask
 from fedgraft.contracts.values import Indices
 from fedgraft.testing.comparison import same
 from fedgraft.testing.laws import Laws, expect
@@ -17,15 +17,15 @@ LAWS: Laws[TaskCase] = Laws()
 @LAWS.having(SealedTask)
 def sealed_rows_are_handed_on_as_they_are(case: TaskCase) -> None:
     """Accept and combine rows that cannot be read; whoever gets one knows its place as its owner does."""
-    task = case.task
-    assert isinstance(task, SealedTask)
-    if not task.seals:
+    able = case.able(SealedTask)
+    if not able.seals:
         return
-    expect(bool(task.handed_on) or isinstance(task, HaloTask), "rows must be handed on where they are sealed", "none")
-    told, handed_on = task.combine(case.published), set(task.handed_on)
-    combined = task.combine({client: _sealed(task, client, each) for client, each in case.published.items()})
+    expect(bool(able.handed_on) or case.task.ability(HaloTask), "rows must be handed on where they are sealed", "none")
+    told, handed_on = case.told, set(able.handed_on)
+    sealed = {client: _sealed(case, able, client, each) for client, each in case.published.items()}
+    combined = case.able(PublishingTask).combine(sealed)
     for client, shard in enumerate(case.shards):
-        places = task.received_places(client, shard, combined[client])
+        places = able.received_places(client, shard, combined[client])
         for name, array in told[client].items():
             wanted = _opaque(places[name], array) if name in handed_on else array
             got = combined[client][name]
@@ -35,21 +35,21 @@ def sealed_rows_are_handed_on_as_they_are(case: TaskCase) -> None:
 @LAWS.having(SealedTask)
 def addresses_of_the_halo_are_known_from_the_shard(case: TaskCase) -> None:
     """Tell of a shard the nodes whose states a client is told, as `halos` has them of what it publishes."""
-    task = case.task
-    assert isinstance(task, SealedTask)
-    if not task.seals or not isinstance(task, HaloTask) or not task.halo_widths:
+    able = case.able(SealedTask)
+    halos = case.task.ability(HaloTask)
+    if not able.seals or not halos or not halos.halo_widths:
         return
-    for client, (_, halo) in task.halos(case.published).items():
-        known = task.halo_of(case.shards[client])
+    for client, (_, halo) in halos.halos(case.published).items():
+        known = able.halo_of(case.shards[client])
         alike = np.array_equal(known.owner, halo.owner) and np.array_equal(known.place, halo.place)
         expect(alike, f"halo_of client {client} must be its halo", known, halo)
 
 
-def _sealed(task: SealedTask[object, object], client: int, published: Arrays) -> Arrays:
+def _sealed(case: TaskCase, able: SealedTask[object], client: int, published: Arrays) -> Arrays:
     """What a client publishes, with bytes in place of rows; the task's own check accepts them."""
-    places = task.sent_places(client, published)
-    sealed = {**published, **{name: _opaque(places[name], published[name]) for name in task.handed_on}}
-    task.check(sealed)
+    places = able.sent_places(client, published)
+    sealed = {**published, **{name: _opaque(places[name], published[name]) for name in able.handed_on}}
+    case.able(PublishingTask).check(sealed)
     return sealed
 
 

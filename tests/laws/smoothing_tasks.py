@@ -59,11 +59,11 @@ def the_first_choice_scores_as_the_model_does(case: TaskCase) -> None:
     expect(not tallies[0].any(), "the first choice gains and loses nothing beside itself", tallies[0])
     expect(not task.choice_text(0), "what leaves answers alone has no words", task.choice_text(0))
     with torch.no_grad():
-        plain = task.evaluate(case.drawn(data), data)
+        plain = case.task.evaluate(case.drawn(data), data)
     for split in SCORED_SPLITS:
         sums = task.evaluate_smoothed(data, answers, [], layer, 0)[split]
-        expect(sums.keys() == set(task.sums), "sums must be those of `evaluate`", list(sums))
-        expect(task.score(sums) == task.score(plain[split]), "the first choice must score alike", split)
+        expect(sums.keys() == set(case.task.sums), "sums must be those of `evaluate`", list(sums))
+        expect(case.task.score(sums) == case.task.score(plain[split]), "the first choice must score alike", split)
 
 
 @LAWS.having(SmoothingTask)
@@ -81,7 +81,8 @@ def what_is_fitted_has_the_shapes_that_are_told(case: TaskCase) -> None:
 
 def _smoothing(case: TaskCase) -> SmoothingTask[Any, Any] | None:
     """Return the case's task if it smooths answers, else None."""
-    return case.task if isinstance(case.task, SmoothingTask) and case.task.hops else None
+    task = case.task.ability(SmoothingTask)
+    return task if task and task.hops else None
 
 
 def _answered(task: SmoothingTask[Any, Any], case: TaskCase) -> tuple[Any, Any]:

@@ -15,10 +15,10 @@ LAWS: Laws[TaskCase] = Laws()
 @LAWS.having(CountedTask)
 def the_smallest_group_is_no_larger_than_all_examples(case: TaskCase) -> None:
     """Say over how few examples counts are, of each word that there is."""
-    assert isinstance(case.task, CountedTask)
+    able = case.able(CountedTask)
     for shard in case.shards:
         for word in sorted(COUNTED):
-            count, every = case.task.fewest(shard, frozenset({word})), len(shard.rows("train"))
+            count, every = able.fewest(shard, frozenset({word})), len(shard.rows("train"))
             fit = min(1, every) <= count <= every
             expect(fit, f"the fewest examples behind {word!r} must be of {every} at most", count)
 
@@ -26,19 +26,18 @@ def the_smallest_group_is_no_larger_than_all_examples(case: TaskCase) -> None:
 @LAWS.having(SummedTask)
 def what_clients_add_has_the_layout_that_was_agreed_on(case: TaskCase) -> None:
     """Add arrays of the layout, and get back those of another; no unit's part is longer than it may be."""
-    task = case.task
-    assert isinstance(task, SummedTask)
+    able = case.able(SummedTask)
     for shard in case.shards:
-        for unit in task.units if task.summed_layout.specs else ():
-            rows = np.concatenate([np.zeros(0, np.int64), *task.units_of(shard, unit)])
+        for unit in able.units if able.summed_layout.specs else ():
+            rows = np.concatenate([np.zeros(0, np.int64), *able.units_of(shard, unit)])
             expect(np.array_equal(np.sort(rows), shard.rows("train")), "each example must be of one unit", rows)
-            expect(len(task.left_out(shard, rows).rows("train")) == 0, "what is left out must be in no split", rows)
-    for unit in ("", *task.units) if task.summed_layout.specs else ():
-        parts = [task.summed(shard, unit, 1.0) for shard in case.shards]
+            expect(len(able.left_out(shard, rows).rows("train")) == 0, "what is left out must be in no split", rows)
+    for unit in ("", *able.units) if able.summed_layout.specs else ():
+        parts = [able.summed(shard, unit, 1.0) for shard in case.shards]
         for arrays in parts:
             shapes = {name: array.shape for name, array in arrays.items()}
-            agreed = {spec.name: spec.shape for spec in task.summed_layout}
+            agreed = {spec.name: spec.shape for spec in able.summed_layout}
             expect(shapes == agreed, f"what is added must have the shapes {agreed}", shapes)
         total = {name: np.stack([part[name] for part in parts]).sum(axis=0).astype(np.float32) for name in parts[0]}
-        told = Layout.of(task.from_sum(total, unit, 1.0, 0.5))
-        expect(told.names == task.combined_layout.names, "what comes back must be as agreed", sorted(told.names))
+        told = Layout.of(able.from_sum(total, unit, 1.0, 0.5))
+        expect(told.names == able.combined_layout.names, "what comes back must be as agreed", sorted(told.names))

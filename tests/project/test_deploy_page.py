@@ -101,7 +101,6 @@ def reader(tmp_path):
 @pytest.mark.slow
 @pytest.mark.federation
 def test_every_command_of_the_page_does_what_the_page_says(reader):
-    pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
     first = "fedgraft federation init fed --names north,south --recipe fedacs --host fed.example.org"
     reader.types(first, **{"fed.example.org": "localhost"})
     assert {path.name for path in (reader.folder / "fed").iterdir()} >= {

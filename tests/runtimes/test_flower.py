@@ -39,7 +39,7 @@ def test_a_simulation_that_fails_ends_the_run_with_the_first_cause(monkeypatch):
         assert asked.wait(60), "the run has begun to wait for its nodes"
         raise RuntimeError("Simulation Runtime crashed.") from ValueError("no room for Ray")
 
-    monkeypatch.setattr("fedgraft.runtimes.flower_federation.simulation.run_simulation", failing)
+    monkeypatch.setattr("fedgraft.runtimes.flower_apps.simulation.run_simulation", failing)
     experiment = toy()
     with pytest.raises(MachineError, match=r"^Flower's simulation has failed: no room for Ray\.$"):
         Flower(actors=1).start(experiment.plan, experiment.data.load(1))
@@ -48,12 +48,10 @@ def test_a_simulation_that_fails_ends_the_run_with_the_first_cause(monkeypatch):
 def test_options_are_checked():
     with pytest.raises(InputError, match=r"runtime\.actors must be >= 1, or -1 for one per core; got 0\."):
         Flower(actors=0)
-    with pytest.raises(InputError, match=r"runtime\.join_seconds must be >= 0"):
-        Flower(join_seconds=-1)
 
 
 def test_a_missing_package_is_named_with_the_extra(monkeypatch):
-    simulation = "fedgraft.runtimes.flower_federation.simulation"
+    simulation = "fedgraft.runtimes.flower_apps.simulation"
     for name in [name for name in sys.modules if name.startswith("flwr.") or name == simulation]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "flwr", None)

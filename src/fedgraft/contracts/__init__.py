@@ -20,6 +20,7 @@ from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.aggregation import Aggregation
 from fedgraft.contracts.codec import Codec, RowCodec
 from fedgraft.contracts.facts import TaskFacts
+from fedgraft.contracts.parts import part
 from fedgraft.contracts.runtime import Runtime, RuntimeOptions
 from fedgraft.contracts.sampler import (
     ActiveSampler,
@@ -114,4 +115,5 @@ __all__ = [
     "Trainer",
     "Update",
     "View",
+    "part",
 ]

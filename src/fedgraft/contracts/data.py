@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.labels import ClassCounts
 from fedgraft.contracts.ranges import Checked
-from fedgraft.contracts.task import Shard
+from fedgraft.contracts.task import ClassCounts, Shard
 from fedgraft.tables.table_files import FOUND_OUT, Given, TextForm
 from fedgraft.wire.layouts import Arrays, Tree
 

@@ -54,9 +54,9 @@ class SilentExchange(Exchange):
     """Ability: tell nothing."""
 
 
-class NodeExchange(Exchange):
+class ExchangeOfNodes(Exchange):
     """Ability: tell of nodes."""
 
 
-class EdgeExchange(Exchange):
+class ExchangeOfEdges(Exchange):
     """Ability: tell of nodes, a row for each window of time, and of edges."""

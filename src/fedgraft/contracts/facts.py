@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
-from fedgraft.contracts.abilities.tasks import NeighbourSamplingTask, ObservedTask, SyntheticTask
+from fedgraft.contracts.abilities.tasks import ObservedTask, SyntheticTask
 from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.task import Task
 
@@ -37,12 +37,12 @@ class TaskFacts:
 
         def needed(ability: type[Any]) -> Any:
             """The task, if it has an ability that is needed; to ask for a width may mean to build a network."""
-            return task if isinstance(task, ability) and any(issubclass(each, ability) for each in needs) else None
+            return task.ability(ability) if any(issubclass(each, ability) for each in needs) else None
 
         observed, graph = needed(ObservedTask), needed(LocalGraphTask)
         synthetic, linear = needed(SyntheticTask), needed(LinearTask)
         return cls(
-            layers=task.layers if isinstance(task, NeighbourSamplingTask) else 0,
+            layers=task.layers,
             hidden_width=observed.hidden_width if observed else 0,
             common_classes=observed.common_classes if observed else 0,
             node_classes=graph.classes if graph else 0,

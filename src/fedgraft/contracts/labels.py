@@ -1,4 +1,4 @@
-"""Labelled with what? Kinds of labels as values, and the ability of a task to be scored by one.
+"""Labelled with what? Kinds of labels as values, and tasks that are scored by one.
 
 A kind says how a model learns a label, how it is scored, what an answer is, and what is best said of all examples
 alike. Labels of examples are one array [examples] or, where an example has several, [examples, labels].
@@ -7,16 +7,15 @@ alike. Labels of examples are one array [examples] or, where an example has seve
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts.detailed_scores import Chance, DetailedScores
 from fedgraft.contracts.loss import ClassShares
-from fedgraft.contracts.task import Prepared, Shard
-from fedgraft.contracts.values import Indices, Sums
+from fedgraft.contracts.task import Chance, Prepared, Shard, Task
+from fedgraft.contracts.values import Sums
 from fedgraft.wire.layouts import Array
 
 Floats = NDArray[np.float64]
@@ -170,8 +169,8 @@ class Labels(ABC):
         return {split: self.agreement(*each) for split, each in parts.items()}
 
 
-class LabelledTask(DetailedScores[Shard, Prepared]):
-    """Ability: have a kind of label, which scores the task's sums."""
+class LabelledTask(Task[Shard, Prepared]):
+    """Have a kind of label, which scores the task's sums."""
 
     @property
     @abstractmethod
@@ -225,53 +224,3 @@ class LabelledTask(DetailedScores[Shard, Prepared]):
     def measured(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, dict[str, float]]:
         """Return the labels' measures of each split."""
         return self.labels.measured(sums, chosen)
-
-
-@dataclass(frozen=True, eq=False)
-class ClassCounts:
-    """Classes of all clients' training examples, as far as clients have told of them.
-
-    Args:
-        names: of the classes, in order.
-        least: int64 [classes], training examples that there are at least.
-        most: int64 [classes], training examples that there are at most.
-        alike: whether all clients answer with all of these classes.
-    """
-
-    names: tuple[str, ...]
-    least: Indices
-    most: Indices
-    alike: bool = True
-
-
-class JudgedTask(DetailedScores[Shard, Prepared]):
-    """Ability: be judged by one of several measures, by which a model is then chosen and a run stopped.
-
-    Attributes:
-        judged: name of the measure; "" = the labels' usual one.
-    """
-
-    judged: str
-
-    @property
-    @abstractmethod
-    def metrics(self) -> tuple[str, ...]:
-        """Names of the measures that there are."""
-
-    def judged_by(self, shards: Sequence[Shard], own: bool) -> Self:
-        """Return this task judged by what suits the data, unless it is said; `own` if they are a user's own tables.
-
-        Raises `InputError` where there is nothing to learn from them. By default nothing is looked at.
-        """
-        return self
-
-    def judged_among(self, classes: ClassCounts) -> tuple[Self, list[str]]:
-        """Return this task judged by what suits classes that clients have told of, unless it is said, and notes why.
-
-        Raises `InputError` where there is nothing to learn from them. By default nothing is looked at.
-        """
-        return self, []
-
-    def remarks(self, shard: Shard) -> list[str]:
-        """Return what a person at a client's site should know of its labels; nothing by default."""
-        return []

@@ -1,7 +1,8 @@
 """Deal examples over clients, sort them by client, and choose those that test."""
 
+import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
@@ -9,7 +10,6 @@ import numpy as np
 from annotated_types import Interval
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import PositiveFloat, PositiveInt, check_ranges
 from fedgraft.contracts.values import SPLITS, Indices
@@ -96,21 +96,19 @@ class Dealing(ABC, Generic[Whole, Part]):
         names = [f"{graph.name}-{k}" for k in range(self.clients)]
         return self.cut(self.split(graph, seed) if split else graph, owner, names, seed)
 
-    def load(
-        self, collection: Collection[Whole], seed: int, clients: int, split: bool = True, split_seed: int | None = None
-    ) -> list[Part]:
+    def load(self, collection: Collection[Whole], seed: int, clients: int, split_seed: int | None = None) -> list[Part]:
         """Return one part per client of a user's own data, dealt and split by seeds where these do not say how.
 
-        With a `split_seed` the split is by the hash of each example's id, else it is drawn. The notes of the collection
+        The split is by the hash of each example's id; there is none without a `split_seed`. The notes of the collection
         are logged. 0 `clients` are as many as the data name.
         """
         tell(collection.notes)
         names, whole = collection.client_names, collection.whole
         self.check_free(collection.split, len(names), clients)
-        if split:
-            whole = self.split_of(collection, seed, split_seed)
-        if split and whole.classes:
-            tell(untrained_notes(whole.label, whole.classes, whole.split, whole.name))
+        if split_seed is not None:
+            whole = self.split_of(collection, split_seed)
+            if whole.classes:
+                tell(untrained_notes(whole.label, whole.classes, whole.split, whole.name))
         if not names:
             # The graph is named after its file, for errors; clients have names that are the same in every place.
             return [replace(part, name=f"graph-{k}") for k, part in enumerate(self.deal(whole, seed, split=False))]
@@ -119,14 +117,18 @@ class Dealing(ABC, Generic[Whole, Part]):
         splits = np.split(whole.split, np.cumsum([len(part.split) for part in collection.parts])[:-1])
         return [replace(part, split=each) for part, each in zip(collection.parts, splits, strict=True)]
 
-    def split_of(self, collection: Collection[Whole], seed: int, split_seed: int | None) -> Whole:
-        """Return the examples of all clients, split by seeds, as of `load`, where these do not say how."""
+    def split_of(self, collection: Collection[Whole], split_seed: int) -> Whole:
+        """Return the examples of all clients, split by a seed and their ids, where these do not say how."""
         if collection.split:
             return collection.whole
-        if split_seed is None:
-            return self.split(collection.whole, seed)
-        owner = collection.client if collection.client_names else None
-        return self._split_of_all(collection.whole, split_seed, owner)
+        whole, owner = collection.whole, collection.client if collection.client_names else None
+        if (known := int(is_known(whole.label).sum())) < FOLDS:
+            least = f"at least {FOLDS} nodes with a label are needed, one a fold"
+            raise InputError(f"{whole.name}: {least}; got {known}.")
+        split = self._split_by_hash(whole, split_seed, owner)
+        if len(np.unique(split[split >= 0])) < len(SPLITS):  # every client has too few, but they have enough together
+            split = self._split_by_hash(whole, split_seed)
+        return replace(whole, split=split)
 
     def owners(self, collection: Collection[Whole], seed: int) -> tuple[Array, int]:
         """Return the number of each example's client, [examples], and how many clients there are."""
@@ -134,33 +136,16 @@ class Dealing(ABC, Generic[Whole, Part]):
             return collection.client, len(collection.client_names)
         return self.owner(collection.whole, generator(seed, "partition")), self.clients
 
-    def labels_by_client(
-        self, collection: Collection[Whole], seed: int, split_seed: int | None
-    ) -> list[tuple[Array, Array]]:
+    def labels_by_client(self, collection: Collection[Whole], seed: int, split_seed: int) -> list[tuple[Array, Array]]:
         """Return the label and the split of each client's examples, as `load` splits them."""
-        whole = self.split_of(collection, seed, split_seed)
+        whole = self.split_of(collection, split_seed)
         owner, clients = self.owners(collection, seed)
         return [(whole.label[own], whole.split[own]) for own in (owner == k for k in range(clients))]
 
-    def split_site(self, part: Part, is_split: bool, purpose: Purpose, where: str) -> Part:
-        """Return a client's own data, split by the purpose's seeds unless they are; `where` errors call their table."""
+    def split_site(self, part: Part, is_split: bool, split_seed: int) -> Part:
+        """Return a client's own data, split by a seed and their ids unless they are."""
         self.check_free(is_split)
-        if is_split:
-            return part
-        if purpose.split_seed is not None:
-            return replace(part, split=self._split_by_hash(part, purpose.split_seed))
-        g = generator(purpose.seed, "split", client=purpose.client)
-        return replace(part, split=split_nodes(part.label, self.fold, g, where, self.shares))
-
-    def _split_of_all(self, whole: Whole, seed: int, owner: Indices | None) -> Whole:
-        """Return the examples of all clients, split by their ids; `owner` is whose each is, where the data say so."""
-        if (known := int(is_known(whole.label).sum())) < FOLDS:
-            least = f"at least {FOLDS} nodes with a label are needed, one a fold"
-            raise InputError(f"{whole.name}: {least}; got {known}.")
-        split = self._split_by_hash(whole, seed, owner)
-        if len(np.unique(split[split >= 0])) < len(SPLITS):  # every client has too few, but they have enough together
-            split = self._split_by_hash(whole, seed)
-        return replace(whole, split=split)
+        return part if is_split else replace(part, split=self._split_by_hash(part, split_seed))
 
     def _split_by_hash(self, examples: Any, seed: int, owner: Indices | None = None) -> NDArray[np.int8]:
         """Return the split of each example by the hash of its id, in `shares`, int8 [examples]; -1 without a label."""
@@ -283,3 +268,102 @@ def by_key(key: Indices, keys: int) -> tuple[Indices, Indices]:
     starts = np.zeros(keys + 1, np.int64)
     np.cumsum(np.bincount(key, minlength=keys), out=starts[1:])
     return np.argsort(key, kind="stable"), starts
+
+
+# --- communities ------------------------------------------------------------------------------------------------------
+
+
+LOUVAIN_EDGES = 5_000_000
+"""Most edges for communities: networkx keeps an object per edge, so that these take minutes and some gigabytes."""
+SLACK = 20
+"""Nodes by which clients of an even cut may differ from their share (Zhang et al., "FedSage", NeurIPS 2021: delta)."""
+
+
+def communities(
+    ends: Iterable[NDArray[np.integer]],
+    nodes: int,
+    g: np.random.Generator,
+    name: str,
+    instead: str,
+    wanted: int = 0,
+    least: int = 1,
+) -> list[Indices]:
+    """Return Louvain's communities, the largest first: their nodes in order, int64 each.
+
+    Args:
+        ends: whole numbers [2, edges] each, of undirected edges between nodes 0..nodes - 1.
+        nodes: how many there are.
+        g: draws the order in which nodes are looked at.
+        name: of the graph, for messages.
+        instead: the partitions to take where there are too many edges, for the error.
+        wanted: how many of the first nodes communities are wanted of; others are left out of what is returned. 0 = all.
+        least: communities that are needed.
+
+    Raises:
+        InputError: for more than `LOUVAIN_EDGES` edges.
+
+    Source: Blondel et al., "Fast unfolding of communities in large networks", J. Stat. Mech. 2008, by networkx.
+    Differs: where there are fewer communities than needed, the resolution (1) is doubled until there are enough.
+    """
+    import networkx  # takes a second
+
+    ends = list(ends)
+    if (edges := sum(each.shape[1] for each in ends)) > LOUVAIN_EDGES:
+        raise InputError(
+            f"communities are found in graphs of at most {LOUVAIN_EDGES:,} edges; {name} has {edges:,}. "
+            f"Take partition {instead}."
+        )
+    network = networkx.Graph()
+    network.add_nodes_from(range(nodes))
+    for low, high in ends:
+        network.add_edges_from(zip(low.tolist(), high.tolist(), strict=True))
+    seed, resolution = int(g.integers(1 << 31)), 1
+    while len(groups := _found(network, resolution, seed, wanted or nodes)) < least:
+        resolution *= 2
+    if resolution > 1:
+        LOG.warning(f"{name}: {len(groups)} communities for {least} clients, at resolution {resolution}.")
+    return sorted(groups, key=lambda each: (-len(each), each[0]))
+
+
+def dealt(groups: Sequence[Indices], nodes: int, clients: int) -> NDArray[np.int32]:
+    """Return the client of each node, int32 [nodes]: one community after another, each to who has the fewest so far."""
+    owner = np.empty(nodes, np.int32)
+    loads = [(0, k) for k in range(clients)]
+    for community in groups:
+        load, k = loads[0]
+        owner[community] = k
+        heapq.heapreplace(loads, (load + len(community), k))
+    return owner
+
+
+def dealt_evenly(groups: Sequence[Indices], nodes: int, clients: int) -> NDArray[np.int32]:
+    """Return the client of each node, int32 [nodes], so that clients have about equal numbers.
+
+    A community with more than nodes / clients - `SLACK` nodes is cut into pieces of so many, by the order of its nodes.
+    The largest piece is dealt first, each to the client at hand, until that has its share; a client that a piece would
+    bring more than `SLACK` above its share is passed over.
+
+    Source: Zhang et al., "Subgraph Federated Learning with Missing Neighbor Generation" (FedSage), NeurIPS 2021, sec.
+        4.1, as its code and OpenFGL's (Li et al., VLDB 2025) cut graphs.
+    Differs: a piece that fits nowhere goes to the client with the fewest nodes.
+    """
+    share = nodes // clients
+    most = max(1, share - SLACK)
+    pieces = [community[begin : begin + most] for community in groups for begin in range(0, len(community), most)]
+    owner, loads, at = np.empty(nodes, np.int32), np.zeros(clients, np.int64), 0
+    for piece in sorted(pieces, key=lambda each: (-len(each), each[0])):
+        turns = (np.arange(clients) + at) % clients
+        fitting = turns[(loads[turns] < share) & (loads[turns] + len(piece) < share + SLACK)]
+        at = int(fitting[0]) if len(fitting) else int(loads.argmin())
+        owner[piece] = at
+        loads[at] += len(piece)
+    return owner
+
+
+def _found(network: object, resolution: int, seed: int, wanted: int) -> list[Indices]:
+    """Return the communities at a resolution, of the first nodes alone."""
+    from networkx.algorithms.community import louvain_communities
+
+    found = louvain_communities(network, resolution=resolution, seed=seed)
+    groups = (np.array(sorted(node for node in group if node < wanted), np.int64) for group in found)
+    return [group for group in groups if len(group)]

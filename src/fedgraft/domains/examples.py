@@ -54,6 +54,13 @@ def compact(values: Features) -> Features:
     return values if values.nnz < SPARSE * values.shape[0] * values.shape[1] else values.toarray()
 
 
+def in_form(values: Features, is_sparse: bool) -> Features:
+    """Return features [examples, f] as a CSR, or as an array."""
+    if is_sparse:
+        return sparse.csr_matrix(values)
+    return values if isinstance(values, np.ndarray) else values.toarray()
+
+
 def stacked(parts: Sequence[Features]) -> Features:
     """Return the features of several parts [examples, f] one after the other: dense where all are, else CSR."""
     if all(isinstance(part, np.ndarray) for part in parts):

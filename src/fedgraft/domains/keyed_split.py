@@ -93,6 +93,24 @@ def split_by_hash(
     return split
 
 
+def split_all(
+    rows: Hashes,
+    seed: int,
+    shares: tuple[float, float],
+    owner: Indices | None,
+    fold: float = 0.0,
+    kept: NDArray[np.bool_] | None = None,
+) -> NDArray[np.int8]:
+    """Return what `split_by_hash` does of the rows of all clients.
+
+    Where every client has too few rows for each split, but they have enough together, no split of the whole is empty.
+    """
+    split = split_by_hash(rows, seed, shares, owner, fold, kept=kept)
+    if len(np.unique(split)) < len(SPLITS):
+        split = split_by_hash(rows, seed, shares, fold=fold, few=len(SPLITS), kept=kept)
+    return split
+
+
 def furthest(rows: Hashes, seed: int, groups: Indices) -> NDArray[np.bool_]:
     """Return which row of each group, int64 [n], has the highest position, bool [n]."""
     order = np.lexsort((positions(rows, seed), groups))

@@ -1,21 +1,17 @@
 """Which abilities the methods of a run have: each is a property here, None or empty for a method without it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from fedgraft.contracts import (
     ActiveSampler,
     GuidedSampler,
-    Indices,
     LinearTask,
     PersonalSharing,
     Sampler,
     Sharing,
     SilentSharing,
-    Sums,
     Task,
 )
 from fedgraft.contracts.abilities.counting import CountedTask
@@ -25,28 +21,22 @@ from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.abilities.smoothing import SmoothingTask
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
 from fedgraft.contracts.abilities.tasks import (
-    BlockedTask,
     HaloTask,
-    ManualGradientTask,
-    NeighbourSamplingTask,
     ObservedTask,
-    ProfiledTask,
     PublishingTask,
-    SeededTask,
-    SurveyedTask,
     SyntheticTask,
     VariantTask,
 )
-from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.wire.layouts import Arrays, Layout
 
 
 def _able(part: str, kind: type[Any], has: str = "") -> cached_property[Any]:
-    """Make a property: that part of a plan if it is of a kind, and not without what `has` names; else None."""
+    """Make a property: what answers an ability of that part of a plan, and not without what `has` names; else None."""
 
     def able(self: Any) -> Any:
-        ability = getattr(self, part)
-        return ability if isinstance(ability, kind) and (not has or getattr(ability, has)) else None
+        owner = getattr(self, part)
+        found = owner.ability(kind) if isinstance(owner, Task) else owner if isinstance(owner, kind) else None
+        return found if found is not None and (not has or getattr(found, has)) else None
 
     return cached_property(able)
 
@@ -100,44 +90,26 @@ class Abilities:
         """Numbers in a row of a hop."""
         return self.smoothing.row_width if self.smoothing else 0
 
-    publishing: cached_property[PublishingTask[Any, Any] | None] = _able("task", PublishingTask)
+    publishing: cached_property[PublishingTask[Any] | None] = _able("task", PublishingTask)
     """The task, if clients can publish statistics."""
 
-    naming: cached_property[NamingTask[Any, Any] | None] = _able("task", NamingTask)
+    naming: cached_property[NamingTask | None] = _able("task", NamingTask)
     """The task, if clients name nodes of others in what they publish."""
 
-    sealed: cached_property[SealedTask[Any, Any] | None] = _able("task", SealedTask, "seals")
+    sealed: cached_property[SealedTask[Any] | None] = _able("task", SealedTask, "seals")
     """The task, if rows that the server only hands on are sealed."""
 
     @cached_property
-    def summed(self) -> SummedTask[Any, Any] | None:
+    def summed(self) -> SummedTask[Any] | None:
         """The task, if statistics of clients are added up."""
-        return self.task if isinstance(self.task, SummedTask) and self.task.summed_layout.specs else None
+        found = self.task.ability(SummedTask)
+        return found if found and found.summed_layout.specs else None
 
-    profiled: cached_property[ProfiledTask[Any, Any] | None] = _able("task", ProfiledTask)
-    """The task, if it describes clients' data."""
-
-    counted: cached_property[CountedTask[Any, Any] | None] = _able("task", CountedTask)
+    counted: cached_property[CountedTask[Any] | None] = _able("task", CountedTask)
     """The task, if it says over how few examples counts and means are."""
-
-    surveyed: cached_property[SurveyedTask[Any, Any] | None] = _able("task", SurveyedTask)
-    """The task, if it tells how much a client has without preparing its data."""
-
-    manual: cached_property[ManualGradientTask[Any, Any] | None] = _able("task", ManualGradientTask)
-    """The task, if it computes gradients itself."""
 
     variants: cached_property[VariantTask[Any, Any] | None] = _able("task", VariantTask)
     """The task, if models differ by client."""
-
-    blocked: cached_property[BlockedTask[Any, Any] | None] = _able("task", BlockedTask)
-    """The task, if it cuts examples into blocks."""
-
-    @cached_property
-    def seeds_draws(self) -> bool:
-        """True where every draw needs a seed."""
-        if isinstance(self.task, SeededTask):
-            return True
-        return isinstance(self.task, NeighbourSamplingTask) and self.task.draws_neighbours
 
     guided: cached_property[GuidedSampler[Any] | None] = _able("sampler", GuidedSampler)
     """The sampler, if it has a half at the server."""
@@ -186,33 +158,3 @@ class Abilities:
     def ensemble(self, received: Arrays, memory: Any) -> Sequence[Arrays]:
         """Return further models that answer together with a client's own."""
         return self.owned.ensemble(received, memory) if self.owned else ()
-
-    def blocks(self, data: Any) -> Sequence[Indices]:
-        """Return the training examples that may share a step, int64 [examples] each; one block of all by default."""
-        return self.blocked.blocks(data) if self.blocked else [np.arange(self.task.examples(data), dtype=np.int64)]
-
-    def choice(self, sums: Sums) -> float:
-        """Return what a model is chosen by on validation."""
-        return self.task.choice(sums) if isinstance(self.task, DetailedScores) else self.task.score(sums)
-
-    def scores(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, float]:
-        """Return the score of each split; what it takes a choice for is chosen on `chosen`, or on validation."""
-        if isinstance(self.task, DetailedScores):
-            return self.task.scores(sums, chosen)
-        return {split: self.task.score(each) for split, each in sums.items()}
-
-    def measured(self, sums: Mapping[str, Sums]) -> dict[str, dict[str, float]]:
-        """Return {split: {name: measure}} for every measure that the task tells."""
-        if isinstance(self.task, DetailedScores):
-            return self.task.measured(sums)
-        return {split: {self.task.metric: self.task.score(each)} for split, each in sums.items()}
-
-    def mean_loss(self, sums: Sums) -> float:
-        """Return the mean loss; nan where the task does not tell."""
-        return self.task.mean_loss(sums) if isinstance(self.task, DetailedScores) else float("nan")
-
-    def measures(self, sums: Sums) -> dict[str, float]:
-        """Return {name: measure} for every measure that the task tells."""
-        if isinstance(self.task, DetailedScores):
-            return self.task.measures(sums)
-        return {self.task.metric: self.task.score(sums)}

@@ -23,7 +23,7 @@ from fedgraft.contracts import (
     Sharing,
     Task,
 )
-from fedgraft.contracts.abilities.tasks import FittedTask, derived_shards
+from fedgraft.contracts.abilities.tasks import derived_shards
 from fedgraft.contracts.data import Data, FittedData
 from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.privacy.options import Privacy
@@ -205,9 +205,9 @@ class Experiment:
         """
         if (cohort := self.among(len(shards))) is not self:
             return cohort.fitted(shards)
-        if (suited := suiting.judged_by_data(self.plan.task, self.data, shards)) != self.plan.task:
+        if (suited := self.plan.task.judged_by(shards, self.data.judged_by_data)) != self.plan.task:
             return self.with_task(suited).fitted(shards)
-        task = self.plan.task.fitted(shards) if isinstance(self.plan.task, FittedTask) else self.plan.task
+        task = self.plan.task.fitted(shards)
         fitted = suiting.affordable(self.plan, task, self.stopping.bytes, len(shards))
         if task == self.plan.task and fitted == self.plan.sharing:
             return self

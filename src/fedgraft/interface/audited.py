@@ -12,9 +12,9 @@ from cryptography.exceptions import UnsupportedAlgorithm
 
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.storage.disk import read_bytes, written
-from fedgraft.runtimes.flower_federation import audit
-from fedgraft.runtimes.flower_federation.audit_head import head_file, read_head
-from fedgraft.runtimes.flower_federation.folders import NodeFolder
+from fedgraft.runtimes.federation import audit
+from fedgraft.runtimes.federation.audit_head import head_file, read_head
+from fedgraft.runtimes.federation.folders import NodeFolder
 
 COLUMNS: Final = (
     *("time", "run", "round", "kind", "number", "purpose", "bytes", "decision", "code", "why", "reply", "counts"),

@@ -6,8 +6,10 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
-from fedgraft.contracts.abilities.tasks import DerivingTask, PredictingTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
+from fedgraft.contracts.abilities.tasks import DerivingTask
 from fedgraft.contracts.data import ClientTables, Data
+from fedgraft.contracts.parts import answering
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.described import described
 from fedgraft.experiment.recipes import discovery
@@ -86,10 +88,12 @@ def tables() -> dict[str, str]:
     """Return {task: the tables in which it is asked, and those of one client's own, as options}."""
     found = {}
     for name in discovery.names("tasks"):
-        if issubclass(task := discovery.find("tasks", name), PredictingTask):
+        task = discovery.find("tasks", name)
+        if answers := answering(task, PredictingTask):
             reads = task.reads if issubclass(task, DerivingTask) else name
             own = [each for cls in _data_sets(reads) if issubclass(cls, ClientTables) for each in cls.own_tables]
-            asked, of_client = (", ".join(f"--{each}" for each in names) for names in (task.asks, dict.fromkeys(own)))
+            told = answers.asks, dict.fromkeys(own)
+            asked, of_client = (", ".join(f"--{each}" for each in names) for names in told)
             found[name] = f"{asked}; {of_client}" if own else asked
     return found
 

@@ -1,43 +1,31 @@
-"""The body of the ServerApp: the loop of a federation, with whoever asked for it told what happens.
+"""The nodes of a federation as a run uses them: who may take part, what they agree on, what is left to them."""
 
-`fedgraft run --on DIR` waits behind a socket for these events, in order:
-
-    ("pid", number of this process)          ("note", text)             ("round", standing, row)
-    ("done", summary)                        ("failed", kind of error, text, number of a signal)
-"""
-
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing.connection import Client, Connection
-from os import getpid
 from pathlib import Path
 from typing import Any, Final
 
 from fedgraft.contracts import Runtime
 from fedgraft.engine.protocol.codes import LOG as LOG_REFUSED
 from fedgraft.engine.protocol.codes import POLICY, RECIPE
-from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.errors import FedgraftError, InputError, RefusedError, memory_shortage
+from fedgraft.errors import FedgraftError, InputError, RefusedError
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.predicting.site_run import pack_site_run
 from fedgraft.experiment.recipes.units import human_bytes
-from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.matching import CLAIMED, joined_nodes, matched_at_sites, read_told, write_told
 from fedgraft.experiment.storage.provenance import RemoteClient
 from fedgraft.experiment.storage.sites import PUBLISHED
-from fedgraft.interface import federated
 from fedgraft.interface.node import plan_of
-from fedgraft.runtimes.flower_federation.folders import FederationFolder
-from fedgraft.runtimes.flower_federation.journal import FORGET
-from fedgraft.runtimes.flower_federation.link import Link
-from fedgraft.runtimes.flower_federation.members import Members
-from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
-from fedgraft.runtimes.flower_federation.server_app import server_app
-from fedgraft.runtimes.workers.signals import Terminated
+from fedgraft.runtimes.federation.folders import FederationFolder
+from fedgraft.runtimes.federation.journal import FORGET
+from fedgraft.runtimes.federation.link import Link
+from fedgraft.runtimes.federation.members import Members
+from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
+from fedgraft.runtimes.federation.server_link import ServerLink
+from fedgraft.runtimes.federation.signed_requests import node_id
 
 MATCHES: Final = "matches"
 """Folder of the server with what nodes of each run were told of their edges to others."""
@@ -49,27 +37,6 @@ EDGES: Final = "edges to others"
 """What nodes claim, for errors."""
 HAND_OVER_SECONDS: Final = 60.0
 """How long nodes are waited for that are to be given the trained model."""
-
-
-class _Listener:
-    """Whoever waits behind the socket; a run goes on where nobody does any more."""
-
-    def __init__(self, path: str) -> None:
-        self._pipe: Connection | None = None
-        with suppress(OSError):
-            self._pipe = Client(path, "AF_UNIX")
-
-    def tell(self, *event: object) -> None:
-        """Send an event."""
-        if self._pipe is not None:
-            try:
-                self._pipe.send(event)
-            except OSError:
-                self._pipe = None
-
-    def after_round(self, state: RunState, row: Row) -> None:
-        """Tell of a round that has ended."""
-        self.tell("round", {"seconds": state.seconds, "best": state.best.get("validation")}, row)
 
 
 def joined_alike(experiment: Experiment, runtime: NodesRuntime) -> Experiment:
@@ -129,18 +96,24 @@ class _Roster:
         """{node: client}."""
         folder = FederationFolder.read(self._path)
         names = list(folder.clients)[: self._count]
-        return {node: names.index(name) for name, node in folder.node_ids().items() if name in names}
+        return {node_id(key): names.index(name) for name, key in folder.public_keys().items() if name in names}
 
     def keyless(self) -> frozenset[int]:
         """Clients whose site has no key."""
         return FederationFolder.read(self._path).keyless() & {*range(self._count)}
 
 
-class _Nodes:
-    """The sites of a federation, as the runner uses them."""
+class Nodes:
+    """The sites of a federation, as the runner uses them.
 
-    def __init__(self, link: Link, folder: FederationFolder, listener: _Listener) -> None:
-        self._link, self._folder, self._listener = link, folder, listener
+    Args:
+        folder: of the federation.
+        note: says something to the user.
+        link: another way to the nodes, which then say themselves who they are; None = the federation's server.
+    """
+
+    def __init__(self, folder: FederationFolder, note: Callable[[str], None], link: Link | None = None) -> None:
+        self._folder, self._note, self._link = folder, note, link
         self.where = str(folder.path)
         self._runtime: NodesRuntime | None = None
         self._run = ""
@@ -151,11 +124,9 @@ class _Nodes:
     ) -> Iterator[tuple[Experiment, Runtime, Sequence[Any]]]:
         """Enter once the nodes have joined, with an experiment that says how all read their data."""
         folder, names = self._folder, self._folder.clients[:count]
-        roster = None if folder.insecure else _Roster(folder, len(names))
+        roster = None if folder.insecure or self._link else _Roster(folder, len(names))
         recipe = experiment.to_toml().encode()
-        runtime = NodesRuntime(
-            self._link, run, len(names), recipe, roster, lambda text: self._listener.tell("note", text)
-        )
+        runtime = NodesRuntime(self._link or ServerLink(folder, run), run, len(names), recipe, roster, self._note)
         self._runtime, self._run = runtime, run
         kept, heads = folder.server / MATCHES / f"{run}.bin", folder.server / AUDITS / HEADS
         runtime.members.heads = _known_heads(heads, names)
@@ -181,14 +152,13 @@ class _Nodes:
         left = [client for client in state.joined if client not in runtime.members.gone]
         models = {client: pack_site_run(experiment, state, summary, client, names[client]) for client in left}
         for client in runtime.hand_over(models, HAND_OVER_SECONDS):
-            self._listener.tell("note", f"{names[client]} could not be given its model; 'fedgraft resume' tries again.")
+            self._note(f"{names[client]} could not be given its model; 'fedgraft resume' tries again.")
         if runtime.heads:
             _keep_heads(folder / f"{self._run}.json", {names[k]: head for k, head in sorted(runtime.heads.items())})
         if outside := sum(runtime.outside.values()):
-            self._listener.tell(
-                "note",
+            self._note(
                 f"{human_bytes(outside)} of scoring went outside the protocol and are not in the ledger; "
-                "evaluation.at=clients has them charged.",
+                "evaluation.at=clients has them charged."
             )
 
     def fingerprints(self, memories: Mapping[int, bytes]) -> dict[int, bytes]:
@@ -221,31 +191,3 @@ def _keep_heads(path: Path, heads: Mapping[str, Any]) -> None:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     before = disk.read_table(path) if path.exists() else {}
     disk.replace(path.parent, {path.name: disk.json_table({**before, **heads})}, disk.PRIVATE)
-
-
-def main(link: Link, config: Mapping[str, Any]) -> None:
-    """Run or resume; the configuration names folders, the recipe's file, what to do and the socket."""
-    logging.getLogger("flwr").setLevel(logging.WARNING)
-    listener = _Listener(str(config["socket"]))
-    listener.tell("pid", getpid())
-    try:
-        folder = FederationFolder.read(Path(str(config["federation"])))
-        sites, run_folder = _Nodes(link, folder, listener), Path(str(config["folder"]))
-        if config["order"] == federated.RUN:
-            summary = runner.execute(load(str(config["recipe"])), run_folder, listener, sites=sites)
-        else:
-            summary = runner.resume(run_folder, listener, config["order"] == federated.BEFORE, sites)
-    except (FedgraftError, OSError) as error:
-        listener.tell("failed", type(error).__name__, str(error), getattr(error, "number", 0))
-    except (KeyboardInterrupt, Terminated) as error:
-        listener.tell("failed", "Interrupted", "interrupted", getattr(error, "number", 2))
-    except Exception as error:
-        if not (lacked := memory_shortage(error)):
-            listener.tell("failed", "Exception", f"{type(error).__name__}: {error}", 0)
-            raise
-        listener.tell("failed", "MachineError", lacked, 0)
-    else:
-        listener.tell("done", summary)
-
-
-app = server_app(main)

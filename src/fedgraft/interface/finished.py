@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import torch
 
-from fedgraft.contracts.abilities.tasks import PredictingTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.predicting.export import export, exported
@@ -221,8 +221,8 @@ class Run(Represented):
         """Return tables of questions by name, and one client's own tables by keyword."""
         by_name = {name: table for name, table in tables.items() if not name.startswith("own_")}
         own_by_name = {name: table for name, table in tables.items() if name.startswith("own_")}
-        task = self.experiment.plan.task
-        if questions is not None and isinstance(task, PredictingTask):
+        task = self.experiment.plan.task.ability(PredictingTask)
+        if questions is not None and task is not None:
             if isinstance(questions, str | Path | pd.DataFrame):
                 by_name[task.asks[0]] = questions
             else:

@@ -1,8 +1,6 @@
 """`fedgraft node`: a site's own process, which holds its data and answers the server's orders."""
 
-import logging
 import secrets
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +13,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.privacy.secure_sum import Assurance
 from fedgraft.engine.protocol.codes import POLICY, refused_as
-from fedgraft.errors import InputError, MachineError
+from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.policies import own_policy, read_policy, require_allowed
 from fedgraft.experiment.predicting.site_run import write_site_run
@@ -25,29 +23,20 @@ from fedgraft.experiment.recipes.recipe import contents, outside_names, section_
 from fedgraft.experiment.running import portable
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.sites import AGREED, Site, reading_as
-from fedgraft.runtimes.flower_federation.audit import FILE, AuditLog
-from fedgraft.runtimes.flower_federation.audit_head import AGAIN
-from fedgraft.runtimes.flower_federation.certificates import key_of
-from fedgraft.runtimes.flower_federation.child import ANEW, UNKNOWN_KEY, last_line
-from fedgraft.runtimes.flower_federation.folders import NodeFolder
-from fedgraft.runtimes.flower_federation.journal import Journal
-from fedgraft.runtimes.flower_federation.node import Node
-from fedgraft.runtimes.flower_federation.node_lock import alone_in
-from fedgraft.runtimes.flower_federation.signers import registered_keys
-from fedgraft.runtimes.flower_federation.site_limits import SiteLimits
-from fedgraft.runtimes.flower_federation.supernode import SuperNode
+from fedgraft.runtimes.federation.audit import FILE, AuditLog
+from fedgraft.runtimes.federation.audit_head import AGAIN
+from fedgraft.runtimes.federation.certificates import key_of
+from fedgraft.runtimes.federation.folders import NodeFolder
+from fedgraft.runtimes.federation.journal import Journal
+from fedgraft.runtimes.federation.node import Node
+from fedgraft.runtimes.federation.node_lock import alone_in
+from fedgraft.runtimes.federation.signers import registered_keys
+from fedgraft.runtimes.federation.site_limits import SiteLimits
+from fedgraft.runtimes.federation.site_link import SiteLink
 from fedgraft.wire.tokens import SECRET_BYTES
 
-LOG = logging.getLogger("fedgraft.node")
-TAKEN = "Failed to activate SuperNode"
-"""What Flower says to a node that is connected already."""
-DROPPED = "401 Unauthorized"
-"""What it says to one whose key is unknown by now, if that does not end in order."""
-KEY_HINT = "It was removed, has been given another one, or was not added yet: ask the server's operator."
-FREE_SECONDS, AGAIN_SECONDS = 120.0, 3.0
-"""How long to try to connect again then, and how often."""
-MEMORIES, RUNS, HOME, LOGFILE = "memories", "runs", "flwr", "supernode.log"
-"""What a node keeps beside its configuration: what its client remembers, the models that runs left, Flower's things."""
+MEMORIES, RUNS = "memories", "runs"
+"""What a node keeps beside its configuration: what its client remembers, and the models that runs left."""
 
 
 def serve_node(
@@ -68,9 +57,23 @@ def serve_node(
         policy: a file that says what may leave, None for what the folder's recipe asks for.
         head: a hash that the server was told of this node's audit log, which must have it; "" for none.
 
-    Raises `InputError` for what is wrong with folder, data or policy, and `MachineError` where Flower's SuperNode ends.
+    Raises `InputError` for what is wrong with folder, data or policy, and `MachineError` where the server does not let
+    the node in.
     """
     folder = NodeFolder.read(path)
+    with alone_in(folder.path):
+        node = node_of(folder, data, say, policy, head)
+        say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
+        SiteLink(folder).serve(node.answer, stop)
+
+
+def node_of(
+    folder: NodeFolder, data: Sequence[str], say: Callable[[str], None], policy: Path | None = None, head: str = ""
+) -> Node:
+    """Return a node once its data are checked against the recipe; arguments and errors as of `serve_node`.
+
+    Nobody else may have one of the same folder (`alone_in`).
+    """
     server_choices.check_allowed(folder.limits.allow)
     own = load(str(folder.recipe))
     portable.begin_again(own.runtime)
@@ -80,16 +83,13 @@ def serve_node(
         check_server(folder, allowed)
     if own.plan.collection.assurance == Assurance.SIGNED:
         registered_keys(folder, "")
-    with alone_in(folder.path):
-        log = AuditLog(folder.path / FILE, None if folder.insecure else folder.key.read_bytes())
-        if head and not any(line["hash"] == head for line in log.holding(head)):
-            raise InputError(
-                f"{folder.path / FILE} has no line with the hash {head}, which the server was told: it was cut, or put "
-                f"back from a copy. Put back the newest one. {AGAIN}"
-            )
-        node = _node(folder, own, data, say, allowed, log)
-        say(f"{folder.name}: data fit the recipe; joining {folder.address} as client {folder.client}.")
-        _answer(node, folder, stop)
+    log = AuditLog(folder.path / FILE, None if folder.insecure else folder.key.read_bytes())
+    if head and not any(line["hash"] == head for line in log.holding(head)):
+        raise InputError(
+            f"{folder.path / FILE} has no line with the hash {head}, which the server was told: it was cut, or put "
+            f"back from a copy. Put back the newest one. {AGAIN}"
+        )
+    return _node(folder, own, data, say, allowed, log)
 
 
 def _node(
@@ -184,45 +184,6 @@ def _check_same(section: str, theirs: Mapping[str, Any], known: Mapping[str, Any
         if theirs.get(option) != known.get(option):
             told = server_choices.told_difference(f"{section}.{option}", theirs.get(option), known.get(option))
             raise InputError(f"its [{section}] is not that of this node's recipe: {told}")
-
-
-def _answer(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> None:
-    """Answer orders until told to stop. Raises `MachineError` where the SuperNode ends before."""
-    until = time.monotonic() + FREE_SECONDS
-    while not stop():
-        code = _answered_until_it_ends(node, folder, stop)
-        reason = last_line(folder.path / LOGFILE)
-        if UNKNOWN_KEY in (said := (folder.path / LOGFILE).read_text(errors="replace")):
-            raise MachineError(f"{UNKNOWN_KEY}: {folder.address} does not know {folder.key}. {KEY_HINT}")
-        if code == ANEW:
-            LOG.warning("The SuperNode is begun anew, and orders are served again: %s", reason)
-        if code in (0, ANEW):  # it was connected
-            until = time.monotonic() + FREE_SECONDS
-        if stop() or _may_connect_again(code, said, time.monotonic() < until):
-            continue
-        raise MachineError(f"Flower's SuperNode has ended (exit code {code}): {reason}")
-
-
-def _answered_until_it_ends(node: Node, folder: NodeFolder, stop: Callable[[], bool]) -> int:
-    """Run a SuperNode until told to stop or until it ends; return its exit code."""
-    with open(folder.path / LOGFILE, "wb") as log:
-        home, unanswered = folder.path / HOME, folder.limits.unanswered
-        supernode = SuperNode(folder.address, folder.trust(), home, log, unanswered)
-        try:
-            supernode.serve(node.answer, stop)
-        finally:
-            supernode.close()
-        return supernode.wait()
-
-
-def _may_connect_again(code: int, said: str, is_new: bool) -> bool:
-    """Return whether to try again, after a while.
-
-    The server may hold a node that has just begun for connected, after a kill. One whose key is unknown by now has been
-    dropped, which it hears of as it connects again; or it has its new key already.
-    """
-    time.sleep(AGAIN_SECONDS)
-    return code in (0, ANEW) or DROPPED in said or (is_new and TAKEN in said)
 
 
 def _plain(section: Any, but: Collection[str]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fedgraft.contracts.labels import JudgedTask
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import printable
@@ -56,7 +55,7 @@ class Progress:
         """Make the watcher for a run of this experiment; with other `rounds` than it says, if given."""
         stopping, clients = experiment.stopping, int(experiment.recipe.sections["data"].get("clients") or 0)
         task = experiment.plan.task
-        by_data = isinstance(task, JudgedTask) and not task.judged and experiment.data.judged_by_data
+        by_data = not getattr(task, "judged", "said") and experiment.data.judged_by_data
         metric = "score" if by_data else task.metric  # which it is hangs on data that are not read yet
         return cls(rounds or stopping.rounds, stopping.bytes, metric, clients, quiet)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Generic, TypeVar
 
+from fedgraft.contracts.parts import has
 from fedgraft.errors import InputError
 
 Case = TypeVar("Case")
@@ -63,8 +64,8 @@ class Laws(Generic[Case]):
         return law
 
     def having(self, *abilities: type[Any]) -> Callable[[Holds[Case]], Holds[Case]]:
-        """Add a law for classes with one of these abilities; for use as a decorator."""
-        return self.where(lambda cls: issubclass(cls, abilities))
+        """Add a law for classes with one of these abilities, by themselves or by a part; for use as a decorator."""
+        return self.where(lambda cls: any(has(cls, each) for each in abilities))
 
     def where(self, applies: Callable[[type[Any]], bool]) -> Callable[[Holds[Case]], Holds[Case]]:
         """Add a law for some classes; for use as a decorator."""

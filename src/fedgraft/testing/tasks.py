@@ -10,19 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedgraft.contracts import Draw, Indices, Task
-from fedgraft.contracts.abilities.tasks import (
-    BlockedTask,
-    FittedTask,
-    HaloTask,
-    PublishingTask,
-    VariantTask,
-    derived_shards,
-)
+from fedgraft.contracts import Draw, Task
+from fedgraft.contracts.abilities.tasks import HaloTask, PublishingTask, VariantTask, derived_shards
 from fedgraft.contracts.data import Data
-from fedgraft.contracts.detailed_scores import DetailedScores
 from fedgraft.contracts.scores import improves
-from fedgraft.contracts.task import Loss, example_losses
+from fedgraft.contracts.task import Ability, Loss, example_losses
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing.form import check_form
@@ -42,10 +34,10 @@ class TaskCase:
     @cached_property
     def published(self) -> dict[int, Arrays]:
         """{client: what it publishes}; {} where nothing is published."""
-        task = self.task
-        if not isinstance(task, PublishingTask) or not task.statistics_layout.specs:
+        publishing = self.task.ability(PublishingTask)
+        if publishing is None or not publishing.statistics_layout.specs:
             return {}
-        return {client: task.statistics(shard) for client, shard in enumerate(self.shards)}
+        return {client: publishing.statistics(shard) for client, shard in enumerate(self.shards)}
 
     def afresh(self, client: int = 0) -> Any:
         """Prepare a client's data as if nothing had been published; halo states are none yet."""
@@ -64,9 +56,13 @@ class TaskCase:
     @cached_property
     def told(self) -> Mapping[int, Arrays]:
         """{client: what it gets back in the end}; {} where nothing is published."""
-        if not self.published or not isinstance(self.task, PublishingTask):
-            return {}
-        return self.task.combine(self.published)
+        return self.able(PublishingTask).combine(self.published) if self.published else {}
+
+    def able(self, kind: type[Ability]) -> Ability:
+        """Return what answers an ability that the task has."""
+        found = self.task.ability(kind)
+        assert found is not None, f"{kind.__name__} is no ability of {type(self.task).__name__}"
+        return found
 
     def drawn(self, data: Any, seed: int = 1) -> torch.nn.Module:
         """Draw a client's model, and move every parameter so that it matters."""
@@ -80,27 +76,20 @@ class TaskCase:
 
 def opened(task: Task[Any, Any], data: Any) -> Any:
     """Return prepared data with no halo states yet, of a task that has any."""
-    return task.opened(data, None) if isinstance(task, HaloTask) else data
+    halo = task.ability(HaloTask)
+    return halo.opened(data, None) if halo else data
 
 
 def variant(task: Task[Any, Any], data: Any) -> Hashable:
     """Return what shapes of personal parameters depend on."""
-    return task.variant(data) if isinstance(task, VariantTask) else None
+    variants = task.ability(VariantTask)
+    return variants.variant(data) if variants else None
 
 
 def personal(task: Task[Any, Any], name: str) -> bool:
     """Return whether a parameter never travels."""
-    return task.personal(name) if isinstance(task, VariantTask) else False
-
-
-def blocks(task: Task[Any, Any], data: Any) -> Sequence[Indices]:
-    """Return the training examples that may share a step; one block of all by default."""
-    return task.blocks(data) if isinstance(task, BlockedTask) else [np.arange(task.examples(data), dtype=np.int64)]
-
-
-def encoded(task: Task[Any, Any], model: torch.nn.Module, data: Any, block: Indices) -> torch.Tensor | None:
-    """Return what all draws of a block share."""
-    return task.encode(model, data, block) if isinstance(task, BlockedTask) else None
+    variants = task.ability(VariantTask)
+    return variants.personal(name) if variants else False
 
 
 def losses(
@@ -114,11 +103,6 @@ def objective(loss: Loss) -> torch.Tensor:
     """Return what a step of equal weights minimises, float scalar."""
     mean = example_losses(loss).mean()
     return mean + loss.shared if isinstance(loss, Losses) and loss.shared is not None else mean
-
-
-def choice(task: Task[Any, Any], sums: dict[str, float]) -> float:
-    """Return what a model is chosen by."""
-    return task.choice(sums) if isinstance(task, DetailedScores) else task.score(sums)
 
 
 LAWS: Laws[TaskCase] = Laws()
@@ -152,7 +136,7 @@ def case_of(
     def case() -> TaskCase:
         task = cls(**options)
         shards = derived_shards(task, data.load(1), 1)
-        task = task.fitted(shards) if isinstance(task, FittedTask) else task
+        task = task.fitted(shards)
         return TaskCase(task, shards, shards if poolable is None else derived_shards(task, poolable.load(1), 1))
 
     return case
@@ -202,8 +186,8 @@ def what_is_chosen_by_agrees_with_the_score(case: TaskCase) -> None:
     for one in sums:
         for two in sums:
             if improves(task.score(one), task.score(two), task.better):
-                chosen = improves(choice(task, one), choice(task, two), task.better)
-                expect(chosen, "a better score must be a better choice", choice(task, one), choice(task, two))
+                chosen = improves(task.choice(one), task.choice(two), task.better)
+                expect(chosen, "a better score must be a better choice", task.choice(one), task.choice(two))
 
 
 @LAWS.every
@@ -214,12 +198,12 @@ def there_are_examples(case: TaskCase) -> None:
         expect(count > 0, f"client {client} must have training examples", count)
 
 
-@LAWS.having(BlockedTask)
+@LAWS.every
 def blocks_hold_every_example_once(case: TaskCase) -> None:
     """Cut all training examples into blocks, none of them empty."""
     for client in range(len(case.shards)):
         data = case.prepared(client)
-        parts, count = blocks(case.task, data), case.task.examples(data)
+        parts, count = case.task.blocks(data), case.task.examples(data)
         expect(all(len(block) for block in parts), "no block may be empty", parts)
         once = sorted(np.concatenate(parts).tolist()) == list(range(count))
         expect(once, f"blocks must hold each of {count} examples once", parts)
@@ -241,10 +225,11 @@ def losses_are_one_finite_number_per_example_and_do_not_depend_on_the_rest_of_th
     """Return a loss for each example, the same in any draw, with or without an encoding of the block."""
     task, data = case.task, case.prepared()
     model = case.drawn(data)
-    block = blocks(task, data)[0]
+    block = task.blocks(data)[0]
     with torch.no_grad():  # as a round begins: what is remembered of examples outside a draw is of this model
-        looked = task.look(model, data, 0, losses=True) if isinstance(task, HaloTask) else None
-    shared = encoded(task, model, data, block)
+        halo = case.task.ability(HaloTask)
+        looked = halo.look(model, data, 0, losses=True) if halo else None
+    shared = task.encode(model, data, block)
     whole = losses(task, model, data, Draw(block), shared)
     expect(whole.shape == (len(block),), f"there must be {len(block)} losses", whole.shape)
     expect(torch.isfinite(whole).all(), "losses must be finite", whole)
@@ -260,7 +245,7 @@ def gradients_of_the_loss_reach_every_parameter(case: TaskCase) -> None:
     """Let every parameter learn."""
     data = case.prepared()
     model = case.drawn(data)
-    loss = case.task.loss(model, data, Draw(blocks(case.task, data)[0]), None)
+    loss = case.task.loss(model, data, Draw(case.task.blocks(data)[0]), None)
     objective(loss).backward()  # type: ignore[no-untyped-call]
     for name, parameter in model.named_parameters():
         expect(parameter.grad is not None, "every parameter must have a gradient", name)

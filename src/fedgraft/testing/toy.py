@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Linear, LinearTask, Regression, Sums
+from fedgraft.contracts import Draw, Indices, Linear, LinearTask, Regression, Sums, Task
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.task import Loss
@@ -56,7 +56,7 @@ class Lines(Data[Points]):
 
 
 @dataclass(frozen=True)
-class Line(LinearTask[Points, Points]):
+class Line(Task[Points, Points], LinearTask[Points, Points]):
     """Least squares.
 
     Args:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from fedgraft import wire
-from fedgraft.errors import WireError, missing_extra, require
+from fedgraft.errors import WireError, require
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 from fedgraft.wire.messages import check as check_layout
 from fedgraft.wire.tokens import (
@@ -144,8 +144,8 @@ class Masks:
 
     def _masked(self, other: int, points: Iterable[bytes]) -> Array:
         """Points by the mask for a client, or `ANYBODY`, uint8 [points, 32]."""
-        with missing_extra("flower", by="data.match = 'psi'"):
-            from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
         content = hmac.digest(self.secret, f"fedgraft mask {self.run} {other}".encode(), "sha256")
         mask, of = X25519PrivateKey.from_private_bytes(content), X25519PublicKey.from_public_bytes
         joined = b"".join(mask.exchange(of(point)) for point in points)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fedgraft.errors import WireError, missing_extra, require
+from fedgraft.errors import WireError, require
 from fedgraft.wire.buffers import bytes_of_rows
 from fedgraft.wire.layouts import Array
 from fedgraft.wire.tokens import SECRET_BYTES
@@ -70,8 +70,8 @@ class RowSeal:
             if sealed[:, :TAG_BYTES].any():
                 raise WireError(f"rows of {what} are sealed, and this client has no secret to open them")
             return sealed[:, TAG_BYTES:]
-        with missing_extra("flower", by="exchange.encrypted_rows at a site"):
-            from cryptography.exceptions import InvalidTag
+        from cryptography.exceptions import InvalidTag
+
         try:
             made = [self._cipher.decrypt(row, about) for row, about in self._each(what, places, sealed)]
         except InvalidTag as error:
@@ -90,13 +90,13 @@ class RowSeal:
 
     @cached_property
     def _cipher(self) -> Any:
-        with missing_extra("flower", by="exchange.encrypted_rows at a site"):
-            from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+        from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
         return AESSIV(self._derived("rows", _KEY_BYTES))
 
     def _derived(self, purpose: str, length: int) -> bytes:
-        with missing_extra("flower", by="exchange.encrypted_rows at a site"):
-            from cryptography.hazmat.primitives.hashes import SHA256
-            from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
         info = f"fedgraft sealed {purpose} {self.run}".encode()
         return HKDF(algorithm=SHA256(), length=length, salt=None, info=info).derive(self.secret)

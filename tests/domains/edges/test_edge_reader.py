@@ -64,13 +64,13 @@ def inputs(shard: EdgeShard, new: int) -> dict[str, torch.Tensor]:
 def said(task: Edge, shard: EdgeShard, asked: pd.DataFrame) -> tuple[np.ndarray, torch.Tensor, dict[str, Any]]:
     """(what the client answers, what the exported model says of the same, what `plain` was told)."""
     model = task.model(torch.Generator().manual_seed(3)).eval()
-    statistics = {0: task.statistics(shard)}
-    shared = dict(task.combine(statistics)[0])
+    statistics = {0: task.publications.statistics(shard)}
+    shared = dict(task.publications.combine(statistics)[0])
     (questions,) = task.questions([shard], {"edges": asked}).values()
     answers = task.predict(model, shard, {"shared": shared}, questions.asked)
     columns = torch.from_numpy(questions.asked.columns)
     pairs, new = torch.from_numpy(questions.asked.ends), len(questions.asked.new)
-    plain = task.plain(model, None, dict(task.common(shared)))
+    plain = task.plain(model, None, dict(task.publications.common(shared)))
     with torch.no_grad():
         found = exported(plain)(**inputs(shard, new), pairs=pairs, pair_attr=columns)
     return answers, found, {**vars(plain), "source": source_text(plain, plain.module)}

@@ -10,9 +10,9 @@ import torch
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.graphs.batches import Batch, Collator, Layer
-from fedgraft.domains.graphs.carried_edges import carried_edges
 from fedgraft.domains.graphs.model import GraphModel, Variant
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
+from fedgraft.domains.graphs.tables import carried_edges
 from fedgraft.domains.tables.columns import Columns
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery

@@ -2,7 +2,7 @@
 
 import torch
 
-from fedgraft.domains.graphs.weighted_batch_norm import SharedNorm
+from fedgraft.domains.graphs.model import SharedNorm
 
 
 def test_by_hand():

@@ -9,6 +9,7 @@ import torch
 from fedgraft.domains.labels.class_weights import (
     COUNTS,
     WEIGHTS,
+    PublishedCounts,
     balanced,
     check_counts,
     check_names,
@@ -16,7 +17,7 @@ from fedgraft.domains.labels.class_weights import (
     counts_of,
     own_weights,
     weighted,
-    with_weights,
+    weights_of,
 )
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.errors import InputError, WireError
@@ -47,11 +48,11 @@ def test_all_clients_counts_make_one_weight_that_all_are_told():
         exchange=Halo(states=False),
     )
     published = {k: {COUNTS: np.array(counts, np.float64)} for k, counts in enumerate([[6, 0], [3, 1]])}
-    assert [spec.name for spec in task.statistics_layout][-1] == COUNTS
-    assert [spec.name for spec in task.combined_layout][-1] == WEIGHTS
-    told = with_weights({}, published)
+    assert [spec.name for spec in task.publications.statistics_layout][-1] == COUNTS
+    assert [spec.name for spec in task.publications.combined_layout][-1] == WEIGHTS
+    told = PublishedCounts(2).combine(published)
     np.testing.assert_allclose(told[1][WEIGHTS], [10 / 18, 10 / 2])
-    np.testing.assert_allclose(task.weights_of(None, told[0]), [10 / 18, 10 / 2])
+    np.testing.assert_allclose(weights_of("balanced", None, told[0], (), 2), [10 / 18, 10 / 2])
 
 
 def test_a_table_and_a_clients_own_examples():
@@ -71,7 +72,9 @@ def test_each_of_several_labels_has_weights_of_its_own():
     published = {
         k: {COUNTS: np.array(counts, np.float64)} for k, counts in enumerate([[[6, 0], [1, 1]], [[3, 1], [0, 0]]])
     }
-    np.testing.assert_allclose(with_weights({}, published)[0][WEIGHTS], [[10 / 18, 5.0], [1.0, 1.0]])
+    np.testing.assert_allclose(
+        PublishedCounts(2, labels=2).combine(published)[0][WEIGHTS], [[10 / 18, 5.0], [1.0, 1.0]]
+    )
 
 
 @pytest.mark.parametrize("counts", [[-1.0, 2.0], [0.5, 1.0], [np.nan, 1.0]])

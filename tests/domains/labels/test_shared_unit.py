@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fedgraft.domains.labels.shared_unit import MOMENTS, check_moments, moments_of, unit_in, with_units
+from fedgraft.domains.labels.shared_unit import MOMENTS, PublishedMoments, check_moments, moments_of, unit_in
 from fedgraft.errors import WireError
 
 NAN = math.nan
@@ -16,7 +16,7 @@ def test_the_unit_is_that_of_all_known_labels_together():
     published = {number: moments_of(label) for number, label in enumerate(clients)}
     assert published[0][MOMENTS].tolist() == [[2.0, 2.0, 1.0], [1.0, 10.0, 0.0]]
     assert published[2][MOMENTS].tolist() == [[0.0, 0.0, 0.0]] * 2
-    unit = unit_in(with_units({}, published)[1])
+    unit = unit_in(PublishedMoments((2,)).combine(published)[1])
     every = np.concatenate(clients)
     np.testing.assert_allclose(unit.mean, np.nanmean(every, axis=0))
     np.testing.assert_allclose(unit.spread, np.nanstd(every, axis=0))

@@ -2,8 +2,7 @@ import pytest
 import torch
 from torch.nn.functional import gelu
 
-from fedgraft.domains.ranking.ranker import Ranker
-from fedgraft.domains.ranking.ranker_scores import attended
+from fedgraft.domains.ranking.ranker import Ranker, attended
 from fedgraft.nn import flops
 
 FEATURES = {"text": torch.linspace(-1, 1, 35).view(7, 5), "image": torch.linspace(2, -2, 21).view(7, 3)}

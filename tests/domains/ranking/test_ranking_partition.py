@@ -5,8 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedgraft.domains.ranking.partition import deal_users, make_shards, portions, reached, split_rows
-from fedgraft.domains.ranking.shards import Interactions, merge_shards
+from fedgraft.domains.ranking.shards import (
+    Interactions,
+    deal_users,
+    make_shards,
+    merge_shards,
+    portions,
+    reached,
+    split_rows,
+)
 from fedgraft.errors import InputError
 
 

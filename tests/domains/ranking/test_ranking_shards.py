@@ -5,8 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from fedgraft.domains.ranking.partition import make_shards
-from fedgraft.domains.ranking.shards import Interactions, ItemLists, RankingShard, last_of_pairs
+from fedgraft.domains.ranking.shards import Interactions, ItemLists, RankingShard, last_of_pairs, make_shards
 from fedgraft.errors import InputError
 
 NAMES = {"user_ids": np.array(["a", "b"]), "item_ids": np.array(["x", "y", "z"])}

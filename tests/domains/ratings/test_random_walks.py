@@ -6,8 +6,8 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft.domains.ratings import random_walks
-from fedgraft.domains.ratings.random_walks import Walks
+from fedgraft.domains.ratings import graph
+from fedgraft.domains.ratings.graph import Walks
 
 
 def structure_of(matrix: np.ndarray) -> scipy.sparse.csr_matrix:
@@ -38,7 +38,7 @@ def test_equal_to_dense_powers_on_present_edges(nodes, density, seed, chunk):
     degree = matrix.sum(1, keepdims=True)
     step = np.divide(matrix, degree, out=np.zeros(matrix.shape), where=degree > 0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(random_walks, "CHUNK", chunk)
+        patch.setattr(graph, "CHUNK", chunk)
         rows, columns = structure.nonzero()
         found = Walks(structure).probabilities(matrix[rows, columns].astype(float), 3)
     powers = [step, step @ step, step @ step @ step]

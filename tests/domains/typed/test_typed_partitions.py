@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.domains import communities
+from fedgraft.domains import dealing
 from fedgraft.domains.typed.partitions import TypedDealing, parts_of, reached
 from fedgraft.domains.typed.shards import TypedGraph, adjacencies, merge_graphs
 from fedgraft.errors import InputError
@@ -151,14 +151,14 @@ def test_more_clients_than_communities_of_papers_take_a_finer_resolution(caplog:
 
 def test_an_even_cut_by_communities_gives_clients_about_equal_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Communities of 8, 4 and 3 papers; three clients' share is 5, pieces have 4 at most: 4 4, 4 and 3."""
-    monkeypatch.setattr(communities, "SLACK", 1)
+    monkeypatch.setattr(dealing, "SLACK", 1)
     graph = papers([0] * 15, [(v, 0 if v < 8 else 1 if v < 12 else 2) for v in range(15)], [])
     parts = TypedDealing("Toy", 3, "louvain_even").deal(graph, 1, split=False)
     assert [part.targets for part in parts] == [7, 4, 4], "the piece of 3 fits nowhere"
 
 
 def test_communities_of_a_large_graph_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(communities, "LOUVAIN_EDGES", 4)
+    monkeypatch.setattr(dealing, "LOUVAIN_EDGES", 4)
     with pytest.raises(InputError, match=r"at most 4 edges; toy has 14\. Take partition 'uniform' or 'dirichlet'"):
         TypedDealing("Toy", 2, "louvain").deal(papers(), 1, split=False)
 

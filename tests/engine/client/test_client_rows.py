@@ -37,19 +37,24 @@ def set_up_of(case: tuple[Any, Any], seal: RowSeal = SEAL) -> bytes:
     """What client 0 is sent when all have published."""
     plan, shards = case
     rows = ends(case, seal)
-    told = plan.task.combine(
-        {client: rows.published(client, plan.task.statistics(shard), g()) for client, shard in enumerate(shards)}
+    told = plan.task.publications.combine(
+        {
+            client: rows.published(client, plan.task.publications.statistics(shard), g())
+            for client, shard in enumerate(shards)
+        }
     )
     return wire.encode(Message("statistics", arrays=dict(told[0])), Protocol.of(plan).request_layouts["statistics"])
 
 
 def test_what_is_published_is_bytes_and_comes_back(case: tuple[Any, Any]) -> None:
     plan, shards = case
-    width = next(spec.shape[1] for spec in plan.task.statistics_layout if spec.name == "features")
+    width = next(spec.shape[1] for spec in plan.task.publications.statistics_layout if spec.name == "features")
     known = {spec.name: (spec.dtype, spec.shape[1:]) for spec in plan.statistics_layout}
     assert known["features"] == ("uint8", (TAG_BYTES + 2 * width,))
     assert known["degree"] == ("uint8", (TAG_BYTES + 4,))
-    plain = plan.task.combine({k: plan.task.statistics(shard) for k, shard in enumerate(shards)})[0]
+    plain = plan.task.publications.combine(
+        {k: plan.task.publications.statistics(shard) for k, shard in enumerate(shards)}
+    )[0]
     for seal in (SEAL, OPEN):
         shared = ends(case, seal).shared_in(0, set_up_of(case, seal))
         assert shared["degree"].tolist() == plain["degree"].tolist()
@@ -75,7 +80,7 @@ def test_a_site_keeps_an_open_message_and_others_read_what_all_were_told(case: t
 def states(case: tuple[Any, Any], owner: int, value: float = 0.5) -> tuple[list[HaloRows], Any]:
     """States of the nodes of one client that client 0 needs, and their slots in its halo."""
     plan, shards = case
-    halo = plan.task.halo_of(shards[0])
+    halo = plan.task.exchanged.halo_of(shards[0])
     slot = np.flatnonzero(halo.owner == owner)
     return [HaloRows(halo.place[slot], np.full((len(slot), w), value, np.float32)) for w in plan.halo_widths], slot
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from fedgraft.contracts import Augmentation, Draw, Sampler, StructurePenalty
 from fedgraft.contracts.abilities.graphs import StructuredTask
-from fedgraft.contracts.abilities.tasks import BlockedTask, NeighbourSamplingTask, SeededTask
 from fedgraft.contracts.structure import WHOLE
 from fedgraft.contracts.values import Losses
 from fedgraft.errors import ClientError
@@ -243,8 +242,8 @@ def test_draws_that_limit_neighbours_bring_a_seed_and_others_only_if_the_task_dr
         trainer(task=Watching(width=1), sampler=Fixed((Draw(np.array([0]), neighbours=neighbours),))).run()
         return seen
 
-    class Drawing(Line, NeighbourSamplingTask):
-        layers, draws_neighbours = 1, True
+    class Drawing(Line):
+        layers, seeds_draws = 1, True
 
     assert seeds(Line, ()) == [0]
     assert seeds(Line, (3,)) == seeds(Drawing, ()) != [0]
@@ -299,7 +298,9 @@ def test_a_term_over_all_nodes_joins_the_objective_and_each_look_has_a_view_of_i
 
 
 def test_a_task_that_draws_gets_a_seed_with_every_step():
-    class Drawing(Line, SeededTask):
+    class Drawing(Line):
+        seeds_draws = True
+
         def loss(self, model, data, draw, encoded):
             seen.append(draw.seed)
             return super().loss(model, data, draw, encoded)
@@ -327,7 +328,7 @@ def test_without_a_draw_nothing_moves_and_nothing_is_reported():
 
 
 @dataclass(frozen=True)
-class Blocks(Line, BlockedTask):
+class Blocks(Line):
     """Every example a block of its own."""
 
     def blocks(self, data):

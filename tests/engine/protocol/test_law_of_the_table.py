@@ -28,8 +28,8 @@ from fedgraft.errors import ClientError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.policies import own_policy
 from fedgraft.nn.clipped_gradients import each_gradient
-from fedgraft.runtimes.flower_federation.nodes_runtime import NodesRuntime
-from fedgraft.runtimes.flower_federation.places import Places
+from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
+from fedgraft.runtimes.federation.places import Places
 from fedgraft.secrets.masked_sum import Member
 from fedgraft.wire import Message
 from helpers.local_nodes import RUN, LocalLink, nodes_of
@@ -208,6 +208,7 @@ def caught(recipe, mode, root, pads):
     return " ".join(breaks(Asking(recipe, mode, root), pads, FEW))
 
 
+@pytest.mark.slow
 def test_a_journal_that_does_not_count_rounds_is_caught(tmp_path, pads, monkeypatch):
     """B5: the server names empty memories, and rounds beyond the plan's."""
     monkeypatch.setattr(Places, "outside", lambda self, kind, round: "")
@@ -218,6 +219,7 @@ def test_a_journal_that_does_not_count_rounds_is_caught(tmp_path, pads, monkeypa
     assert "replies of kind 'train' hold noise" in caught("graft_node_private", "masked", tmp_path, pads)
 
 
+@pytest.mark.slow
 def test_statistics_that_are_published_in_each_round_are_caught(tmp_path, pads, monkeypatch):
     """B6."""
     monkeypatch.setattr(Places, "outside", lambda self, kind, round: "")
@@ -228,6 +230,7 @@ def test_statistics_that_are_published_in_each_round_are_caught(tmp_path, pads, 
     assert "replies of kind 'publish' hold noise" in caught("graft_rating_private", "masked", tmp_path, pads)
 
 
+@pytest.mark.slow
 def test_answers_that_are_drawn_anew_in_each_round_are_caught(tmp_path, pads, monkeypatch):
     """B7."""
     monkeypatch.setattr(Places, "_is_once", lambda self, kind: False)

@@ -15,7 +15,7 @@ from fedgraft.engine.server.exchange import Exchange
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
 from fedgraft.errors import BeyondLimitError
-from fedgraft.runtimes.flower_federation import places
+from fedgraft.runtimes.federation import places
 from fedgraft.testing.runs import here, toy
 from fedgraft.wire import Message
 

@@ -89,10 +89,10 @@ def test_every_node_is_answered_by_its_client_from_what_it_was_told(run: Path) -
         assert {split: right[shard.rows(split)].sum() for split in sums} == {s: sums[s]["correct"] for s in sums}
         assert finished.memory(client)["states"] is not None
 
-    asked = finished.plan.task.questions(finished.shards, {"nodes": pd.DataFrame({"node": ids})})[0].asked
+    asked = finished.task.questions(finished.shards, {"nodes": pd.DataFrame({"node": ids})})[0].asked
     memory, module = finished.memory(0), finished.client_model(0)
     given = [{}, {"shared": memory["shared"]}, {"shared": memory["shared"], "states": memory["states"]}, memory]
-    shares = [finished.plan.task.predict(module, finished.shards[0], told, asked)["probability"] for told in given]
+    shares = [finished.task.predict(module, finished.shards[0], told, asked)["probability"] for told in given]
     assert (shares[0] != shares[1]).any()
     assert (shares[1] != shares[2]).any()
     assert (shares[2] == shares[3]).all()
@@ -154,8 +154,8 @@ def test_a_part_elsewhere_is_answered_from_itself_alone(run: Path, tmp_path: Pat
     assert list(found) == OUT
     assert set(found["client"]) == {"own"}
     # The same as from the client's shard without what others told it.
-    questions = finished.plan.task.questions(finished.shards, asked)[2].asked
-    alone = finished.plan.task.predict(finished.client_model(2), shard, {}, questions)
+    questions = finished.task.questions(finished.shards, asked)[2].asked
+    alone = finished.task.predict(finished.client_model(2), shard, {}, questions)
     assert found["class"].tolist() == alone["class"].tolist()
     np.testing.assert_allclose(found["probability"], alone["probability"], atol=1e-6)
 

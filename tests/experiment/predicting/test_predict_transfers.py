@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedgraft.domains.nodes.reading.own_transfers import OwnTransfers
+from fedgraft.domains.nodes.reading.transfers import OwnTransfers
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.predict import predict

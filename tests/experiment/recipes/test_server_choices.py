@@ -17,7 +17,7 @@ TAKEN = [
     *({"aggregation.name": "median"}, {"server_optimizer.name": "fedavgm"}, {"safeguards.most_step": 5.0}),
     *({"safeguards.clip": 1.0}, {"dropout.rate": 0.1}, {"clock.devices": "lognormal"}, {"clock.late": "wait"}),
     *({"evaluation.at": "clients"}, {"policy.capabilities": ["update"]}),
-    *({"runtime.name": "flower"}, {"runtime.threads": 2}, {"budget.bytes": "5MB"}, {"checkpoint.every_seconds": 0}),
+    *({"runtime.name": "sites"}, {"runtime.threads": 2}, {"budget.bytes": "5MB"}, {"checkpoint.every_seconds": 0}),
 ]
 REFUSED = {
     "model.hidden": {"model.hidden": [1000]},

@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedgraft.domains.edges.ratings import read_ratings
 from fedgraft.domains.edges.shards import merge_edges
 from fedgraft.errors import InputError
-from fedgraft.methods.data.bitcoin import Bitcoin
+from fedgraft.methods.data.bitcoin import Bitcoin, read_ratings
 
 
 def test_three_ratings_by_hand(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

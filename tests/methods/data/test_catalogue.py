@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from fedgraft.domains.ranking.metrics import score_users
-from fedgraft.domains.ranking.partition import reached
-from fedgraft.domains.ranking.shards import ItemLists, RankingShard, merge_shards
+from fedgraft.domains.ranking.shards import ItemLists, RankingShard, merge_shards, reached
 from fedgraft.errors import InputError
 from fedgraft.methods.data.catalogue import Catalogue
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fedgraft.domains.ranking.metrics import score_users
-from fedgraft.domains.ranking.partition import reached
-from fedgraft.domains.ranking.shards import merge_shards
+from fedgraft.domains.ranking.shards import merge_shards, reached
 from fedgraft.errors import InputError
 from fedgraft.methods.data.ml100k import ML100K
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedgraft.domains.nodes.reading.movies import read_movies
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.methods.data.movies import Movies
+from fedgraft.methods.data.movies import Movies, read_movies
 from fedgraft.methods.yardsticks.node_mean import NodeMean
 from fedgraft.methods.yardsticks.node_ridge import NodeRidge
 from helpers.toy_movies import HEADER, write_movies

@@ -128,16 +128,6 @@ def test_the_split_has_a_seed_of_its_own(kind: str) -> None:
     assert splits(cls(**tables(), split_seed=4).load(9)) == splits(cls(**tables()).load(4))
     with pytest.raises(InputError, match=rf"{cls.__name__}.split_seed must be >= 0, or left out; got -1"):
         cls(**tables(), split_seed=-1)
-    with pytest.raises(InputError, match=rf"{cls.__name__}.split_seed is for split_by = 'ids'; got 3"):
-        cls(**tables(), split_seed=3, split_by="rows")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_can_be_split_by_lot(kind: str) -> None:
-    cls, tables, _ = KINDS[kind]
-    shards = cls(**tables(), split_by="rows").load(4)
-    assert [digest_of(each) for each in shards] == [digest_of(e) for e in cls(**tables(), split_by="rows").load(4)]
-    assert splits(shards) != splits(cls(**tables()).load(4))
 
 
 def test_nodes_that_name_no_client_are_dealt_and_split_alike_in_any_order() -> None:

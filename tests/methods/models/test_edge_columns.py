@@ -115,7 +115,7 @@ def test_a_task_learns_from_columns(
     assert named or "GINE" in encoder.module
     assert all(grad is not None and grad.abs().max() > 0 for grad in named.values())
     edges = torch.tensor([[0, 1], [1, 0]])
-    given = task.on_graph(model, torch.from_numpy(shards[0].features), edges.numpy())
+    given = task.views.on_graph(model, torch.from_numpy(shards[0].features), edges.numpy())
     assert torch.isfinite(given).all(), "of a graph whose edges carry nothing columns are zeros"
 
 

@@ -44,7 +44,7 @@ def pyg(module, options):
 @pytest.mark.parametrize("heads", [1, 3])
 def test_outputs_and_gradients_are_pyg_s(heads):
     options = HAN(hidden=12, heads=heads)
-    module = options.build(WIDTH, 2, torch.Generator().manual_seed(0))
+    module = options.build(WIDTH, (0, 0), torch.Generator().manual_seed(0))
     features = torch.randn(NODES, WIDTH, generator=torch.Generator().manual_seed(1))
     layer, edges = pyg(module, options)
     mine = module(features, [options.graph(matrix) for matrix in structures()])

@@ -11,7 +11,6 @@ from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
 from fedgraft.methods.exchanges.halo import Halo
-from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
@@ -47,16 +46,16 @@ def cross_entropy(hidden, label):
 def last(task, model, data):
     """The last hidden layer of all own nodes, from all neighbours."""
     everywhere = replace(data, rows={**data.rows, "test": np.arange(data.own)}, kept={})
-    return task.represent(model, everywhere)[0]
+    return task.asked.represent(model, everywhere)[0]
 
 
 def test_draws_only_what_it_must():
     quiet = Node(SAGE(), exchange=Halo(neighbours=0))
-    assert (quiet.draws_neighbours, quiet.stochastic) == (False, False)
-    assert restaged(quiet, {"exchange.neighbours": 5}).draws_neighbours
-    assert replace(quiet, objective=CrossEntropy(dropout=0.5)).stochastic
+    assert (quiet.seeds_draws, quiet.stochastic) == (False, False)
+    assert restaged(quiet, {"exchange.neighbours": 5}).seeds_draws
+    assert restaged(quiet, {"loss.dropout": 0.5}).stochastic
     made = restaged(quiet, {"generator": True, "exchange.features": False, "exchange.states": False})
-    assert (made.draws_neighbours, made.stochastic) == (True, True)
+    assert (made.seeds_draws, made.stochastic) == (True, True)
 
 
 # --- by hand ----------------------------------------------------------------------------------------------------------
@@ -65,7 +64,7 @@ def test_draws_only_what_it_must():
 def test_one_layer_by_hand():
     task, model = by_hand(layers=1)
     here, there = set_up(task, PATH)
-    assert task.halo_widths == ()
+    assert task.exchanged.halo_widths == ()
     # 0 + 1, 1 + (0 + 2) / 2 and 2 + 1.
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[1, 2], [3]]
     sums = task.evaluate(model, here)
@@ -80,13 +79,13 @@ def test_one_layer_by_hand():
 def test_two_layers_by_hand():
     task, model = by_hand()
     here, there = set_up(task, PATH)
-    assert task.halo_widths == (1,)
+    assert task.exchanged.halo_widths == (1,)
     # First layer 1, 2 and 3. Nothing is known yet of the first layer elsewhere: node 1 has 0 only, node 2 nobody.
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[3, 3], [3]]
-    relayed_rows = task.relay(model, here, 0)
+    relayed_rows = task.exchanged.relay(model, here, 0)
     assert [(each.slot.tolist(), each.rows.tolist()) for each in relayed_rows] == [([1], [[2.0]])]
-    task.receive(there, [HaloRows(np.array([0]), relayed_rows[0].rows)])
-    task.receive(here, [HaloRows(np.array([0]), task.relay(model, there, 0)[0].rows)])
+    task.exchanged.receive(there, [HaloRows(np.array([0]), relayed_rows[0].rows)])
+    task.exchanged.receive(here, [HaloRows(np.array([0]), task.exchanged.relay(model, there, 0)[0].rows)])
     # 1 + 2, 2 + (1 + 3) / 2 and 3 + 2.
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[3, 4], [5]]
 
@@ -94,7 +93,7 @@ def test_two_layers_by_hand():
 def test_features_alone_and_states_alone_by_hand():
     task, model = by_hand(**{"exchange.states": False})
     here, there = set_up(task, PATH)
-    assert (task.halo_widths, here.halo) == ((), 1)
+    assert (task.exchanged.halo_widths, here.halo) == ((), 1)
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[3, 3], [3]]
     task, model = by_hand(**{"exchange.features": False})
     here, there = relayed(task, PATH, model)
@@ -122,7 +121,7 @@ def test_training_uses_the_states_that_are_remembered_by_hand():
 
 def looked(task, model, data, seed=0):
     with torch.no_grad():
-        return task.look(model, data, seed, losses=True)
+        return task.exchanged.look(model, data, seed, losses=True)
 
 
 # --- a graph in parts -------------------------------------------------------------------------------------------------
@@ -136,7 +135,7 @@ ENCODERS = {
 
 def whole_graph(task, shards):
     """All shards' data as those of one client."""
-    return task.opened(task.prepare(merge_shards(shards), {}), None)
+    return task.exchanged.opened(task.prepare(merge_shards(shards), {}), None)
 
 
 def check_equal(found, expected):
@@ -198,11 +197,11 @@ def test_with_nothing_shared_a_graph_is_as_if_no_edge_were_cut(name):
         owner,
         [shard.name for shard in shards],
     )
-    assert not task.statistics_layout.specs
+    assert not task.publications.statistics_layout.specs
     for shard, part in zip(shards, parts, strict=True):
         assert shard.halo
         assert not part.halo
-        one, other = (task.opened(task.prepare(each, {}), None) for each in (shard, part))
+        one, other = (task.exchanged.opened(task.prepare(each, {}), None) for each in (shard, part))
         assert task.evaluate(model, one) == task.evaluate(model, other)
         step = Draw(np.arange(task.examples(one))[::2], seed=3)
         assert torch.equal(
@@ -217,7 +216,7 @@ def test_a_node_without_edges_is_told_by_its_own_features():
         model = model_of(task)
         here, there = relayed(task, shards, model)
         lone = cut(whole([], label=[0, 1, 0, 1, 0, 1]), np.array([0, 0, 0, 0, 1, 1]), ["one", "two"])
-        bare = [task.opened(task.prepare(shard, {}), None) for shard in lone]
+        bare = [task.exchanged.opened(task.prepare(shard, {}), None) for shard in lone]
         torch.testing.assert_close(last(task, model, here)[3], last(task, model, bare[0])[3])
         np.testing.assert_array_equal(last(task, model, there), last(task, model, bare[1]))
         assert np.isfinite(looked(task, model, there)).all()
@@ -232,7 +231,9 @@ def test_a_client_without_training_nodes_pushes_answers_and_is_not_asked_to_trai
     assert [task.examples(each) for each in data] == [3, 0]
     assert task.describe(data[1]) == dict.fromkeys(task.describe(data[0]), 0.0)
     assert looked(task, model, data[1]).shape == (0,)
-    assert [len(rows.slot) for rows in task.changed(data[1])] == [2], "nodes 3 and 4 are neighbours of client one's"
+    assert [len(rows.slot) for rows in task.exchanged.changed(data[1])] == [2], (
+        "nodes 3 and 4 are neighbours of client one's"
+    )
     check_equal(task.evaluate(model, data[1]), task.evaluate(model, whole_graph(task, shards)))
     experiment, _ = small(shards=shards, data__clients=2, selector__clients=2, model__hidden=[3, 2])
     with looped(experiment, shards=shards) as (loop, runtime):

@@ -35,15 +35,15 @@ def made(**changes):
     state = store.start()
     for client, each in enumerate(data):
         looked(task, model, each)
-        store.publish(state, client, task.changed(each))
+        store.publish(state, client, task.exchanged.changed(each))
     for client, each in enumerate(data):
-        task.receive(each, store.pull(state, client))
+        task.exchanged.receive(each, store.pull(state, client))
     return task, model, data
 
 
 def looked(task, model, data, seed=7):
     with torch.no_grad():
-        return task.look(model, data, seed, losses=True)
+        return task.exchanged.look(model, data, seed, losses=True)
 
 
 def losses(task, model, data, **draw):
@@ -67,16 +67,18 @@ def test_losses_from_remembered_states_of_this_very_model_are_those_of_a_look(ch
 def test_a_look_is_pushed_once_and_a_step_pushes_what_it_moved():
     task, model, data = made()
     here = data[0]
-    assert [len(rows.slot) for rows in task.changed(here)] == [0]
+    assert [len(rows.slot) for rows in task.exchanged.changed(here)] == [0]
     looked(task, model, here)
-    (pushed,) = task.changed(here)
+    (pushed,) = task.exchanged.changed(here)
     np.testing.assert_array_equal(pushed.slot, here.needed)
     np.testing.assert_array_equal(pushed.rows, here.states.rows[0][here.needed])
     step = np.array([0, 2, 5])
     losses(task, model, here, examples=step)
-    assert [len(rows.slot) for rows in task.changed(here)] == [0], "a model that is only asked leaves no trace"
+    assert [len(rows.slot) for rows in task.exchanged.changed(here)] == [0], (
+        "a model that is only asked leaves no trace"
+    )
     losses(task, model.train(), here, examples=step)
-    (pushed,) = task.changed(here)
+    (pushed,) = task.exchanged.changed(here)
     moved = here.rows["train"][step]
     np.testing.assert_array_equal(pushed.slot, moved[np.isin(moved, here.needed)])
 
@@ -92,8 +94,8 @@ def test_a_step_reads_the_rows_that_it_says_and_no_others(changes, ahead):
     step = {"examples": np.array([0, 3, 4]), "seed": 11}
     wanted = Draw(**step, ahead=np.arange(task.examples(here)) if ahead else None)
     expected = losses(task, model, here, **step)
-    read = task.read(here, wanted)
-    assert len(read) == len(task.halo_widths)
+    read = task.exchanged.read(here, wanted)
+    assert len(read) == len(task.exchanged.halo_widths)
     own = here.own
     for layer, slots in enumerate(read):
         assert (np.diff(slots) > 0).all()
@@ -103,7 +105,7 @@ def test_a_step_reads_the_rows_that_it_says_and_no_others(changes, ahead):
         here.states.known[layer][own + others] = False
     assert torch.equal(losses(task, model, here, **step), expected), "nothing else is read"
     if not ahead:
-        here = task.opened(here, everything)
+        here = task.exchanged.opened(here, everything)
         for layer, slots in enumerate(read):
             here.states.rows[layer][own + slots] += 1
         assert not torch.equal(losses(task, model, here, **step), expected)
@@ -128,22 +130,22 @@ def test_what_is_computed_from_is_kept_while_nothing_changes_and_made_anew_when_
     kept = here.kept["train"]
     losses(task, model, here)
     assert here.kept["train"] is kept
-    states = task.closed(here)
-    here = task.opened(here, None)
+    states = task.exchanged.closed(here)
+    here = task.exchanged.opened(here, None)
     assert not torch.equal(losses(task, model, here), before)
-    here = task.opened(here, states)
+    here = task.exchanged.opened(here, states)
     assert torch.equal(losses(task, model, here), before)
 
 
 def test_what_must_outlast_a_request_does():
     task, model, data = made()
-    states = wire.unpack(wire.pack(task.closed(data[2])))
+    states = wire.unpack(wire.pack(task.exchanged.closed(data[2])))
     expected = losses(task, model, data[2], seed=3)
     again = set_up(task, small()[1])[2]
     assert not torch.equal(losses(task, model, again, seed=3), expected)
-    opened = task.opened(again, states)
+    opened = task.exchanged.opened(again, states)
     assert torch.equal(losses(task, model, opened, seed=3), expected)
-    assert same(task.closed(opened), states)
+    assert same(task.exchanged.closed(opened), states)
     assert not torch.equal(losses(task, model, again, seed=3), expected), "what is opened is another"
 
 
@@ -153,7 +155,7 @@ def test_relaying_a_layer_sends_all_that_others_need_of_it_and_of_no_other():
     model = model_of(task)
     here = relayed(task, shards, model)[0]
     for layer in range(2):
-        relayed_rows = task.relay(model, here, layer)
+        relayed_rows = task.exchanged.relay(model, here, layer)
         assert [len(each.slot) for each in relayed_rows] == [
             len(here.needed) * (number == layer) for number in range(2)
         ]
@@ -169,7 +171,10 @@ def test_a_score_goes_on_from_what_was_relayed_and_is_what_it_is_anew(hidden):
     data = relayed(task, shards, model)
     scores = [task.evaluate(model, each) for each in data]
     assert sorted(applied) == sorted([*range(len(hidden))] * len(data)), "every layer is computed once"
-    anew = [task.opened(bare, task.closed(each)) for bare, each in zip(set_up(task, shards), data, strict=True)]
+    anew = [
+        task.exchanged.opened(bare, task.exchanged.closed(each))
+        for bare, each in zip(set_up(task, shards), data, strict=True)
+    ]
     assert [task.evaluate(model, each) for each in anew] == scores
     assert sorted(applied) == sorted([*range(len(hidden))] * 2 * len(data))
 
@@ -178,7 +183,7 @@ def test_rows_of_nodes_that_are_not_in_the_halo_are_refused():
     task, _, data = made()
     here = data[0]
     with pytest.raises(WireError, match=f"a row of halo node {here.halo} where there are {here.halo}"):
-        task.receive(here, [HaloRows(np.array([here.halo]), np.zeros((1, 6), np.float32))])
+        task.exchanged.receive(here, [HaloRows(np.array([here.halo]), np.zeros((1, 6), np.float32))])
 
 
 @pytest.mark.parametrize("encoder", [SAGE(hidden=(6, 5)), GCN(hidden=(6, 5))])
@@ -191,12 +196,12 @@ def test_labels_of_held_out_nodes_are_seen_by_no_step_and_no_state(encoder, is_s
     for each in (shards, blind):
         data = set_up(task, each)[0]
         found += [looked(task, model, data), losses(task, model, data, seed=4).numpy()]
-        trees.append(task.closed(data))
+        trees.append(task.exchanged.closed(data))
     assert np.array_equal(found[0], found[2])
     assert np.array_equal(found[1], found[3])
     assert same(*trees)
-    assert task.statistics(shards[0]).keys() == task.statistics(blind[0]).keys()
-    assert same(task.statistics(shards[0]), task.statistics(blind[0]))
+    assert task.publications.statistics(shards[0]).keys() == task.publications.statistics(blind[0]).keys()
+    assert same(task.publications.statistics(shards[0]), task.publications.statistics(blind[0]))
 
 
 @pytest.mark.parametrize("encoder", [SAGE(hidden=(6,)), GCN(hidden=(6,))])

@@ -119,7 +119,7 @@ def test_what_users_do_elsewhere_holds_nothing_of_the_rating_that_is_predicted(s
 
     def prepared(own: RatingShard) -> RatingData:
         clients = [own, *shards[1:]]
-        told = task.combine({number: task.statistics(shard) for number, shard in enumerate(clients)})
+        told = task.telling.combine({number: task.telling.statistics(shard) for number, shard in enumerate(clients)})
         return task.prepare(own, told[0])
 
     data, held_out = prepared(shards[0]), np.flatnonzero(shards[0].split != 0)
@@ -130,6 +130,7 @@ def test_what_users_do_elsewhere_holds_nothing_of_the_rating_that_is_predicted(s
         assert known_of(other.folds[number]) == known_of(data.folds[number])
     blind = [shards[0], *(rerated(shard, np.flatnonzero(shard.split != 0)) for shard in shards[1:])]
     told = [
-        task.combine({number: task.statistics(shard) for number, shard in enumerate(each)}) for each in (shards, blind)
+        task.telling.combine({k: task.telling.statistics(own) for k, own in enumerate(each)})
+        for each in (shards, blind)
     ]
     assert told[0][0]["codes"].tolist() == told[1][0]["codes"].tolist(), "held-out ratings are published by nobody"

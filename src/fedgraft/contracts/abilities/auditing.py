@@ -1,12 +1,12 @@
 """The ability of tasks to have a run audited: examples with wrong labels, in training or not."""
 
-from abc import abstractmethod
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from typing import Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.task import Prepared, Shard, Task
+from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import Indices
 
 
@@ -24,7 +24,7 @@ class Labelled(NamedTuple):
     classes: int
 
 
-class AuditedTask(Task[Shard, Prepared]):
+class AuditedTask(ABC, Generic[Shard]):
     """Ability: change which examples a client trains on, and their labels."""
 
     @abstractmethod

@@ -1,12 +1,12 @@
 """The ability of tasks to tell the gradient of each example by itself."""
 
-from abc import abstractmethod
-from typing import ClassVar, Final
+from abc import ABC, abstractmethod
+from typing import ClassVar, Final, Generic
 
 import numpy as np
 import torch
 
-from fedgraft.contracts.task import Prepared, Shard, Task
+from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.wire.layouts import Arrays
 
@@ -14,7 +14,7 @@ _WHOLE: Final = 1e12
 """A length to which no gradient is shortened."""
 
 
-class ClippedGradientTask(Task[Shard, Prepared]):
+class ClippedGradientTask(ABC, Generic[Shard, Prepared]):
     """Ability: tell the sum of training examples' gradients, each shortened to a length.
 
     So an example moves the sum by no more than that length, which differential privacy of examples needs.

@@ -1,11 +1,12 @@
 """Counts and means over few examples: the ability of a task to say over how few they are."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from typing import Generic
 
-from fedgraft.contracts.task import Prepared, Shard, Task
+from fedgraft.contracts.task import Shard
 
 
-class CountedTask(Task[Shard, Prepared]):
+class CountedTask(ABC, Generic[Shard]):
     """Ability: say over how few training examples the counts and means are that a client's messages tell."""
 
     @abstractmethod

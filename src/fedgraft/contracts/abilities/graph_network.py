@@ -1,17 +1,17 @@
 """A task's network on graphs that are made up, such as at the server, which has no data."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Generic, Protocol
 
 import torch
 from torch import Tensor
 
-from fedgraft.contracts.task import Prepared, Shard, Task
+from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices
 
 
-class GraphNetworkTask(Task[Shard, Prepared]):
+class GraphNetworkTask(ABC, Generic[Shard, Prepared]):
     """Ability: run a model on a graph that is given, whose nodes are classified, in place of a client's part of one."""
 
     @property

@@ -1,12 +1,13 @@
 """Abilities of tasks whose examples are nodes: to show all of a client's nodes and their edges to a method."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from typing import Generic
 
 import torch
 
 from fedgraft.contracts.abilities.tasks import ObservedTask
 from fedgraft.contracts.structure import WHOLE, Augmentation, LocalGraph
-from fedgraft.contracts.task import Prepared, Shard, Task
+from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices
 
 
@@ -27,7 +28,7 @@ class StructuredTask(ObservedTask[Shard, Prepared]):
         """Return `examples` and `edges` of `Structure`."""
 
 
-class LocalGraphTask(Task[Shard, Prepared]):
+class LocalGraphTask(ABC, Generic[Shard, Prepared]):
     """Ability: show a client's part of a graph whose nodes are classified, and what a model makes of all of them."""
 
     @property

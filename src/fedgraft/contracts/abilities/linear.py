@@ -1,9 +1,10 @@
 """Models that are linear in features of examples: what sums over training examples determine."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Generic
 
-from fedgraft.contracts.task import Prepared, Shard, Task
+from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices, Regression
 
 
@@ -28,7 +29,7 @@ class Linear:
     by_features: bool = False
 
 
-class LinearTask(Task[Shard, Prepared]):
+class LinearTask(ABC, Generic[Shard, Prepared]):
     """Ability: have a linear model with some options, and tell the training examples as it sees them."""
 
     @property

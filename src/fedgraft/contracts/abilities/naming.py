@@ -1,15 +1,13 @@
 """Nodes of others that clients name before training: the ability of a task that tells the server which."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from fedgraft.contracts.abilities.tasks import PublishingTask
-from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Halo
 from fedgraft.wire.layouts import Arrays
 
 
-class NamingTask(PublishingTask[Shard, Prepared]):
+class NamingTask(ABC):
     """Ability: say which nodes of others a client names in what it publishes, to be told of them or to tell of its own.
 
     Where edges between clients were matched, a client that names a node which none of its edges was joined to is

@@ -1,12 +1,13 @@
 """All data in one place, or one client's alone: the ability of a task that can be trained so, as a yardstick."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Generic
 
-from fedgraft.contracts.task import Prepared, Shard, Task
+from fedgraft.contracts.task import Prepared, Shard
 
 
-class PooledTask(Task[Shard, Prepared]):
+class PooledTask(ABC, Generic[Shard, Prepared]):
     """Ability: train in one place on all clients' data, or at one client without the others, as a yardstick."""
 
     @abstractmethod

@@ -1,16 +1,15 @@
 """Rows that the server hands on from client to client without a look at them: the ability of tasks that seal these."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Self
+from typing import Generic
 
-from fedgraft.contracts.abilities.tasks import PublishingTask
-from fedgraft.contracts.task import Prepared, Shard
+from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import Halo, Indices
 from fedgraft.wire.layouts import Arrays
 
 
-class SealedTask(PublishingTask[Shard, Prepared]):
+class SealedTask(ABC, Generic[Shard]):
     """Ability: have rows in what clients tell each other that the server only hands on, and can do so unread.
 
     `check` and `combine` then see uint8 [rows, bytes] in place of such an array, take rows of it apart and put them
@@ -27,10 +26,6 @@ class SealedTask(PublishingTask[Shard, Prepared]):
     @abstractmethod
     def hands_on(self) -> bool:
         """Whether there are such rows, sealed or not."""
-
-    @abstractmethod
-    def sealing(self) -> Self:
-        """Return this task with its rows sealed. Raises `InputError` where options exclude it."""
 
     @property
     @abstractmethod

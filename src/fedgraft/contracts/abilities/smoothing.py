@@ -1,15 +1,15 @@
 """Answers bettered after training, over the edges between clients too: the ability of a task that does so."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts.task import Prepared, Shard, Task
+from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices, Sums
 from fedgraft.wire.layouts import Arrays, Layout
 
@@ -64,7 +64,7 @@ class Means(NamedTuple):
     known: NDArray[np.bool_]
 
 
-class SmoothingTask(Task[Shard, Prepared]):
+class SmoothingTask(ABC, Generic[Shard, Prepared]):
     """Ability: better a trained model's answers, such as by smoothing them over the graph, hop by hop.
 
     In a hop each client tells a row for each node of its border, and gets the mean row of that node's neighbours

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from fedgraft.contracts.abilities.tasks import PublishingTask
-from fedgraft.contracts.task import Prepared, Shard
+from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.wire.layouts import Arrays, Layout
 
 
-class SummedTask(PublishingTask[Shard, Prepared]):
+class SummedTask(PublishingTask[Shard]):
     """Ability: publish statistics that are added up before training, so that nobody sees those of one client.
 
     All clients get the same back. What the ability of `PublishingTask` publishes has no part in it.

@@ -22,6 +22,8 @@ UNSAID, NOBODY = -2, -3
 """In place of a client: a table does not say whose an end is; it names somebody who is no client."""
 Borders: TypeAlias = Literal["", "columns", "auto"]
 """How edges between clients are known: not at all, by columns that say whose ends are, or by ids among all."""
+Sharing: TypeAlias = Literal["", "column", "auto"]
+"""How it is known which nodes several clients have: there are none, a column says it, or by ids among all."""
 SHOWN: Final = 3
 """Names of strangers that a note lists."""
 

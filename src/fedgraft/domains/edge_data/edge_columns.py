@@ -15,7 +15,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.border_columns import ENDS, SIDE_COLUMNS, SIDES
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.columns import Columns, read_columns
+from fedgraft.domains.tables.columns import Columns, check_present, read_columns
 from fedgraft.domains.tables.reader import OWNER, named_once, read
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
@@ -92,10 +92,21 @@ class CarriedRows:
         labels = None if self.labels is None else self.labels.take(rows)
         return CarriedRows(self.columns.take(rows), weight, time, self.number[rows], labels)
 
+    @property
+    def carried(self) -> "CarriedRows":
+        """These rows, as of `StoredEdges`."""
+        return self
+
+    @property
+    def edge_labels(self) -> EdgeLabels:
+        """What is to be told of edges that were read with their labels."""
+        assert self.labels is not None, "read by a reader of labels"
+        return self.labels
+
     def outgoing(self) -> "CarriedRows":
         """Return those whose source is at the client whose table it is."""
-        assert self.labels is not None, "of others it is not known"
-        return self if self.labels.source is None else self.take(np.flatnonzero(self.labels.source >= 0))
+        source = self.edge_labels.source
+        return self if source is None else self.take(np.flatnonzero(source >= 0))
 
     def edge_rows(self, values: Values, row: Indices, along: NDArray[np.bool_]) -> EdgeRows:
         """Return what stored edges carry: `row`, int64 [stored], is whose they are; `values`, of all rows.
@@ -147,6 +158,8 @@ def _stacked_labels(parts: Sequence[EdgeLabels]) -> EdgeLabels:
 
 Make: TypeAlias = Callable[[CarriedRows], Values]
 """What a model reads of rows, float32 [edges, width]."""
+LabelReader: TypeAlias = Callable[[Rows], EdgeLabels]
+"""What reads labels of edges from a table."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +180,7 @@ class EdgeReader:
     directed: bool = False
     repeats: Repeats = "keep"
     texts: Collection[str] | None = None
-    labels: Callable[[Rows], EdgeLabels] | None = None
+    labels: LabelReader | None = None
 
     def read(self, rows: Rows, owner: str) -> CarriedRows:
         """Return what each row of a table carries. Raises `InputError`; `owner` as of `reader.read`."""
@@ -207,6 +220,10 @@ class EdgeReader:
         if self.repeats == "sum":
             lasts = _added(carried, group, lasts, kept)
         return rows[last[kept]], lasts, notes
+
+
+Carried: TypeAlias = tuple[EdgeReader, CarriedRows]
+"""How edges are read that carry something, and what the rows of a table carry."""
 
 
 def names_carried(rows: Rows, owner: str) -> tuple[str, ...]:
@@ -375,6 +392,21 @@ def asked_columns(
         columns["weight"] = np.zeros(len(rows), np.float32)
         columns["weight"][kept] = carried.weight
     return pd.DataFrame({**columns, **{str(place): made[:, place] for place in range(made.shape[1])}})
+
+
+def asked_values(rows: Rows, known: EdgeRows, roles: Collection[str]) -> tuple[Values, Values | None]:
+    """Return what edges carry by columns "0", "1" ... and "weight", where those that are known have these.
+
+    `roles` are other columns. Raises `InputError` for a column that is not there.
+    """
+    names, weight = [str(place) for place in range(known.width)], ["weight"] * (known.weight is not None)
+    values = np.zeros((len(rows), len(names)), np.float32)
+    if not len(rows):
+        return values, np.zeros(0, np.float32) if weight else None
+    check_present(rows, [*names, *weight], "which edges of the run's data carry", roles)
+    for place, name in enumerate(names):
+        values[:, place] = rows.column(name).numbers()
+    return values, rows.column("weight").numbers().astype(np.float32) if weight else None
 
 
 def _end_numbers(rows: Rows) -> Indices:

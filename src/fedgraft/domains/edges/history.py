@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.edges.order_of_time import EVER
 from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.edges.stages import EVER
 from fedgraft.domains.nodes.base.shards import NodeShard
 
 NODE_PARTS: Final = 2

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edges.history import NODE_PARTS, before_at
+from fedgraft.domains.edges.order_of_time import EVER
 from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.edges.stages import EVER
 from fedgraft.domains.notes import LOG
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.edges.order_of_time import EVER, sees, stage_of, stages
 from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.edges.stages import EVER, sees, stage_of, stages
 from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.shards import NodeShard
 

@@ -1,6 +1,7 @@
 """The gradient of each training graph by itself, of the linear model of its subtrees."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import nn
@@ -17,6 +18,7 @@ from fedgraft.nn.clipped_gradients import LossesOf, RowLayer, clipped_gradients,
 from fedgraft.wire.layouts import Array, Arrays
 
 
+@dataclass(frozen=True, eq=False)
 class ClippedGraphs(ClippedGradientTask[GraphShard, GraphData]):
     """Of a task with the options of `Graph`, where counts of subtrees are all that it reads."""
 

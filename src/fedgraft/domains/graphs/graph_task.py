@@ -10,15 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Questions, Sums
-from fedgraft.contracts.abilities.plain import PlainModel
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.tasks import (
-    FittedTask,
-    PartsTask,
-    PredictingTask,
-    SurveyedTask,
-    VariantTask,
-)
+from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
+from fedgraft.contracts.abilities.tasks import VariantTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.loss import ClassShares, Objective
@@ -77,12 +70,9 @@ class GraphData:
 
 @dataclass(frozen=True)
 class GraphTask(
-    FittedTask[GraphShard, GraphData],
     LabelledTask[GraphShard, GraphData],
-    PartsTask[GraphShard, GraphData],
     PooledTask[GraphShard, GraphData],
     PredictingTask[GraphShard, GraphData],
-    SurveyedTask[GraphShard, GraphData],
     VariantTask[GraphShard, GraphData],
 ):
     """Answer something of each whole graph, with a model whose ends are the client's own; options as of `Graph`."""

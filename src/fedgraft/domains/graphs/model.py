@@ -1,7 +1,7 @@
 """The model of tasks about whole graphs: a client's own ends around convolutions that may be shared."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,6 @@ from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.loss import ClassShares
 from fedgraft.domains.graphs.batches import Batch
-from fedgraft.domains.graphs.weighted_batch_norm import SharedNorm
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.nn.layers import RowLinear, linear, normal
 from fedgraft.nn.propagate import Block
@@ -243,3 +242,60 @@ class Head(nn.Module):
         """Return logits, float32 [graphs, classes], of the last hidden layer."""
         logits: Tensor = self.outer(nn.functional.dropout(hidden, self.dropout, self.training))
         return logits
+
+
+# --- weighted batch norm ----------------------------------------------------------------------------------------------
+
+
+class SharedNorm(nn.Module):
+    """Batch normalisation, where a row stands for all nodes of its colour.
+
+    With equal shares it is torch's `BatchNorm1d`: in training with mean and variance of the batch, whose running means
+    are used in evaluation. A batch's weight in these (`momentum`) and what is
+    added to variances (`epsilon`) are torch's.
+
+    Source: Ioffe and Szegedy, ICML 2015, Algorithm 1.
+    Differs: the running variance is of the batch itself, not of what it is a sample of.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, width: int, momentum: float = 0.1, epsilon: float = 1e-5) -> None:
+        super().__init__()
+        self.momentum, self.epsilon = momentum, epsilon
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.register_buffer("running_mean", torch.zeros(width))
+        self.register_buffer("running_var", torch.ones(width))
+
+    def forward(self, rows: Tensor, share: Tensor) -> Tensor:
+        """Rows float32 [colours, width] with shares [colours], which sum to one; likewise [colours, width]."""
+        if not self.training:
+            scale = self.weight * (self.running_var + self.epsilon).rsqrt()
+            return rows * scale + (self.bias - self.running_mean * scale)
+        normalised, mean, var = _Normalised.apply(rows, share, self.weight, self.bias, self.epsilon)  # type: ignore[no-untyped-call]
+        self.running_mean.lerp_(mean, self.momentum)
+        self.running_var.lerp_(var, self.momentum)
+        return normalised  # type: ignore[no-any-return]
+
+
+class _Normalised(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, share: Tensor, weight: Tensor, bias: Tensor, epsilon: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        mean = share @ rows
+        centred = rows - mean
+        var = share @ centred.square()
+        inverse = (var + epsilon).rsqrt()
+        ctx.save_for_backward(centred.mul_(inverse), share, weight, inverse)
+        ctx.mark_non_differentiable(mean, var)
+        return torch.addcmul(bias, centred, weight), mean, var
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor, None, Tensor, Tensor, None]:
+        unit, share, weight, inverse = ctx.saved_tensors
+        to_bias = gradient.sum(0)
+        to_weight = (gradient * unit).sum(0)
+        to_rows = torch.addcmul(gradient, share[:, None], torch.addcmul(to_bias, unit, to_weight), value=-1)
+        return to_rows.mul_(weight * inverse), None, to_weight, to_bias, None

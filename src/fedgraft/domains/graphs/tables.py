@@ -4,32 +4,37 @@ A table is a CSV or Parquet file or a DataFrame. Ids, kinds and classes are kept
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices, Questions
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import (
+    DIRECTED,
     EDGE_COLUMNS,
     LEFT_OUT,
     NO_COLUMNS,
+    CarriedRows,
     EdgeReader,
     StoredEdges,
+    Values,
+    each_both_ways,
+    stored,
 )
-from fedgraft.domains.graphs.asked_edges import AskedReader, asked_reader
-from fedgraft.domains.graphs.carried_edges import carried_edges
-from fedgraft.domains.graphs.shards import Edges, GraphShard, check_graphs, tidy_edges, with_degrees
+from fedgraft.domains.graphs.shards import Edges, GraphShard, check_graphs, check_inside, tidy_edges, with_degrees
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import classes_hint, is_known, numbers_hint
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.columns import ColumnReader
-from fedgraft.domains.tables.features import some
+from fedgraft.domains.tables.columns import ColumnReader, some
 from fedgraft.domains.tables.labels import check_among, class_codes, without
 from fedgraft.domains.tables.reader import OWNER, read
 from fedgraft.domains.tables.rows import Rows, arranged, as_numbers, ascending, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
+from fedgraft.domains.tables.transforms import Transforms
 from fedgraft.errors import InputError
 from fedgraft.errors import unknown as unlike
 from fedgraft.nn.sparse import ranges
@@ -62,7 +67,6 @@ def read_graphs(
     are_numbers: bool = False,
     columns_of: ColumnReader | None = None,
     unknown: Sequence[str] = (),
-    by_ids: bool = True,
     known_classes: Sequence[str] = (),
     carried: EdgeReader | None = None,
 ) -> Collection[GraphShard]:
@@ -71,8 +75,8 @@ def read_graphs(
     With `columns_of`, which reads columns of attributes, these are `columns`, and the graphs have none.
 
     They are "nodes"; "edges", listed one way or both; and "graphs", where every graph needs a label; graphs, and their
-    nodes, are then in the order of their ids, or of rows unless `by_ids`. If it needs none, labels, clients and splits
-    are not read, and without that table the graphs are those that the nodes name, in that order. Errors call the tables
+    nodes, are then in the order of their ids. If it needs none, labels, clients and splits are not read, and without
+    that table the graphs are those that the nodes name, in that order. Errors call the tables
     by `owner`: "Graphs" for Graphs.nodes ... Labels are classes, all of them `known_classes` where these are said, or
     numbers; graphs whose labels are `unknown` are left out. `carried` reads edges as `columns_of` attributes.
     """
@@ -87,7 +91,7 @@ def read_graphs(
     node, node_names = nodes.read("node")
     keys = graph * len(node_names) + node
     nodes.check_once(keys, node_names, "node", f" of its graph (column {names['node']!r})")
-    rank = arranged(np.arange(len(node_names)), node_names)[1][node] if by_ids else np.arange(len(node))
+    rank = arranged(np.arange(len(node_names)), node_names)[1][node]
     sizes, order = np.bincount(graph, minlength=len(ids)), np.lexsort((rank, graph))
     _check_nodes(graphs, ids, sizes, nodes.where)
     columns = None if columns_of is None else columns_of(nodes, _attribute_names(nodes)).take(order)
@@ -113,7 +117,7 @@ def read_graphs(
     told = (*nodes.notes, *notes, *edges.notes)
     collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, told, columns=columns, edges=stored)
     labels = are_numbers, unknown, known_classes
-    return _arranged(_with_labels(collection, graphs, *labels), by_ids) if labelled else collection
+    return _arranged(_with_labels(collection, graphs, *labels)) if labelled else collection
 
 
 def _graph_rows(tables: Mapping[str, Given], nodes: Rows, names: Names, owner: str, labelled: bool) -> Rows:
@@ -149,10 +153,10 @@ def _check_nodes(graphs: Rows, ids: Array, sizes: Indices, where: str) -> None:
         raise graphs.error(empty, what, noun="graphs")
 
 
-def _arranged(collection: Collection[GraphShard], by_ids: bool) -> Collection[GraphShard]:
-    """The graphs in the order of their ids, or of rows; those without a label are left out, with a note."""
+def _arranged(collection: Collection[GraphShard]) -> Collection[GraphShard]:
+    """The graphs in the order of their ids; those without a label are left out, with a note."""
     whole = collection.whole
-    order = ascending(whole.ids) if by_ids else np.arange(whole.graphs)
+    order = ascending(whole.ids)
     kept = order[is_known(whole.label)[order]]
     lost = whole.graphs - len(kept)
     notes = (*collection.notes, *([f"{lost:,} graphs of unknown label left out."] if lost else []))
@@ -335,3 +339,75 @@ def _clients(shards: Sequence[GraphShard], graphs: pd.DataFrame) -> np.ndarray:
         if name not in names:
             raise unlike("client", name, names)
     return np.array([names.index(name) for name in graphs["client"].astype(str)], np.int64)
+
+
+# --- asked edges ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AskedReader(EdgeReader):
+    """Reads edges of questions; `made`: a data set has made columns "0", "1" ... of them, and has left rows out."""
+
+    made: bool = False
+
+
+def asked_reader(trained: GraphShard, edges: Given, owner: str) -> tuple[Names, AskedReader | None]:
+    """({role: name} of columns that edges must have, how they are read), as those of a client's training carry it.
+
+    Of a data set that makes nothing of tables columns have the names of the shard's: where these are of the form
+    "NAME=VALUE" the column NAME has the values as text. `owner` is what notes call the table.
+    """
+    if (rows := trained.edge_rows) is None:
+        return {}, None
+    made, directed = False, not rows.along.all()
+    if isinstance(edges, pd.DataFrame) and LEFT_OUT in edges:
+        made, directed = True, bool(edges[DIRECTED].any())
+    values: dict[str, list[str]] = {}
+    for name in () if made else trained.edge_names:
+        column, is_text, value = name.partition("=")
+        values.setdefault(column, []).extend([value] * bool(is_text))
+    texts = {column: {"values": each} for column, each in values.items() if each}
+    columns = tuple(values) or tuple(map(str, range(rows.width)))
+    names = {**NO_COLUMNS, "edge_features": columns, "weight": "weight" * (rows.weight is not None)}
+    make = partial(_values, transforms=Transforms(texts), where=f"{owner}.edges: ")
+    return names, AskedReader(make, directed, "keep" if made else "last", tuple(texts), made=made)
+
+
+def _values(carried: CarriedRows, transforms: Transforms, where: str) -> Values:
+    """What a model reads of rows, float32 [edges, width]; a note says which values training had not."""
+    for name, texts in carried.columns.texts.items():
+        known = transforms.by_name[name]["values"]
+        told = ["nothing" if text is None else text for text in texts]
+        if new := sorted({*told} - {*known}):
+            count = sum(text in new for text in told)
+            tell([f"{where}{count:,} edges whose {name!r} is unseen in training ({some(new)}) count as of none."])
+    return np.asarray(transforms.dense(carried.columns), np.float32)
+
+
+# --- carried edges ----------------------------------------------------------------------------------------------------
+
+
+def carried_edges(
+    ends: Indices, sizes: Indices, carried: CarriedRows, reader: EdgeReader, where: str, base: int = 0
+) -> tuple[Edges, StoredEdges, tuple[str, ...]]:
+    """Return edges as a `GraphShard` holds them, what they carry, and a note for each kind of row that is no edge.
+
+    An undirected edge may be listed one way or both: listed both ways it has each way what its row there says, so that
+    it is one edge. Several rows of one direction are several edges, or what `reader.repeats` makes of them. The other
+    arguments are as of `tidy_edges`.
+    """
+    check_inside(ends, sizes, where, base)
+    rows, carried, notes = replace(reader, directed=True).chosen(ends, carried)
+    ends, nodes = ends[:, rows], int(sizes.sum())
+    ways = each_both_ways(ends, True) if reader.directed else _each_way(ends, nodes)
+    pointers, senders, kept = stored(nodes, *ways, carried)
+    receivers = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(pointers))
+    return np.stack([receivers, senders]), kept, tuple(notes)
+
+
+def _each_way(ends: Indices, nodes: int) -> tuple[Indices, Indices, Indices, NDArray[np.bool_]]:
+    """(receiver, sender, row, along) of undirected edges, all [stored]: those listed one way alone go back, too."""
+    alone = np.flatnonzero(~np.isin(ends[1] * nodes + ends[0], ends[0] * nodes + ends[1]))
+    receiver, sender = np.concatenate([ends[1], ends[0, alone]]), np.concatenate([ends[0], ends[1, alone]])
+    row = np.concatenate([np.arange(ends.shape[1]), alone])
+    return receiver, sender, row, np.ones(len(row), bool)

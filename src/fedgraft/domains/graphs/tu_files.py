@@ -26,8 +26,8 @@ import torch
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
-from fedgraft.domains.graphs.carried_edges import carried_edges
 from fedgraft.domains.graphs.shards import GraphShard, check_graphs, check_labels, tidy_edges, with_degrees
+from fedgraft.domains.graphs.tables import carried_edges
 from fedgraft.domains.graphs.tu_blocks import read_blocks
 from fedgraft.domains.graphs.tu_sets import NUMBERED, SETS
 from fedgraft.domains.notes import LOG, tell

@@ -7,30 +7,30 @@ from typing import Any, Self, TypeVar
 
 from torch import Tensor
 
-from fedgraft.contracts.abilities.tasks import FittedTask
 from fedgraft.contracts.data import telling
-from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.loss import ClassObjective, Objective
+from fedgraft.contracts.labels import Labels, Unit
+from fedgraft.contracts.loss import ClassObjective, ClassWeights, Objective
+from fedgraft.contracts.parts import part
 from fedgraft.contracts.task import Prepared
 from fedgraft.domains.labelled.shard import LabelledShard, labels_of
 from fedgraft.domains.labels import numbers
-from fedgraft.domains.labels.class_weights import BalancedClasses
+from fedgraft.domains.labels.class_weights import (
+    BALANCED,
+    PublishedCounts,
+    weights_of,
+)
 from fedgraft.domains.labels.judged import METRICS
 from fedgraft.domains.labels.judging import JudgedByData
-from fedgraft.domains.labels.shared_unit import SharedUnit
+from fedgraft.domains.labels.shared_unit import PublishedMoments, unit_of
+from fedgraft.domains.publications import Publications, Published
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.wire.layouts import Arrays
 
 Labelled = TypeVar("Labelled", bound=LabelledShard)
 
 
-@dataclass(frozen=True)
-class LabelsOfData(
-    BalancedClasses[Labelled, Prepared],
-    JudgedByData[Labelled, Prepared],
-    SharedUnit[Labelled, Prepared],
-    FittedTask[Labelled, Prepared],
-):
+@dataclass(frozen=True, kw_only=True)
+class LabelsOfData(JudgedByData[Labelled, Prepared]):
     """Tell labels that are classes or numbers, as the data have them; options as of `LabelTask`."""
 
     objective: Objective
@@ -43,10 +43,18 @@ class LabelsOfData(
         """As the data have them."""
         return labels_of(self.class_names, (), self.judged, self.rare, self.objective)
 
+    @part
+    def publications(self) -> Publications:
+        """What clients publish before training."""
+        return Publications(self.published)
+
     @property
-    def classes(self) -> int:  # type: ignore[override]
-        """How many there are."""
-        return len(self.class_names)
+    def published(self) -> tuple[Published, ...]:
+        """Moments of numbers; how many examples each class has, where these are to count alike."""
+        shape, labels = self.labels.numbers, len(getattr(self, "label_names", ()))
+        moments = () if shape is None else (Published(PublishedMoments(shape)),)
+        counts = (Published(PublishedCounts(len(self.class_names), labels)),) if self._weighs == BALANCED else ()
+        return (*moments, *counts)
 
     @property
     def tells_classes(self) -> bool:
@@ -108,5 +116,16 @@ class LabelsOfData(
                 allowed = f"{none} where labels are numbers"
                 require(fits or value == each.default, f"loss.{each.name}", allowed, value)
 
-    def _weights(self, shard: Labelled, shared: Arrays) -> Tensor | None:
-        return self.weights_of(shard, shared) if self.class_names else None
+    @property
+    def _weighs(self) -> ClassWeights:
+        """How classes weigh; "" where the loss is not of classes."""
+        return self.objective.class_weights if isinstance(self.objective, ClassObjective) else ""
+
+    def unit_of(self, shard: Labelled, shared: Arrays) -> Unit:
+        """Return the unit of numbers that all clients have in common; the client's own where nothing is known of it."""
+        return unit_of(self.labels, shard, shared)
+
+    def weights_of(self, shard: Labelled, shared: Arrays) -> Tensor | None:
+        """Return weights of classes, float32 [classes] or [labels, classes]; None for none."""
+        names = self.class_names
+        return weights_of(self._weighs, shard, shared, names, len(names)) if names else None

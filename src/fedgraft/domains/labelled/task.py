@@ -15,17 +15,17 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.plain import PlainModel
-from fedgraft.contracts.abilities.tasks import PredictingTask
+from fedgraft.contracts.abilities import PlainModel, PredictingTask
 from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Draw, Indices, Questions, Sums
 from fedgraft.domains.labelled.labels_of_data import Labelled, LabelsOfData
 from fedgraft.domains.labelled.model import Inputs, LabelModel
 from fedgraft.domains.labelled.shard import labels_of
-from fedgraft.domains.labels.class_weights import weighted
+from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.several import Several
+from fedgraft.domains.labels.shared_unit import training_labels
 from fedgraft.domains.tables.asked import clients_said
 from fedgraft.domains.tables.reader import read_asked
 from fedgraft.domains.tables.schema import Column, Table
@@ -115,7 +115,7 @@ class LabelTask(
 
     def prepare(self, shard: Labelled, shared: Arrays) -> LabelledData:
         """Inputs, and labels in the common unit; in the client's own where nothing is known of it."""
-        unit, own = self.unit_of(shard, shared), self.labels.constant(self.training_labels(shard))
+        unit, own = self.unit_of(shard, shared), self.labels.constant(training_labels(shard))
         rows = {split: shard.rows(split) for split in SPLITS}
         label = torch.from_numpy(self.labels.told(shard.label, unit))
         return LabelledData(
@@ -124,8 +124,8 @@ class LabelTask(
             label,
             rows,
             unit.around(own),
-            self._weights(shard, shared),
-            None if shard.label_names else self.shares_of(shard),
+            self.weights_of(shard, shared),
+            None if shard.label_names else shares_of(self.objective, shard, len(self.class_names)),
         )
 
     def examples(self, data: LabelledData) -> int:

@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.abilities.auditing import AuditedTask, Labelled
-from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import SPLITS, Indices
 
 
-class AuditedClasses(AuditedTask[Shard, Prepared]):
+class AuditedClasses(AuditedTask[Any]):
     """Of a task whose shards have one class for each example."""
 
     def labelled(self, shard: Any, split: str) -> Labelled:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from fedgraft.contracts.detailed_scores import Chance
+from fedgraft.contracts.task import Chance
 
 MOST, ALL, GUESSING = "the most frequent class", "one class for all", "guessing"
 

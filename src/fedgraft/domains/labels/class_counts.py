@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fedgraft.contracts.labels import ClassCounts
+from fedgraft.contracts.task import ClassCounts
 from fedgraft.contracts.values import Indices
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array, Tree

@@ -1,107 +1,82 @@
 """How much an example of each class counts in training: by a table, or so that all classes count alike."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.loss import ClassObjective, ClassShares, ClassWeights, Objective
-from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.errors import InputError, WireError, nearest, require
 from fedgraft.wire.layouts import Arrays, Layout, Spec
-from fedgraft.wire.lazy import Made
 
 BALANCED = "balanced"
 COUNTS, WEIGHTS = "class_counts", "class_weights"
 """float64 [classes], what a client publishes, how many training examples it has; what all get back."""
 
 
-class BalancedClasses(PublishingTask[Shard, Prepared]):
-    """Weigh training examples by their class; a task that inherits it before others publishes what these do, too.
+@dataclass(frozen=True)
+class PublishedCounts:
+    """Publish how many training examples each of so many `classes` has; get back weights by which all count alike.
 
-    Where an example has several labels, counts and weights are [labels, classes].
-
-    Attributes:
-        objective: the loss, which says how classes weigh.
-        classes: how many there are.
-        class_names: theirs.
-        label_names: of the labels where an example has several; a task need not have it.
+    Where an example has so many `labels`, counts and weights are [labels, classes].
     """
 
-    objective: Objective
     classes: int
-    class_names: tuple[str, ...]
-
-    @property
-    def class_weights(self) -> ClassWeights:
-        """Those of the loss; "" where it is not of classes."""
-        return self.objective.class_weights if isinstance(self.objective, ClassObjective) else ""
+    labels: int = 0
 
     @property
     def statistics_layout(self) -> Layout:
-        """How many training examples each class has, behind what is published anyway."""
-        return self._counted(super().statistics_layout, COUNTS)
+        """How many training examples each class has."""
+        return self._of(COUNTS)
 
-    def statistics(self, shard: Shard) -> Arrays:
+    def statistics(self, shard: Any) -> Arrays:
         """Return what a client publishes."""
-        published = super().statistics(shard)
-        if self.class_weights != BALANCED:
-            return published
-        return {**published, COUNTS: counts_of(shard, self.classes).astype(np.float64)}
+        return {COUNTS: counts_of(shard, self.classes).astype(np.float64)}
 
     def check(self, statistics: Arrays) -> None:
-        """Whole numbers, none negative; the rest as without."""
-        super().check(statistics)
-        if self.class_weights == BALANCED:
-            check_counts(statistics[COUNTS])
+        """Whole numbers, none negative."""
+        check_counts(statistics[COUNTS])
 
     @property
     def combined_layout(self) -> Layout:
-        """What clients are told anyway, and a weight for each class."""
-        return self._counted(super().combined_layout, WEIGHTS)
+        """A weight for each class."""
+        return self._of(WEIGHTS)
 
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
-        """Return what clients are told anyway, and the weights by which all classes count alike."""
-        combined = super().combine(statistics)
-        return combined if self.class_weights != BALANCED else with_weights(combined, statistics)
+        """Return the weights by which all classes of all clients count alike."""
+        weights = balanced(np.sum([each[COUNTS] for each in statistics.values()], axis=0))
+        return {client: {WEIGHTS: weights} for client in statistics}
 
-    def weights_of(self, shard: Shard, shared: Arrays) -> Tensor | None:
-        """Return float32 [classes] or [labels, classes]; None for none.
+    def _of(self, name: str) -> Layout:
+        shape = (*([self.labels] if self.labels else []), self.classes)
+        return Layout((Spec(name, "float64", shape, "class_counts"),))
 
-        They are by the client's own examples where nothing is known of others.
-        """
-        if self.class_weights == BALANCED and WEIGHTS in shared:
-            return torch.from_numpy(shared[WEIGHTS].astype(np.float32))
-        return own_weights(self.class_weights, shard, self.class_names, self.classes)
 
-    def shares_of(self, shard: Shard) -> ClassShares | None:
-        """Return the shares of classes among a client's training examples; None for a loss that reads none."""
-        reads = isinstance(self.objective, ClassObjective) and self.objective.reads_shares
-        return ClassShares.of(counts_of(shard, self.classes)) if reads else None
+def weights_of(said: ClassWeights, shard: Any, shared: Arrays, names: tuple[str, ...], classes: int) -> Tensor | None:
+    """Return float32 [classes] or [labels, classes]; None for none.
 
-    def _counted(self, layout: Layout, name: str) -> Layout:
-        if self.class_weights != BALANCED:
-            return layout
-        labels = len(getattr(self, "label_names", ()))
-        shape = (*([labels] if labels else []), self.classes)
-        return Layout((*layout.specs, Spec(name, "float64", shape, "class_counts")))
+    They are by the client's own examples where nothing is known of others.
+    """
+    if said == BALANCED and WEIGHTS in shared:
+        return torch.from_numpy(shared[WEIGHTS].astype(np.float32))
+    return own_weights(said, shard, names, classes)
+
+
+def shares_of(objective: Objective, shard: Any, classes: int) -> ClassShares | None:
+    """Return the shares of classes among a client's training examples; None for a loss that reads none."""
+    reads = isinstance(objective, ClassObjective) and objective.reads_shares
+    return ClassShares.of(counts_of(shard, classes)) if reads else None
 
 
 def check_counts(counts: Floats) -> None:
     """Raise `WireError` for numbers of examples, [classes] or [labels, classes], that no client can have."""
     if not ((counts >= 0) & (counts < 2**53) & (counts == np.floor(counts))).all():
         raise WireError(f"{counts.tolist()} training examples of the classes")
-
-
-def with_weights(combined: Mapping[int, Arrays], statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
-    """Return what clients get back, with the weights by which all classes of all clients count alike."""
-    weights = balanced(np.sum([each[COUNTS] for each in statistics.values()], axis=0))
-    return Made(statistics, lambda client: {**(combined[client] if combined else {}), WEIGHTS: weights})
 
 
 def own_weights(said: ClassWeights, shard: Any, names: tuple[str, ...], classes: int) -> Tensor | None:

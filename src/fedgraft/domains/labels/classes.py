@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.tasks import SHARE
-from fedgraft.contracts.detailed_scores import Chance
+from fedgraft.contracts.abilities.predicting import SHARE
 from fedgraft.contracts.labels import Batches, Labels, Unit
 from fedgraft.contracts.loss import ClassObjective, ClassShares
+from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import Indices, Sums
 from fedgraft.domains.labels import counts
 from fedgraft.domains.labels.chance import chance_of

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.labels import Batches, Unit
+from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import Indices, Sums
 from fedgraft.domains.labels import curves
 from fedgraft.domains.labels.chance import chance_of

@@ -8,9 +8,9 @@ import numpy as np
 
 from fedgraft.contracts.abilities.counting import CountedTask
 from fedgraft.contracts.data import telling
-from fedgraft.contracts.labels import ClassCounts, JudgedTask, LabelledTask
+from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.loss import ClassObjective
-from fedgraft.contracts.task import Prepared, Shard
+from fedgraft.contracts.task import ClassCounts, Prepared, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels import numbers
 from fedgraft.domains.labels.class_notes import twin_notes
@@ -25,13 +25,15 @@ MOST_CLASSES: Final = 100
 """Classes of own tables up to which areas are told class by class; of more it takes long messages."""
 
 
-class JudgedByData(JudgedTask[Shard, Prepared], LabelledTask[Shard, Prepared], CountedTask[Shard, Prepared]):
+class JudgedByData(LabelledTask[Shard, Prepared], CountedTask[Shard]):
     """Be judged by the measure that is asked for, or by one that suits the data.
 
     Attributes:
-        judged: as of `JudgedTask`.
+        judged: name of the measure; "" = the labels' usual one.
         class_names: names of classes; () where labels are numbers, or each client has classes of its own.
     """
+
+    judged: str
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.labels import Batches, Labels, Unit
 from fedgraft.contracts.loss import ClassShares, NumberObjective
 from fedgraft.contracts.scores import root_mean_square
+from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import Sums
 from fedgraft.wire.layouts import Array
 

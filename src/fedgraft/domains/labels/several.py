@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedgraft.contracts.detailed_scores import Chance
 from fedgraft.contracts.labels import Batches, Labels, Unit
 from fedgraft.contracts.loss import ClassShares
+from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import Sums
 from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import is_known

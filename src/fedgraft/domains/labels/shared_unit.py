@@ -1,15 +1,14 @@
 """The unit that clients agree on before training: from how many training examples each has, their mean and variance."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts.abilities.tasks import PublishingTask
-from fedgraft.contracts.labels import Floats, LabelledTask, Unit
-from fedgraft.contracts.task import Prepared, Shard
+from fedgraft.contracts.labels import Floats, Labels, Unit
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import Array, Arrays, Layout, Spec
-from fedgraft.wire.lazy import Made
 
 UNIT = "unit"
 """float64 [2] or, of several labels, [labels, 2]: the mean and the spread that all get back."""
@@ -19,55 +18,49 @@ LARGEST = 1e100
 """Of published numbers: the square of a larger one has no float64."""
 
 
-class SharedUnit(LabelledTask[Shard, Prepared], PublishingTask[Shard, Prepared]):
-    """Learn numbers in the unit in which all clients' training examples have mean 0 and variance 1.
+@dataclass(frozen=True)
+class PublishedMoments:
+    """Publish moments of numbers, `shape` of each example; get back the unit of all, of mean 0 and variance 1."""
 
-    A task that inherits it before others publishes what these do, and the moments. Nothing is added where labels are
-    no numbers.
-    """
-
-    def training_labels(self, shard: Shard) -> Array:
-        """Return the labels of a client's training examples, float64 [examples] or [examples, labels]."""
-        label: Array = shard.label[shard.rows("train")]  # type: ignore[attr-defined]
-        return label
+    shape: tuple[int, ...]
 
     @property
     def statistics_layout(self) -> Layout:
-        """How many training examples there are, their mean and variance, behind what is published anyway."""
-        return self._with(super().statistics_layout, MOMENTS, 3)
+        """How many training examples there are, their mean and variance."""
+        return Layout((Spec(MOMENTS, "float64", (*self.shape, 3), "sums"),))
 
-    def statistics(self, shard: Shard) -> Arrays:
+    def statistics(self, shard: Any) -> Arrays:
         """Return what a client publishes."""
-        published = super().statistics(shard)
-        return published if self.labels.numbers is None else {**published, **moments_of(self.training_labels(shard))}
+        return moments_of(training_labels(shard))
 
     def check(self, statistics: Arrays) -> None:
-        """Finite numbers, none of the counts and variances negative; the rest as without."""
-        super().check(statistics)
-        if self.labels.numbers is not None:
-            check_moments(statistics)
+        """Finite numbers, none of the counts and variances negative."""
+        check_moments(statistics)
 
     @property
     def combined_layout(self) -> Layout:
-        """What clients are told anyway, and the unit."""
-        return self._with(super().combined_layout, UNIT, 2)
+        """The unit."""
+        return Layout((Spec(UNIT, "float64", (*self.shape, 2), "sums"),))
 
     def combine(self, statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
-        """Return what clients are told anyway, and the unit that all have in common."""
-        combined = super().combine(statistics)
-        return combined if self.labels.numbers is None else with_units(combined, statistics)
+        """Return the unit that all have in common."""
+        unit = unit_together(statistics)
+        return {client: {UNIT: unit} for client in statistics}
 
     def common(self, shared: Arrays) -> Arrays:
-        """Return the unit, beside what all are told alike anyway."""
-        return {**super().common(shared), **{name: array for name, array in shared.items() if name == UNIT}}
+        """Return the unit."""
+        return {name: array for name, array in shared.items() if name == UNIT}
 
-    def unit_of(self, shard: Shard, shared: Arrays) -> Unit:
-        """Return the common unit; the client's own where nothing is known of it."""
-        return unit_in(shared) if UNIT in shared else self.labels.unit(self.training_labels(shard))
 
-    def _with(self, layout: Layout, name: str, width: int) -> Layout:
-        shape = self.labels.numbers
-        return layout if shape is None else Layout((*layout.specs, Spec(name, "float64", (*shape, width), "sums")))
+def training_labels(shard: Any) -> Array:
+    """Return the labels of a client's training examples, [examples] or [examples, labels]."""
+    label: Array = shard.label[shard.rows("train")]
+    return label
+
+
+def unit_of(labels: Labels, shard: Any, shared: Arrays) -> Unit:
+    """Return the common unit; the client's own where nothing is known of it."""
+    return unit_in(shared) if UNIT in shared else labels.unit(training_labels(shard))
 
 
 def moments_of(numbers: Array) -> Arrays:
@@ -83,13 +76,12 @@ def check_moments(statistics: Arrays) -> None:
             raise WireError(f"{count:g} training examples with mean {mean:g} and variance {variance:g}")
 
 
-def with_units(combined: Mapping[int, Arrays], statistics: Mapping[int, Arrays]) -> Mapping[int, Arrays]:
-    """Return what clients get back, with the unit that all training examples have together."""
+def unit_together(statistics: Mapping[int, Arrays]) -> Array:
+    """Return the unit of all training examples together, float64 [2] or [labels, 2]."""
     moments = np.stack([each[MOMENTS] for each in statistics.values()])
     several = moments.ndim > 2
     units = [_together(moments[:, label]) for label in range(moments.shape[1])] if several else _together(moments)
-    unit = np.array(units, np.float64)
-    return Made(statistics, lambda client: {**(combined[client] if combined else {}), UNIT: unit})
+    return np.array(units, np.float64)
 
 
 def unit_in(shared: Arrays) -> Unit:

@@ -1,7 +1,7 @@
-"""The ability of tasks with classes to better a trained model's answers: by smoothing them, and by the class prior."""
+"""The part of tasks with classes that betters a trained model's answers: by smoothing them, and by the class prior."""
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from fedgraft.contracts.abilities.smoothing import Border, Means, SmoothingTask, means_in
 from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import SCORED_SPLITS, Indices, Sums
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.labels.smoothing import Answered, Singles, Smoothing
@@ -23,7 +22,8 @@ SOFT: Final = 4.0
 """Hidden numbers h travel as h / (4 + |h|), in a byte; ours."""
 
 
-class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
+@dataclass(frozen=True, eq=False)
+class SmoothedAnswers(SmoothingTask[Any, Any]):
     """Smooth answers over all edges, those of its own and those to nodes of others, and shift them to the own classes.
 
     Which way is taken, is chosen on the validation examples of all clients.
@@ -37,15 +37,23 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
         an edge of a node to itself has a part in it. The prior that the model was trained with is taken to be its mean
         answer to the client's examples outside training, so that nobody need tell his counts, and what training did to
         it (logit adjustment, class weights) is part of it.
+
+    Args:
+        labels: the kind of label, of classes.
+        scored: returns a model's probabilities of all own examples, float32 [own, classes], of (model, data).
+        answered: returns a client's examples and what is beside them, of its data.
+        class_prior: as of the task `node`; so are `smoothing`, `share_labels`, `refit`, `local_fit` and `classes`.
+        hidden: returns the last hidden layer of all own examples, float32 [own, `width`], of (model, data).
+        width: of that layer.
     """
 
+    labels: Labels
+    scored: Callable[[torch.nn.Module, Any], Singles]
+    answered: Callable[[Any], Answered]
     answering: Answers
     classes: int = 0
-
-    @property
-    @abstractmethod
-    def labels(self) -> Labels:
-        """The kind."""
+    hidden: Callable[[torch.nn.Module, Any], Singles] | None = None
+    width: int = 0
 
     @property
     def hops(self) -> int:
@@ -77,7 +85,7 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
         """Return a way in words; "" where answers are left alone."""
         return self._smoothing.choices[choice].text
 
-    def border(self, data: Prepared) -> Border:
+    def border(self, data: Any) -> Border:
         """Return the edges to nodes of others, all of them: `halo` has no part in it; none without smoothing."""
         border = self.answered(data).border
         return border if self.answering.smoothing else Border.nobodys(border.own)
@@ -92,19 +100,15 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
         """Layout of a linear layer."""
         return self._smoothing.fit.layer_layout if self.answering.refit else Layout(())
 
-    def answers(self, model: torch.nn.Module, data: Prepared) -> Singles:
+    def answers(self, model: torch.nn.Module, data: Any) -> Singles:
         """Return probabilities, [own, classes]; behind them the last hidden layer, in (-1, 1), if it is smoothed."""
         shares = self.scored(model, data)
-        if self.answering.refit != HIDDEN:
+        if self.answering.refit != HIDDEN or self.hidden is None:
             return shares
-        hidden = self.hidden_states(model, data)
+        hidden = self.hidden(model, data)
         return np.concatenate([shares, hidden / (SOFT + np.abs(hidden))], axis=1).astype(np.float32)
 
-    def hidden_states(self, model: torch.nn.Module, data: Prepared) -> Singles:
-        """Return the last hidden layer of all own examples, float32 [own, `hidden_width`]."""
-        raise NotImplementedError(f"{type(self).__name__} tells no hidden layer.")
-
-    def hop_sums(self, data: Prepared, answers: Singles, means: Sequence[Means]) -> Arrays:
+    def hop_sums(self, data: Any, answers: Singles, means: Sequence[Means]) -> Arrays:
         """Return the products over training examples of what is known of them after all hops."""
         return self._smoothing.sums(self.answered(data), answers, means) if self.answering.refit else {}
 
@@ -112,15 +116,15 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
         """Return the linear layer of least squares."""
         return self._smoothing.fit.layer(sums) if self.answering.refit else {}
 
-    def told(self, data: Prepared, answers: Singles, means: Sequence[Means]) -> Singles:
+    def told(self, data: Any, answers: Singles, means: Sequence[Means]) -> Singles:
         """Return probabilities after so many hops, with `share_labels` beside the errors, [border, row_width]."""
         return self._smoothing.rows(self.answered(data), answers, means)
 
-    def told_of(self, data: Prepared, answers: Singles, means: Sequence[Means], hop: int, nodes: Indices) -> Singles:
+    def told_of(self, data: Any, answers: Singles, means: Sequence[Means], hop: int, nodes: Indices) -> Singles:
         """Return rows of any own examples after so many hops; of means that were not told nothing is known."""
         return self._smoothing.rows(self.answered(data), answers, [*means, *[None] * hop][:hop], nodes)
 
-    def tallies(self, data: Prepared, answers: Singles, means: Sequence[Means], layer: Arrays) -> NDArray[np.uint32]:
+    def tallies(self, data: Any, answers: Singles, means: Sequence[Means], layer: Arrays) -> NDArray[np.uint32]:
         """Return of each choice how many validation examples it gains and loses, [choices, 2].
 
         Judged by another measure than accuracy it is by how much that measure, in [0, 1], is larger or smaller, times
@@ -138,7 +142,7 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
         return np.asarray((gained * len(self.answered(data).label)).astype(np.uint32))
 
     def evaluate_smoothed(
-        self, data: Prepared, answers: Singles, means: Sequence[Means], layer: Arrays, choice: int
+        self, data: Any, answers: Singles, means: Sequence[Means], layer: Arrays, choice: int
     ) -> dict[str, Sums]:
         """Return the sums by smoothed answers."""
         smoothing, around = self._smoothing, self.answered(data)
@@ -152,15 +156,7 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
         assert isinstance(self.labels, Classes), "tasks with this ability have classes"
         return self.labels.sums_by(shares, label)
 
-    @abstractmethod
-    def scored(self, model: torch.nn.Module, data: Prepared) -> Singles:
-        """Return the model's probabilities of all own examples, float32 [own, classes]."""
-
-    @abstractmethod
-    def answered(self, data: Prepared) -> Answered:
-        """Return a client's examples and what is beside them."""
-
-    def as_remembered(self, model: torch.nn.Module, data: Prepared, remembered: Mapping[str, Any]) -> Singles:
+    def as_remembered(self, model: torch.nn.Module, data: Any, remembered: Mapping[str, Any]) -> Singles:
         """Return probabilities, [own, classes], smoothed as a client remembers of the run; as they are where not.
 
         Examples that it had then keep what the model said of them; others may have come behind them.
@@ -180,7 +176,7 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
 
     @cached_property
     def _smoothing(self) -> Smoothing:
-        hidden = self.refit_width if self.answering.refit == HIDDEN else 0
+        hidden = self.width if self.answering.refit == HIDDEN else 0
         ways = {
             "class_prior": self.answering.class_prior,
             "refit": bool(self.answering.refit),
@@ -189,8 +185,3 @@ class SmoothedAnswers(SmoothingTask[Shard, Prepared]):
         return Smoothing(
             self.answering.smoothing, self.classes or 2, self.answering.share_labels, **ways, hidden=hidden
         )
-
-    @property
-    def refit_width(self) -> int:
-        """Width of the last hidden layer."""
-        raise NotImplementedError(f"{type(self).__name__} tells no hidden layer.")

@@ -18,8 +18,7 @@ import pyarrow.csv
 
 from fedgraft.contracts.data import ANSWER, ClientTables, Purpose
 from fedgraft.domains.ranking.item_features import Items, make_features, sources_of
-from fedgraft.domains.ranking.partition import check_partition, make_shards
-from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
+from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, check_partition, last_of_pairs, make_shards
 from fedgraft.domains.ranking.tables import INTERACTIONS, Catalogue, read_own
 from fedgraft.errors import InputError
 from fedgraft.tables.table_files import Given

@@ -12,7 +12,7 @@ from fedgraft.domains.examples import NO_TIME, latest
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.ranking import item_features
 from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, last_of_pairs
-from fedgraft.domains.tables.features import feature
+from fedgraft.domains.tables.columns import feature
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, as_numbers, places_of
 from fedgraft.domains.tables.schema import Column, Names, Table
@@ -63,17 +63,15 @@ def read_catalogue(
     sources: Mapping[str, Any] | None,
     text: tuple[str, ...] | None,
     make: Maker,
-    by_ids: bool = True,
 ) -> Catalogue:
     """Read the items, a row each, and what is known of them; without a table those that are `taken`, ids ascending.
 
     `sources` are {modality: a source of `item_features`, or columns of numbers}; None = all that the table tells. The
     columns `text` make an item's text; None = the title and every column that is not of numbers. `make` makes features
-    of sources.
-    Items are in the order of their ids, or of rows unless `by_ids`.
+    of sources. Items are in the order of their ids.
     """
     if items is not None:
-        return _catalogue(read(items, ITEMS, names, OWNER), sources, text, make, by_ids)
+        return _catalogue(read(items, ITEMS, names, OWNER), sources, text, make)
     sources = sources or {}
     if columns := [modality for modality, of in sources.items() if not str(of).endswith(".npy")]:
         raise InputError(f"{OWNER}.items must be given, a table of items: features {columns[0]!r} need it.")
@@ -81,12 +79,10 @@ def read_catalogue(
     return Catalogue(taken, np.zeros(0, np.str_), make(sources, known), known.where)
 
 
-def _catalogue(
-    rows: Rows, sources: Mapping[str, Any] | None, texts: tuple[str, ...] | None, make: Maker, by_ids: bool
-) -> Catalogue:
+def _catalogue(rows: Rows, sources: Mapping[str, Any] | None, texts: tuple[str, ...] | None, make: Maker) -> Catalogue:
     code, names = rows.read("item")
     rows.check_once(code, names, "item", noun="")
-    order = np.argsort(code) if by_ids else np.arange(len(code))  # as without a table, so that sites have the same
+    order = np.argsort(code)  # as without a table, so that sites have the same
     rows, code = rows.take(order), code[order]
     others = [name for name in rows if name not in (rows.names["item"], rows.names["title"])]
     numeric = [name for name in others if _is_numbers(rows.frame[name])]
@@ -121,11 +117,10 @@ def read_taken(names: Names, given: Given, named: bool) -> Rows:
     return read(given, INTERACTIONS, names, OWNER, needed=("user", "item", "client", "time"), only=roles)
 
 
-def read_interactions(rows: Rows, catalogue: Catalogue, named: bool, by_ids: bool = True) -> Interactions:
+def read_interactions(rows: Rows, catalogue: Catalogue, named: bool) -> Interactions:
     """Return the whole set, from rows of interactions; who is at two clients is two users.
 
-    They are in the order of their ids, and of a pair the latest stands; or of rows, and the last one does, unless
-    `by_ids`.
+    They are in the order of their ids, and of a pair the latest stands.
     """
     code, item_ids = rows.read("item")
     item = places_of(catalogue.ids, item_ids)[code]
@@ -139,8 +134,7 @@ def read_interactions(rows: Rows, catalogue: Catalogue, named: bool, by_ids: boo
     users, user = np.unique(place[client] * len(people) + person, return_inverse=True)
     user_ids = people[users % len(people)]
     split, time = map(rows.read, ("split", "time"))
-    kept, repeats = latest(user * len(catalogue.ids) + item, time if by_ids else None)
-    kept = kept if by_ids else np.sort(kept)
+    kept, repeats = latest(user * len(catalogue.ids) + item, time)
     stands = NO_TIME if time is None else f"the latest by {rows.names['time']!r} stands"
     said = [f"{repeats:,} repeated pairs of user and item left out; {stands}."] if repeats else []
     user, item = user[kept], item[kept]

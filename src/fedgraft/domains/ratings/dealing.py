@@ -1,7 +1,9 @@
 """From a whole set of ratings to each client's part of it."""
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +12,7 @@ from fedgraft.contracts.data import Clients, Purpose
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import by_key
-from fedgraft.domains.keyed_split import split_by_hash
+from fedgraft.domains.keyed_split import split_all, split_by_hash
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.ratings.shards import (
     SHARES,
@@ -23,6 +25,9 @@ from fedgraft.domains.ratings.shards import (
     split,
 )
 from fedgraft.errors import InputError, require
+from fedgraft.wire.layouts import Array, Arrays
+from fedgraft.wire.masking import matching_bytes
+from fedgraft.wire.tokens import SECRET_BYTES, TOKEN_BYTES, numbered, tokens
 
 
 def make_shards(
@@ -69,11 +74,9 @@ def _split_by_hash(ratings: Ratings, seed: int, owner: Ids) -> Ratings:
     if ratings.split is not None or ratings.time is not None:
         return ratings
     rows, held = ratings.hashes(), (SHARES[1], SHARES[2])
-    split = split_by_hash(rows, seed, held, owner)
-    if len(np.unique(split)) < len(SPLITS):
-        split = split_by_hash(rows, seed, held, few=len(SPLITS))
-        if len(rows) < len(SPLITS):
-            raise InputError(f"{len(rows)} ratings are too few: one is needed for training, validation and test each.")
+    split = split_all(rows, seed, held, owner)
+    if len(np.unique(split)) < len(SPLITS) and len(rows) < len(SPLITS):
+        raise InputError(f"{len(rows)} ratings are too few: one is needed for training, validation and test each.")
     return replace(ratings, split=split)
 
 
@@ -183,3 +186,35 @@ class _Dealt:
         place_of_target = np.minimum(np.searchsorted(users, target), len(users) - 1)
         here = users[place_of_target] == target
         return np.stack([np.searchsorted(users, source[here]), place_of_target[here]])
+
+
+# --- common users -----------------------------------------------------------------------------------------------------
+
+
+DOMAIN: Final = "user of clients"
+
+
+def names_of(user_ids: Array, secret: bytes) -> Arrays:
+    """Return what a client claims, arrays of `tokens.NAMES`: a token for each user's id."""
+    return {"token": tokens(secret, DOMAIN, ((str(each),) for each in user_ids))}
+
+
+def with_numbers(shard: RatingShard, number: Ids) -> RatingShard:
+    """Return a shard whose users have these numbers in common with others, int64 [users], in no order."""
+    return replace(shard, users=number.astype(np.int64))
+
+
+def numbered_alike(shards: Sequence[RatingShard]) -> list[RatingShard]:
+    """Return the shards of all clients with the numbers that a server of their sites would give to users."""
+    secret = secrets.token_bytes(SECRET_BYTES)
+    numbers = numbered({client: names_of(shard.user_ids, secret) for client, shard in enumerate(shards)})
+    return [with_numbers(shard, numbers[client]["number"]) for client, shard in enumerate(shards)]
+
+
+def bytes_of(ratings: Ratings, is_private: bool) -> Mapping[int, tuple[int, int]]:
+    """Return what that takes, {client: (bytes down, bytes up)}, of ratings whose clients the data name."""
+    assert ratings.client is not None, "it was checked"
+    users = np.bincount(np.unique(ratings.client * ratings.users + ratings.user) // ratings.users).tolist()
+    names: dict[int, Arrays] = {k: {"token": np.zeros((n, TOKEN_BYTES), np.uint8)} for k, n in enumerate(users)}
+    numbers: dict[int, Arrays] = {k: {"number": np.zeros(n, np.uint32)} for k, n in enumerate(users)}
+    return matching_bytes(names, numbers, len(names), is_private)

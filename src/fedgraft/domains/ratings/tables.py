@@ -9,8 +9,7 @@ import numpy as np
 from fedgraft.contracts.data import ANSWER, ClientTables, Purpose
 from fedgraft.domains.examples import NO_TIME, latest
 from fedgraft.domains.notes import tell
-from fedgraft.domains.ratings.common_users import with_numbers
-from fedgraft.domains.ratings.dealing import whole_shard
+from fedgraft.domains.ratings.dealing import whole_shard, with_numbers
 from fedgraft.domains.ratings.shards import UNNUMBERED, Ids, Ratings, RatingShard
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Rows, places_of
@@ -44,8 +43,8 @@ class Format:
 
     The lowest and highest rating there can be (`low`, `high`) are, where None, those in the data, with a note. A link
     with an end that has no rating is an "error", or is left out with a note ("drop"). Ratings to train on are in the
-    order of their ids if `by_ids`, and of repeated ones the latest stands; else all are in that of rows, and the last
-    one does. Sites may match ids of users (`is_matched`) where there is no list of all.
+    order of their ids, others in that of rows, and of repeated ones the latest stands. Sites may match ids of users
+    (`is_matched`) where there is no list of all.
     """
 
     owner: str
@@ -53,7 +52,6 @@ class Format:
     low: float | None = None
     high: float | None = None
     unknown_trust: str = "drop"
-    by_ids: bool = True
     is_matched: bool = False
 
 
@@ -82,15 +80,14 @@ def read_clients(
     Where it `trains`, a column says the split, as in a table of all clients.
     """
     needed = ("user", "item", "rating")
-    table, more = replace(RATINGS, folder=""), ("category", *(("time",) if form.by_ids else ()))
-    more = (*more, "split") if trains and form.by_ids else more
-    rows = read(ratings, table, form.names, form.owner, called[0], needed, (*needed, *more))
+    roles = (*needed, "category", "time", *(("split",) if trains else ()))
+    rows = read(ratings, replace(RATINGS, folder=""), form.names, form.owner, called[0], needed, roles)
     links = None if trust is None else read(trust, TRUST, form.names, form.owner, called[1])
     return _ratings(form, rows, links, ordered=trains)
 
 
 def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False, ordered: bool = True) -> Ratings:
-    """Return the whole set, from rows of ratings and of trust links, each once; `ordered` by their ids, if at all."""
+    """Return the whole set, from rows of ratings and of trust links, each once; `ordered` by their ids."""
     (user, user_ids), (item, item_ids) = rows.read("user"), rows.read("item")
     category, category_names = rows.read("category") or (np.zeros(len(rows), np.int64), np.array(["all"]))
     rating: Array = rows.read("rating")
@@ -99,8 +96,7 @@ def _ratings(form: Format, rows: Rows, trust: Rows | None, named: bool = False, 
     client = rows.clients() if named else None
     split, time = rows.read("split"), rows.read("time")
     pair = user * len(item_ids) + item
-    kept, repeats = latest(pair if client is None else pair * len(client[1]) + client[0], time if form.by_ids else None)
-    ordered = ordered and form.by_ids
+    kept, repeats = latest(pair if client is None else pair * len(client[1]) + client[0], time)
     kept = kept if ordered else np.sort(kept)
     if repeats:
         stands = f"the latest by {rows.names['time']!r} stands" if time is not None else NO_TIME

@@ -1,7 +1,7 @@
 """What a task of ratings has clients tell of their users before training."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -9,7 +9,6 @@ import numpy as np
 from fedgraft.contracts import Indices
 from fedgraft.contracts.abilities.counting import CountedTask
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
-from fedgraft.contracts.task import Prepared
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings import summed_user_statistics as summed_users
@@ -24,7 +23,8 @@ LABEL_BINS: Final = 5
 """Equal parts of the rating scale whose shares a client can report: the paper's data have five grades."""
 
 
-class TellingUsers(SummedTask[RatingShard, Prepared], CountedTask[RatingShard, Prepared]):
+@dataclass(frozen=True)
+class TellingUsers(SummedTask[RatingShard], CountedTask[RatingShard]):
     """Of a task with the options of `Rating`: how users rate at each client, or at all."""
 
     units: ClassVar[tuple[str, ...]] = summed_users.UNITS

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -19,23 +19,6 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 """A class that is a whole number; of at most as many digits as an int64 holds."""
 _CLASS: Final = re.compile(r"\+?(?:-(?=0\.))?(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
 """A whole number as a class may be written: "1", "+1", "1.0"."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelOptions:
-    """Options of data sets whose examples have labels.
-
-    Args:
-        unknown: label that stands for an unknown one, such as "-1", or several; "" (default) = none but an empty field.
-    """
-
-    unknown: str | int | float | tuple[str | int | float, ...] = ""
-
-    @property
-    def unknowns(self) -> tuple[str, ...]:
-        """The labels that stand for unknown ones, as text."""
-        several = self.unknown if isinstance(self.unknown, list | tuple) else (self.unknown,)
-        return tuple(text for each in several if (text := str(each).strip()))
 
 
 def numbers_of(labels: Sequence[str]) -> list[float]:
@@ -77,6 +60,25 @@ def read_classes(
     place = {name: number for number, name in enumerate(names)}
     label[cells.filled] = np.array([place[name] for name in found])[code]
     return label, tuple(names)
+
+
+def read_labels(
+    cells: Cells,
+    classes: tuple[str, ...] | None,
+    unknown: Sequence[str],
+    are_numbers: bool = False,
+    hint: str = "",
+) -> tuple[Array, tuple[str, ...]]:
+    """Return the class of each row, or the number, and the names of classes; labels `unknown` are as empty.
+
+    `classes` are the recipe's; () = those that occur, if any; None = likewise, but there must be one. `hint` ends the
+    error where classes are fractions.
+    """
+    if are_numbers:
+        return read_numbers(cells, unknown), ()
+    if classes:
+        return read_classes_among(cells, classes, unknown), classes
+    return read_classes(cells, hint, unknown, needed=classes is None)
 
 
 def class_codes(cells: Cells) -> Coded:

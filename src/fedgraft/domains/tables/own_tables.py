@@ -16,7 +16,8 @@ from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.schema import ALL_OTHERS, FORMS, Forms, Names, Table, renamed, with_text_names
 from fedgraft.domains.tables.times import check_time_format
 from fedgraft.errors import InputError, require_one_of
-from fedgraft.tables.table_files import Given, TextForm, check_names
+from fedgraft.tables.table_files import Given, TextForm, check_names, is_folder
+from fedgraft.tables.table_files import columns_of as columns_of_table
 from fedgraft.tables.text_form import WORDS, check_encoding, check_separator
 
 
@@ -27,31 +28,34 @@ class SplitOptions(Data[Shard]):
     Args:
         split_seed: of the split where the data name none; None (default) = the experiment's seed, or with `--from` that
             of the other run.
-        split_by: what says a row's split there: "ids" (default), a hash of what the row is called, so that it stays
-            where it is; or "rows", drawn row by row, by class, as versions did before: another order of rows, or one
-            row more, is another split.
     """
 
     split_seed: NonNegativeInt | None = None
-    split_by: Literal["ids", "rows"] = "ids"
 
-    def check_split(self) -> None:
-        """Raise `InputError` for a seed that is none."""
-        if not self.by_ids and self.split_seed is not None:
-            raise InputError(f"{type(self).__name__}.split_seed is for split_by = 'ids'; got {self.split_seed}.")
-
-    @property
-    def by_ids(self) -> bool:
-        """Whether rows are in the order of their ids and split by them; else in their own, and split by lot."""
-        return self.split_by == "ids"
-
-    def split_seed_of(self, seed: int) -> int | None:
-        """Return the seed of the key in an experiment with this one; None where the split is drawn row by row."""
-        return (seed if self.split_seed is None else self.split_seed) if self.by_ids else None
+    def split_seed_of(self, seed: int) -> int:
+        """Return the seed of the key of the hash in an experiment with this one."""
+        return seed if self.split_seed is None else self.split_seed
 
     def splitting(self, purpose: Purpose) -> Purpose:
         """Return a purpose that says the seed of the key."""
         return replace(purpose, split_seed=self.split_seed_of(purpose.seed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelOptions:
+    """Options of data sets whose examples have labels.
+
+    Args:
+        unknown: label that stands for an unknown one, such as "-1", or several; "" (default) = none but an empty field.
+    """
+
+    unknown: str | int | float | tuple[str | int | float, ...] = ""
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """The labels that stand for unknown ones, as text."""
+        several = self.unknown if isinstance(self.unknown, list | tuple) else (self.unknown,)
+        return tuple(text for each in several if (text := str(each).strip()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +120,22 @@ class OwnTables(GivenData[Shard], ClientTables[Shard]):
     def asked_form(self) -> TextForm:
         """How tables of questions are written: as the user's own, but that they have other columns."""
         return replace(self.forms.every, header=None)
+
+    def partition_of(self, usual: str, *known: str) -> str:
+        """Return the option `partition`, where "auto" is "given" if the first table names clients, else the usual one.
+
+        `known` are columns of that table. A number of clients says that they are not named.
+        """
+        data: Any = self
+        if data.partition != "auto":
+            return str(data.partition)
+        table, client = self.schemas[0].name, data.client
+        if is_folder(given := getattr(self, table)):
+            return "given"
+        if data.clients is not None:
+            return usual
+        columns = columns_of_table(given, f"{type(self).__name__}.{table}", self.forms.of(table), (*known, client))
+        return "given" if client in columns else usual
 
     def _columns(self) -> dict[str, tuple[str, ...]]:
         """{table: names of columns where there is no header}."""

@@ -368,13 +368,8 @@ def ascending(names: Array) -> Indices:
     return np.concatenate([order[whole][np.argsort(numbers, kind="stable")], order[~whole]]).astype(np.int64)
 
 
-def arranged(code: Indices, names: Array, by_ids: bool = True) -> tuple[Indices, Indices]:
-    """Return the order of rows by their ids, and the place of each name in it, int64 [n] both; each has one row.
-
-    Rows stay in their own order unless it is to be `by_ids`.
-    """
-    if not by_ids:
-        return np.arange(len(code)), np.argsort(code)
+def arranged(code: Indices, names: Array) -> tuple[Indices, Indices]:
+    """Return the order of rows by their ids, and the place of each name in it, int64 [n] both; each has one row."""
     order = ascending(names)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))

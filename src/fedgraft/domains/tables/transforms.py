@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.domains.examples import Features, compact
-from fedgraft.domains.tables.columns import Columns
-from fedgraft.domains.tables.features import some
+from fedgraft.domains.tables.columns import Columns, some
 from fedgraft.wire.layouts import Array
 
 Floats = NDArray[np.float64]

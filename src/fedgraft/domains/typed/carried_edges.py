@@ -1,8 +1,7 @@
 """Edges of typed graphs that carry something: columns of several tables as those of one, and edges of questions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -10,17 +9,81 @@ import pandas as pd
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, asked_columns, names_carried, stacked_rows
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.tables.columns import Columns
 from fedgraft.domains.tables.reader import OWNER, check_there, named_once, read
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import ALL_OTHERS, Names, Table, form_of
-from fedgraft.domains.typed.shards import JOIN, EdgeType, Ends, distinct
+from fedgraft.domains.typed.shards import JOIN, EdgeType, Ends, distinct, once
 
 CARRYING = ("edge_features", "weight", "time")
 """Roles of columns that say what edges carry."""
 
-Listed: TypeAlias = tuple[Indices, CarriedRows, int]
-"""Of a table of edges: int64 [2, rows], places of both ends; what the rows carry; how many columns they fill."""
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """Edges that one table lists: the types that they join, the rows, and what these carry, if it is read.
+
+    `ends` are int64 [2, rows], places of both ends within their types.
+    """
+
+    pair: EdgeType
+    rows: Rows
+    carried: CarriedRows | None = None
+    ends: Indices = field(default_factory=lambda: np.zeros((2, 0), np.int64))
+
+    def turned(self) -> "Relation":
+        """Return the same with the types in the other order."""
+        return replace(self, pair=self.pair[::-1], ends=self.ends[::-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Relations:
+    """The edges of all pairs of types, each once; `carried` are the rows of all, as `edge_rows` number them.
+
+    Both are None where edges carry nothing.
+    """
+
+    ends: dict[EdgeType, Ends]
+    edge_rows: dict[EdgeType, EdgeRows] | None
+    carried: CarriedRows | None
+    notes: Sequence[str]
+
+
+def relations(pairs: Sequence[EdgeType], tables: Sequence[Rows], form: GraphForm) -> list[Relation]:
+    """Return tables of edges, one for each pair of types, with what they carry."""
+    if not (form.reader and tables):
+        return [Relation(pair, rows) for pair, rows in zip(pairs, tables, strict=True)]
+    tables, carried = read_carried(tables, form.names, form.reader, form.owner)
+    return [Relation(*each) for each in zip(pairs, tables, carried, strict=True)]
+
+
+def gathered(
+    listed: Sequence[Relation], reader: EdgeReader | None, where: str = "", are_counted: bool = True
+) -> Relations:
+    """Return the edges of all tables, each once; notes count what was left out, if `are_counted` also what repeats.
+
+    `where` is what notes call all tables; "" = each by its own name.
+    """
+    of_pairs: dict[EdgeType, list[Relation]] = {}
+    for each in listed:
+        of_pairs.setdefault(each.pair, []).append(each)
+    ends, kept, notes = {}, {}, [note for each in listed for note in each.rows.notes if are_counted]
+    for pair, parts in of_pairs.items():
+        within, origins = pair[0] == pair[1], dict.fromkeys(each.rows.where for each in parts)
+        told: Sequence[str] = ()
+        if reader:
+            ends[pair], kept[pair], told = chosen_edges(parts, within, reader)
+        else:
+            every = np.concatenate([each.ends for each in parts], axis=1)
+            ends[pair] = once(every, within)
+            loops = int((every[0] == every[1]).sum()) if within else 0
+            repeated = every.shape[1] - loops - ends[pair].shape[1]
+            counts = {"edges from a node to itself": loops, "repeated edges": repeated}
+            told = [f"{count:,} {what} left out." for what, count in counts.items() if count and are_counted]
+        notes += [f"{where or ' and '.join(origins)}: {JOIN.join(pair)}: {note}" for note in told]
+    edge_rows, carried = numbered(kept) if kept else (None, None)
+    return Relations(ends, edge_rows, carried, list(dict.fromkeys(notes)))
 
 
 def read_carried(
@@ -93,14 +156,15 @@ def _with_all(part: CarriedRows, every: tuple[str, ...], texts: set[str], names:
     )
 
 
-def chosen_edges(parts: Sequence[Listed], within: bool, reader: EdgeReader) -> tuple[Ends, CarriedRows, list[str]]:
+def chosen_edges(parts: Sequence[Relation], within: bool, reader: EdgeReader) -> tuple[Ends, CarriedRows, list[str]]:
     """(each edge once, what it carries, notes on rows that are none) of a pair of types, or `within` one.
 
     Tables that fill more columns come later: of one that lists only the way back nothing is kept where another says
     what an edge carries.
     """
-    in_turn = sorted(parts, key=lambda part: part[2])
-    listed, carried = np.concatenate([part[0] for part in in_turn], axis=1), stacked_rows([part[1] for part in in_turn])
+    in_turn = sorted(parts, key=lambda part: len(part.rows.frame.columns))
+    listed = np.concatenate([part.ends for part in in_turn], axis=1)
+    carried = stacked_rows([part.carried for part in in_turn if part.carried is not None])
     apart = listed if within else listed + np.array([[0], [int(listed[0].max(initial=0)) + 1]])
     rows, kept, notes = reader.chosen(apart, carried)
     ends, first = distinct(listed[:, rows], within)

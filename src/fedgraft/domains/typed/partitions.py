@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import OneOf
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.communities import communities, dealt, dealt_evenly
-from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
+from fedgraft.domains.dealing import SHARES, Dealing, communities, dealt, dealt_evenly, dirichlet, iid
 from fedgraft.domains.notes import LOG
 from fedgraft.domains.typed.shards import JOIN, Adjacencies, TypedGraph, adjacencies
 from fedgraft.errors import InputError, require

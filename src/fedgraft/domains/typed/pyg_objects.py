@@ -1,5 +1,6 @@
 """From PyG `HeteroData` objects, in memory or in files, to typed graphs."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,28 +13,19 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, stacked_rows
-from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, stacked_rows
+from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.edge_data.pyg_edges import columns_of_edges, unread
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables import pyg_objects as pyg
 from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
-from fedgraft.domains.tables.rows import Coded
+from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names
-from fedgraft.domains.typed.carried_edges import Listed, alike, chosen_edges, listed, numbered
-from fedgraft.domains.typed.shards import (
-    JOIN,
-    EdgeType,
-    Ends,
-    TypedGraph,
-    merge_graphs,
-    metapath_types,
-    once,
-    shortest_metapaths,
-)
-from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE, edges_between, in_order, listed_edges
+from fedgraft.domains.typed.carried_edges import Relation, alike, gathered, listed, relations
+from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, merge_graphs, metapath_types, shortest_metapaths
+from fedgraft.domains.typed.tables import BOTH, ENDS, TYPE, edges_between, in_order
 from fedgraft.errors import InputError, require_one_of
 
 IDS = ("node_id", "n_id")
@@ -55,28 +47,22 @@ def collection_of(
     target: str,
     metapaths: Sequence[str],
     where: str,
-    names: Names,
-    unknown: Sequence[str] = (),
-    by_ids: bool = True,
-    reader: EdgeReader | None = None,
+    form: GraphForm,
 ) -> Collection[TypedGraph]:
     """Return an object, or that of a file, as one graph; of a folder each file is a client, named after it.
 
     Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest.
-    `where` is what errors call it. Labels `unknown` are as -1. Nodes are in the order of ids, or as they come
-    unless `by_ids`. The `reader` reads what edges carry, of which `names` says what it is; None = nothing.
+    `where` is what errors call it. Nodes are in the order of ids, but of a folder as they come.
     """
-    carrying = names, reader
     if isinstance(source, str | Path) and Path(source).is_dir():
-        return _of_folder(Path(source), target, metapaths, where, unknown, carrying)
+        return _of_folder(Path(source), target, metapaths, where, form)
     if isinstance(source, str | Path):
         source, where = pyg.read_object(Path(source), where, "HeteroData"), str(source)
-    graph, edges, (client, clients), split, notes = _graph(source, target, metapaths, where, unknown, carrying)
+    collection = _graph(source, target, metapaths, where, form)
+    graph = collection.whole
     columns = of_matrix(graph.features, f"{where}[{target!r}]")
-    notes = (*notes, *class_notes(graph.label, graph.classes, where, unknown))
-    named = tuple(clients.tolist())
-    collection = Collection(graph, client, named, split, notes, columns.names, columns=columns, edges=edges)
-    return in_order(collection, metapaths) if by_ids else collection
+    notes = (*collection.notes, *class_notes(graph.label, graph.classes, where, form.unknown))
+    return in_order(replace(collection, notes=notes, feature_names=columns.names, columns=columns), metapaths)
 
 
 def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, pd.DataFrame]:
@@ -112,12 +98,8 @@ def tables_of(collection: Collection[TypedGraph], columns: Names) -> dict[str, p
 # --- several clients --------------------------------------------------------------------------------------------------
 
 
-_Carrying = tuple[Names, EdgeReader | None]
-"""What edges carry is called, and how it is read; None = not at all."""
-
-
 def _of_folder(
-    folder: Path, target: str, metapaths: Sequence[str], where: str, unknown: Sequence[str], carrying: _Carrying
+    folder: Path, target: str, metapaths: Sequence[str], where: str, form: GraphForm
 ) -> Collection[TypedGraph]:
     """Return all clients' graphs, each as its file has it, with the same types, classes and features."""
     paths = sorted(path for path in folder.iterdir() if path.suffix == pyg.SUFFIX)
@@ -127,11 +109,11 @@ def _of_folder(
     notes: list[str] = []
     for path in paths:
         read = pyg.read_object(path, where, "HeteroData")
-        graph, carried, _, split, of_file = _graph(read, target, (), str(path), unknown, carrying, path.stem)
-        parts.append(replace(graph, name=path.stem))
-        rows_of_files.append(carried)
-        splits.append(split)
-        notes += of_file
+        of_file = _graph(read, target, (), str(path), form, path.stem)
+        parts.append(replace(of_file.whole, name=path.stem))
+        rows_of_files.append(of_file.edges)
+        splits.append(of_file.split)
+        notes += of_file.notes
     if len(set(splits)) > 1:
         lacking, having = paths[splits.index(False)], paths[splits.index(True)]
         raise InputError(f"{lacking} has no {pyg.MASKS[0]}, but {having} has one; all files need masks, or none.")
@@ -143,12 +125,12 @@ def _of_folder(
         for name in part.ids[target]:
             if (other := seen.setdefault(name, path)) != path:
                 raise InputError(f"{path}: node {name!r} of type {target!r} is in {other} too; each must be at one.")
-    parts, edges = _renumbered(parts, rows_of_files, carrying[0])
+    parts, edges = _renumbered(parts, rows_of_files, form.names)
     parts = _alike(parts, metapaths)
     client = np.repeat(np.arange(len(parts)), [part.targets for part in parts])
     names = tuple(path.stem for path in paths)
     whole = replace(merge_graphs(parts), name=str(folder))
-    notes += class_notes(whole.label, whole.classes, str(folder), unknown)
+    notes += class_notes(whole.label, whole.classes, str(folder), form.unknown)
     columns = of_matrix(whole.features, f"{folder}[{target!r}]")
     return Collection(whole, client, names, splits[0], tuple(notes), columns.names, tuple(parts), columns, edges)
 
@@ -200,39 +182,30 @@ def _alike(parts: Sequence[TypedGraph], metapaths: Sequence[str]) -> list[TypedG
 
 
 def _graph(
-    data: Any,
-    target: str,
-    metapaths: Sequence[str],
-    where: str,
-    unknown: Sequence[str],
-    carrying: _Carrying,
-    client: str = "",
-) -> tuple[TypedGraph, CarriedRows | None, Coded, bool, tuple[str, ...]]:
-    """(graph, what its edges carry, client of each target node and names of clients, whether a split was given, notes).
-
-    `where` is what errors call the object, and the name of the graph; `client` goes before ids that are numbers
-    within a file.
-    """
+    data: Any, target: str, metapaths: Sequence[str], where: str, form: GraphForm, client: str = ""
+) -> Collection[TypedGraph]:
+    """Return one object as a graph with features; `client` goes before ids that are numbers within a file."""
     if not hasattr(data, "edge_types"):
         raise InputError(f"{where} must be a torch_geometric.data.HeteroData; got {type(data).__name__}.")
     stores = {kind: data[kind] for kind in data.node_types}
-    ends, notes = _edges(data, where, carrying[0])
-    for kind in dict.fromkeys(kind for pair in ends for kind in pair):
+    ends, notes = _edges(data, where, form.names)
+    of_pairs = _by_pair(ends)
+    for kind in dict.fromkeys(kind for pair in of_pairs for kind in pair):
         stores.setdefault(kind, {})
     require_one_of("TypedGraph.target", target, stores)
     for kind in stores:
-        if JOIN in kind or not any(kind in pair for pair in ends):
+        if JOIN in kind or not any(kind in pair for pair in of_pairs):
             why = f"a type's name must be without {JOIN!r}, which joins types" if JOIN in kind else "it has no edges"
             raise InputError(f"{where}: node type {kind!r}: {why}.")
-    ids = {kind: _ids(store, kind, ends, f"{where}[{kind!r}]", client) for kind, store in stores.items()}
-    for pair, places in ends.items():
+    ids = {kind: _ids(store, kind, of_pairs, f"{where}[{kind!r}]", client) for kind, store in stores.items()}
+    for pair, places in of_pairs.items():
         _check_places(where, pair, places, ids)
     own, what, count = stores[target], f"{where}[{target!r}]", len(ids[target])
-    label, classes = _labels(own, count, what, unknown)
+    label, classes = _labels(own, count, what, form.unknown)
     split, is_split = pyg.split_of(own, count, what, counted=False)
     if len(lost := np.flatnonzero((label < 0) & (split >= 0))):
         raise InputError(f"{what}: node {lost[0]} is in a mask, but has no label ({len(lost)} such nodes).")
-    edges, edge_rows, carried, told = _carried(data, ends, where, carrying)
+    links = gathered(_relations(data, ends, where, form), form.reader, where, are_counted=False)
     graph = TypedGraph(
         name=where,
         target=target,
@@ -241,36 +214,36 @@ def _graph(
         label=label,
         classes=classes,
         split=split,
-        edges=edges,
-        metapaths=tuple(metapaths) or shortest_metapaths(target, list(ends)),
-        edge_rows=edge_rows,
+        edges=links.ends,
+        metapaths=tuple(metapaths) or shortest_metapaths(target, list(links.ends)),
+        edge_rows=links.edge_rows,
     )
     if not client:
         for metapath in graph.metapaths:
             metapath_types(metapath, graph, "TypedGraph.metapaths")
-    return graph, carried, pyg.clients_of(own.get("client"), count, what), is_split, (*notes, *told)
+    number, clients = pyg.clients_of(own.get("client"), count, what)
+    return Collection(graph, number, tuple(clients.tolist()), is_split, (*notes, *links.notes), edges=links.carried)
 
 
-def _edges(data: Any, where: str, names: Names) -> tuple[dict[EdgeType, Indices], tuple[str, ...]]:
-    """({types, in the order of their names: int64 [2, listed]}, notes); all relations between two types are one."""
-    by_types: dict[EdgeType, list[Indices]] = {}
+def _edges(data: Any, where: str, names: Names) -> tuple[list[tuple[EdgeType, Indices]], tuple[str, ...]]:
+    """([types in the order of their names, int64 [2, listed]] of each relation, notes on those that are as one)."""
+    found: list[tuple[EdgeType, Indices]] = []
     for one, relation, other in data.edge_types:
         edge_index = data[one, relation, other]["edge_index"]
-        ends = pyg.ends_of(edge_index, f"{_named(where, (one, relation, other))}.edge_index")
-        pair = _in_turn(one, other)
-        by_types.setdefault(pair, []).append(ends if one <= other else ends[::-1])
-    if not by_types:
+        ends = pyg.ends_of(edge_index, f"{_named(where, (one, relation, other))}.edge_index").astype(np.int64)
+        found.append(((one, other), ends) if one <= other else ((other, one), ends[::-1]))
+    if not found:
         raise InputError(f"{where} has no edges.")
-    joined = {pair: np.concatenate(some, axis=1).astype(np.int64) for pair, some in by_types.items()}
-    several = [JOIN.join(pair) for pair, some in by_types.items() if len(some) > 2]
-    notes = [f"{where}: {name}: several relations are taken as one." for name in several]
+    several = [pair for pair, count in Counter(pair for pair, _ in found).items() if count > 2]
+    notes = [f"{where}: {JOIN.join(pair)}: several relations are taken as one." for pair in several]
     notes += dict.fromkeys(note for kind in data.edge_types for note in unread(data[kind], where, names))
-    return joined, tuple(notes)
+    return found, tuple(notes)
 
 
-def _in_turn(one: str, other: str) -> EdgeType:
-    """Two types in the order of their names."""
-    return (one, other) if one <= other else (other, one)
+def _by_pair(ends: Sequence[tuple[EdgeType, Indices]]) -> dict[EdgeType, Indices]:
+    """{types: int64 [2, listed]}; all relations between two types are one."""
+    pairs = dict.fromkeys(pair for pair, _ in ends)
+    return {pair: np.concatenate([places for each, places in ends if each == pair], axis=1) for pair in pairs}
 
 
 def _named(where: str, relation: tuple[str, str, str]) -> str:
@@ -278,35 +251,20 @@ def _named(where: str, relation: tuple[str, str, str]) -> str:
     return f"{where}[{', '.join(map(repr, relation))}]"
 
 
-def _carried(
-    data: Any, ends: Mapping[EdgeType, Indices], where: str, carrying: _Carrying
-) -> tuple[dict[EdgeType, Ends], dict[EdgeType, EdgeRows] | None, CarriedRows | None, list[str]]:
-    """(each edge of `_edges` once, {types: its row}, all rows, notes); column k of edge_attr is "TYPE-TYPE.k"."""
-    names, reader = carrying
-    if reader is None:
-        return {pair: once(places, pair[0] == pair[1]) for pair, places in ends.items()}, None, None, []
-    pairs, tables = [], []
-    for one, relation, other in data.edge_types:
-        store, what = data[one, relation, other], _named(where, (one, relation, other))
+def _relations(data: Any, ends: Sequence[tuple[EdgeType, Indices]], where: str, form: GraphForm) -> list[Relation]:
+    """The relations of an object, by `_edges`, and what they carry; column k of edge_attr is "TYPE-TYPE.k"."""
+    if form.reader is None:
+        return [Relation(pair, Rows.of_frame(pd.DataFrame(), where), ends=places) for pair, places in ends]
+    tables, names = [], form.names
+    for (pair, _), kind in zip(ends, data.edge_types, strict=True):
+        store, what = data[kind], _named(where, kind)
         there = {role: names[role] if getattr(store, names[role] or "", None) is not None else "" for role in OF_EACH}
         of_ends = dict(zip(("source", "target"), (names[end] for end in BOTH), strict=True))
         columns = columns_of_edges(store, what, {**names, **there, **of_ends}, "TypedGraph")
-        pairs.append(pair := _in_turn(one, other))
         frame = pd.DataFrame({_of_pair(name, pair): values for name, values in columns.items()})
-        tables.append(edges_between(frame, names, "TypedGraph", what, reader, may_be_empty=True))
-    parts: dict[EdgeType, list[Listed]] = {pair: [] for pair in ends}
-    for (one, _, other), listing in zip(
-        data.edge_types, listed_edges(pairs, tables, names, "TypedGraph", reader), strict=True
-    ):
-        pair, rows, texts, carried = listing
-        assert carried is not None, "it was read"
-        places = np.stack(texts if one <= other else texts[::-1]).astype(np.int64)
-        parts[pair].append((places, carried, len(rows.frame.columns)))
-    found, kept, notes = {}, {}, []
-    for pair, of_relations in parts.items():
-        found[pair], kept[pair], told = chosen_edges(of_relations, pair[0] == pair[1], reader)
-        notes += [f"{where}: {JOIN.join(pair)}: {note}" for note in told]
-    return found, *numbered(kept), notes
+        tables.append(edges_between(frame, form, what, may_be_empty=True))
+    found = relations([pair for pair, _ in ends], tables, form)
+    return [replace(each, ends=places) for each, (_, places) in zip(found, ends, strict=True)]
 
 
 def _of_pair(name: str, pair: EdgeType) -> str:

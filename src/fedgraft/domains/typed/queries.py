@@ -8,13 +8,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
-from fedgraft.domains.edge_data.edge_columns import LEFT_OUT
+from fedgraft.domains.edge_data.edge_columns import LEFT_OUT, asked_values
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges
 from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.notes import LOG
 from fedgraft.domains.tables import asked
 from fedgraft.domains.tables.asked import Places, feature_columns, ids_near, places_known
-from fedgraft.domains.tables.features import check_present, new_features
+from fedgraft.domains.tables.columns import new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.typed.features import structural_features
@@ -59,17 +59,8 @@ def rows_asked(rows: Rows, graph: TypedGraph) -> EdgeRows | None:
     """
     if (known := graph.carried) is None:
         return None
-    names, weighted = [str(place) for place in range(known.width)], known.weight is not None
-    if not len(rows):
-        return known.take(np.zeros(0, np.int64))
-    check_present(rows, [*names, *["weight"] * weighted], "which edges of the run's data carry", ASKED_EDGES.roles)
-    values = [rows.column(name).numbers().astype(np.float32) for name in names]
-    return EdgeRows(
-        np.stack(values, axis=1) if names else np.zeros((len(rows), 0), np.float32),
-        np.ones(len(rows), bool),
-        np.arange(len(rows)),
-        rows.column("weight").numbers().astype(np.float32) if weighted else None,
-    )
+    values, weight = asked_values(rows, known, ASKED_EDGES.roles)
+    return EdgeRows(values, np.ones(len(rows), bool), np.arange(len(rows)), weight)
 
 
 def owners_of(shards: Sequence[TypedGraph], wanted: Iterable[Node]) -> Owners:

@@ -7,6 +7,7 @@ one of all nodes, whose column "type" says which type each is, and one of all ed
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,15 +15,16 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.edge_columns import EDGE_COLUMNS, CarriedRows, EdgeReader
+from fedgraft.domains.edge_data.edge_columns import EDGE_COLUMNS
+from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
-from fedgraft.domains.tables.labels import read_classes, read_classes_among, read_split
+from fedgraft.domains.tables.labels import read_labels, read_split
 from fedgraft.domains.tables.reader import check_there, read
 from fedgraft.domains.tables.rows import Rows, as_numbers, ascending, places_of, repeated
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
-from fedgraft.domains.typed.carried_edges import CARRYING, Listed, chosen_edges, numbered, read_carried
-from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, metapath_types, once, shortest_metapaths
+from fedgraft.domains.typed.carried_edges import CARRYING, Relation, gathered, numbered, relations
+from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, metapath_types, shortest_metapaths
 from fedgraft.errors import InputError, require_one_of, unknown
 from fedgraft.tables.table_files import Given
 
@@ -73,37 +75,26 @@ def read_typed_graph(
     nodes: Tables,
     edges: Tables,
     target: str,
-    names: Names,
+    form: GraphForm,
     metapaths: Sequence[str],
-    owner: str,
     known_classes: tuple[str, ...] | None = None,
     columns_of: ColumnReader = read_columns,
-    unknown: Sequence[str] = (),
-    by_ids: bool = True,
-    reader: EdgeReader | None = None,
 ) -> Collection[TypedGraph]:
-    """Read a graph of a row per node and a row per edge, listed one way or both.
+    """Read a graph of a row per node and a row per edge, listed one way or both; nodes are in the order of their ids.
 
-    Nodes are in the order of their ids, or of rows unless `by_ids`. Nodes of the type `target` are classified.
-    `metapaths` are those that the graph suggests; none = the shortest. `owner` is what errors call the parameters:
-    "TypedGraph" for TypedGraph.nodes ... The table may lack some of `known_classes`; () = those
-    that it has, if any; None = likewise, but there must be one.
-    `columns_of` reads columns of features, and the `reader` what edges carry, None = nothing; labels `unknown` are as
-    empty.
+    Nodes of the type `target` are classified. `metapaths` are those that the graph suggests; none = the shortest. The
+    table may lack some of `known_classes`; () = those that it has, if any; None = likewise, but there must be one.
+    `columns_of` reads columns of features.
     """
-    kinds, ids = _node_tables(nodes, target, names, owner)
+    owner = form.owner
+    kinds, ids = _node_tables(nodes, target, form.names, owner)
     require_one_of(f"{owner}.target", target, kinds)
     for kind, rows in kinds.items():
         _check_once(kind, ids[kind], rows)
-    links, carried, notes = _edges(_edge_tables(edges, list(kinds), names, owner, reader), ids, kinds, reader)
-    edge_rows, every_row = numbered(carried) if reader else (None, None)
-    _check_joined(list(kinds), links, target, owner)
+    links = gathered(_edge_tables(edges, ids, kinds, form), form.reader)
+    _check_joined(list(kinds), links.ends, target, owner)
     own = kinds[target]
-    cells = own["label"]
-    if known_classes:
-        label, classes = read_classes_among(cells, known_classes, unknown), known_classes
-    else:
-        label, classes = read_classes(cells, "", unknown, needed=known_classes is None)
+    label, classes = read_labels(own["label"], known_classes, form.unknown)
     split, client, clients = read_split(own, label), np.zeros(len(own), np.int64), np.array([], str)
     if "client" in own:
         # Of rows of other types nothing is read, whatever stands there: what is left may be of a simpler type.
@@ -119,16 +110,17 @@ def read_typed_graph(
         label=label,
         classes=classes,
         split=split,
-        edges=links,
-        metapaths=tuple(metapaths) or shortest_metapaths(target, list(links)),
-        edge_rows=edge_rows,
+        edges=links.ends,
+        metapaths=tuple(metapaths) or shortest_metapaths(target, list(links.ends)),
+        edge_rows=links.edge_rows,
     )
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
+    class_said = class_notes(label, classes, own.where, form.unknown)
+    told = (*_not_read(kinds, target, columns.names), *links.notes, *class_said)
+    more: dict[str, Any] = {"columns": columns, "edges": links.carried}
     named = tuple(clients.tolist())
-    told = (*_not_read(kinds, target, columns.names), *notes, *class_notes(label, classes, own.where, unknown))
-    collection = Collection(whole, client, named, "split" in own, told, columns.names, columns=columns, edges=every_row)
-    return in_order(collection, metapaths) if by_ids else collection
+    return in_order(Collection(whole, client, named, "split" in own, told, columns.names, **more), metapaths)
 
 
 def _check_joined(kinds: Sequence[str], links: Mapping[EdgeType, object], target: str, owner: str) -> None:
@@ -236,98 +228,53 @@ def _features(own: Rows) -> tuple[str, ...]:
 # --- edges ------------------------------------------------------------------------------------------------------------
 
 
-_Edges = tuple[EdgeType, Rows, tuple[Texts, Texts], CarriedRows | None]
-"""The types that edges join, the rows that list them, the ids of both ends as text, and what they carry, if it is read.
-"""
-
-
-def _edge_tables(
-    edges: Tables, kinds: Sequence[str], names: Names, owner: str, reader: EdgeReader | None
-) -> list[_Edges]:
+def _edge_tables(edges: Tables, ids: Mapping[str, Texts], kinds: Mapping[str, Rows], form: GraphForm) -> list[Relation]:
     """Edges between each two types, in the order in which they are named."""
     pairs: list[EdgeType] = []
+    tables: list[Rows] = []
+    named: list[list[Texts]] = []
     if isinstance(edges, Mapping):
-        tables: list[Rows] = []
         for name, table in edges.items():
             pair = tuple(name.split(JOIN))
             if len(pair) != 2:
                 allowed = f"two types joined by {JOIN!r}, such as {JOIN.join((*kinds, *kinds)[:2])!r}"
-                raise InputError(f"{owner}.edges: a name must be {allowed}; got {name!r}.")
+                raise InputError(f"{form.owner}.edges: a name must be {allowed}; got {name!r}.")
             for kind in pair:
                 if kind not in kinds:
-                    raise InputError(f"{owner}.edges, {name!r}: {unknown('node type', kind, kinds)}")
+                    raise InputError(f"{form.owner}.edges, {name!r}: {unknown('node type', kind, kinds)}")
             pairs.append((pair[0], pair[1]))
-            tables.append(edges_between(table, names, owner, f"{owner}.edges.{name}", reader))
-        return listed_edges(pairs, tables, names, owner, reader)
-    every = read(edges, EDGES, names, owner)
-    types = [every[role].texts() for role in ENDS]
-    for role, named in zip(ENDS, types, strict=True):
-        if len(lost := np.flatnonzero(~np.isin(named, list(kinds)))):
-            raise InputError(f"{every.row(lost[0])}: {role!r}: {unknown('node type', named[lost[0]], kinds)}")
-    one, other = (every[role].texts() for role in BOTH)
-    pairs = list(dict.fromkeys(zip(types[0].tolist(), types[1].tolist(), strict=True)))
-    which = {pair: np.flatnonzero((types[0] == pair[0]) & (types[1] == pair[1])) for pair in pairs}
-    if reader:
-        return listed_edges(pairs, [every.take(rows) for rows in which.values()], names, owner, reader)
-    return [(pair, every.take(rows), (one[rows], other[rows]), None) for pair, rows in which.items()]
+            tables.append(edges_between(table, form, f"{form.owner}.edges.{name}"))
+        named = [[rows[role].texts() for role in BOTH] for rows in tables]
+    else:
+        every = read(edges, EDGES, form.names, form.owner)
+        types = [every[role].texts() for role in ENDS]
+        for role, of in zip(ENDS, types, strict=True):
+            if len(lost := np.flatnonzero(~np.isin(of, list(kinds)))):
+                raise InputError(f"{every.row(lost[0])}: {role!r}: {unknown('node type', of[lost[0]], kinds)}")
+        texts = [every[role].texts() for role in BOTH]
+        pairs = list(dict.fromkeys(zip(types[0].tolist(), types[1].tolist(), strict=True)))
+        which = [np.flatnonzero((types[0] == one) & (types[1] == other)) for one, other in pairs]
+        tables, named = [every.take(rows) for rows in which], [[of[rows] for of in texts] for rows in which]
+    found = relations(pairs, tables, form)
+    placed = [
+        replace(each, ends=_places(each.pair, each.rows, both, ids, kinds))
+        for each, both in zip(found, named, strict=True)
+    ]
+    orders = {each.pair for each in placed}  # named in both orders it is one
+    return [each.turned() if each.pair[::-1] in orders and each.pair > each.pair[::-1] else each for each in placed]
 
 
-def edges_between(
-    table: Given, names: Names, owner: str, where: str, reader: EdgeReader | None, may_be_empty: bool = False
-) -> Rows:
+def edges_between(table: Given, form: GraphForm, where: str, may_be_empty: bool = False) -> Rows:
     """Return the rows of a table of edges between two types, with all its columns where a reader looks for some."""
-    if not reader:
-        return read(table, EDGES, names, owner, where, only=BOTH)
-    every = {**names, "edge_features": ALL_OTHERS}
+    if not form.reader:
+        return read(table, EDGES, form.names, form.owner, where, only=BOTH)
+    every = {**form.names, "edge_features": ALL_OTHERS}
     schema = replace(EDGES, may_be_empty=may_be_empty)
-    return read(table, schema, every, owner, where, needed=BOTH, only=(*BOTH, *CARRYING))
-
-
-def listed_edges(
-    pairs: Sequence[EdgeType], tables: Sequence[Rows], names: Names, owner: str, reader: EdgeReader | None
-) -> list[_Edges]:
-    """Return the edges of tables of `edges_between`, one for each pair of types."""
-    carried: Sequence[CarriedRows | None] = [None] * len(tables)
-    if reader and tables:
-        tables, carried = read_carried(tables, names, reader, owner)
-    named = [(rows[BOTH[0]].texts(), rows[BOTH[1]].texts()) for rows in tables]
-    return list(zip(pairs, tables, named, carried, strict=True))
-
-
-def _edges(
-    tables: Sequence[_Edges], ids: Mapping[str, Texts], kinds: Mapping[str, Rows], reader: EdgeReader | None
-) -> tuple[dict[EdgeType, NDArray[np.int32]], dict[EdgeType, CarriedRows], tuple[str, ...]]:
-    """({types: int32 [2, edges]}, {types: what they carry}, notes): each edge once; named in both orders it is one."""
-    ends: dict[EdgeType, list[Indices]] = {}
-    carried: dict[EdgeType, list[Listed]] = {}
-    origins: dict[EdgeType, list[str]] = {}
-    orders = {pair for pair, *_ in tables}
-    for pair, rows, named, carrying in tables:
-        both = _places(pair, rows, named, ids, kinds)
-        if pair[::-1] in orders and pair > pair[::-1]:
-            pair, both = pair[::-1], both[::-1]
-        ends.setdefault(pair, []).append(both)
-        origins.setdefault(pair, []).append(rows.where)
-        carried.setdefault(pair, []).extend([] if carrying is None else [(both, carrying, len(rows.frame.columns))])
-    links, notes = {}, [note for _, rows, *_ in tables for note in rows.notes]
-    kept: dict[EdgeType, CarriedRows] = {}
-    for pair, some_ends in ends.items():
-        where = f"{' and '.join(dict.fromkeys(origins[pair]))}: {JOIN.join(pair)}"
-        if reader:
-            links[pair], kept[pair], told = chosen_edges(carried[pair], pair[0] == pair[1], reader)
-            notes += [f"{where}: {note}" for note in told]
-            continue
-        listed = np.concatenate(some_ends, axis=1)
-        links[pair] = once(listed, pair[0] == pair[1])
-        loops = int((listed[0] == listed[1]).sum()) if pair[0] == pair[1] else 0
-        repeated = listed.shape[1] - loops - links[pair].shape[1]
-        counts = {"edges from a node to itself": loops, "repeated edges": repeated}
-        notes += [f"{where}: {count:,} {what} left out." for what, count in counts.items() if count]
-    return links, kept, tuple(dict.fromkeys(notes))
+    return read(table, schema, every, form.owner, where, needed=BOTH, only=(*BOTH, *CARRYING))
 
 
 def _places(
-    pair: EdgeType, rows: Rows, named: tuple[Texts, Texts], ids: Mapping[str, Texts], kinds: Mapping[str, Rows]
+    pair: EdgeType, rows: Rows, named: Sequence[Texts], ids: Mapping[str, Texts], kinds: Mapping[str, Rows]
 ) -> Indices:
     """int64 [2, edges], the places of both ends within their types. Raises `InputError` for an end that is no node."""
     fits = [places_of(ids[kind], names) for kind, names in zip(pair, named, strict=True)]

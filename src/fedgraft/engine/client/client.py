@@ -172,7 +172,7 @@ class Client:
 
     def _hello(self, client: int, message: Message, memory: Memory) -> Message:
         plan, shard = self._plan, self._shards[client]
-        known = plan.surveyed.survey(shard) if plan.surveyed else self._known(plan.task.prepare(shard, {}))
+        known = plan.task.survey(shard) or self._known(plan.task.prepare(shard, {}))
         report = {name: known[name] for name in self._protocol.report("hello")}
         published = plan.publishing.statistics(shard) if plan.publishing else {}
         if published:
@@ -185,8 +185,8 @@ class Client:
 
     def _known(self, data: Any) -> dict[str, float]:
         """What prepared data tell of a client."""
-        plan = self._plan
-        return {"examples": float(plan.task.examples(data)), **(plan.profiled.describe(data) if plan.profiled else {})}
+        task = self._plan.task
+        return {"examples": float(task.examples(data)), **task.describe(data)}
 
     def _statistics(self, client: int, message: Message, memory: Memory) -> Message:
         shared = self.rows.received(client, message.arrays or {})
@@ -202,7 +202,7 @@ class Client:
         plan = self._plan
         memory["probed"] = self._model_received(message, memory)
         data, model = self._load(client, memory["probed"], memory)
-        module, blocks = model.flat.module.eval(), plan.blocks(data)
+        module, blocks = model.flat.module.eval(), plan.task.blocks(data)
         # A client that trains on some blocks a round is asked about as many: a probe may not cost more than training.
         order = randomness.generator(plan.seed, "probe", message.round, client).permutation(len(blocks))
         chosen = [blocks[index] for index in order[: plan.training.blocks or None]]
@@ -210,7 +210,7 @@ class Client:
             parts = [
                 example_losses(plan.task.loss(module, data, Draw(block), encoded))
                 for block in chosen
-                for encoded in [plan.blocked.encode(module, data, block) if plan.blocked else None]
+                for encoded in [plan.task.encode(module, data, block)]
             ]
         losses = torch.cat(parts).double()
         return Message("probe", message.round, {"loss": float(losses.mean()), "loss_sq": float((losses**2).mean())})

@@ -43,10 +43,10 @@ class ClientRows:
 
     def published(self, client: int, statistics: Arrays, g: np.random.Generator) -> Arrays:
         """Return what a client publishes as it travels."""
-        plan, task = self._plan, self._plan.sealed
-        if task:
+        plan, task, published = self._plan, self._plan.sealed, self._plan.publishing
+        if task and published:
             places = self._places(lambda: task.sent_places(client, statistics))
-            specs = _named(task.statistics_layout, task.handed_on)
+            specs = _named(published.statistics_layout, task.handed_on)
             coded = {name: plan.row_coding.encode(spec, statistics[name], g) for name, spec in specs.items()}
             sealed = {name: self._seal.sealed(name, places.get(name, _NOWHERE), rows) for name, rows in coded.items()}
             statistics = {**statistics, **sealed}
@@ -54,9 +54,9 @@ class ClientRows:
 
     def received(self, client: int, coded: Arrays) -> Arrays:
         """Return what a client got back. Raises `WireError` for what nobody can have sent it."""
-        plan, task = self._plan, self._plan.sealed
+        plan, task, published = self._plan, self._plan.sealed, self._plan.publishing
         shared = plan.rows.decode(self.opened(client, coded), plan.combined_layout)
-        for name, spec in _named(task.combined_layout, task.handed_on).items() if task else ():
+        for name, spec in _named(published.combined_layout, task.handed_on).items() if task and published else ():
             shared[name] = plan.row_coding.decode(spec, OPEN.opened(name, _NOWHERE, shared[name]))
             if not finite(shared[name]):
                 raise WireError(f"a row of {name} is not finite")

@@ -19,9 +19,9 @@ def descent(plan: Plan, flat: FlatModel, data: Any) -> Arrays:
     Returns:
         {name of a shared parameter: float64 of its shape}.
     """
-    task = plan.task
-    assert isinstance(task, ClippedGradientTask), "it was checked where it was built"
-    examples, longest = task.examples(data), plan.privacy.clip
+    task = plan.task.ability(ClippedGradientTask)
+    assert task is not None, "it was checked where it was built"
+    examples, longest = plan.task.examples(data), plan.privacy.clip
     total = {name: np.zeros(array.shape) for name, array in plan.first.items()}
     for at in range(0, examples, PART):
         found = task.clipped(flat.module, data, np.arange(at, min(at + PART, examples)), longest)

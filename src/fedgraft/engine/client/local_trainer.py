@@ -94,7 +94,7 @@ class LocalTrainer(ModelViews):
             shared = {name: received[name] for name in plan.first}
             self._pull = pull_towards(shared, self._training.proximal)
         self._walk = Walk()
-        self._blocks = plan.blocks(data)
+        self._blocks = plan.task.blocks(data)
         self._parked, self._view = parked, int(parked["view"]) if parked else 0
         self._untouched = parked is None
         self._meanwhile: Arrays = {}
@@ -166,7 +166,7 @@ class LocalTrainer(ModelViews):
             raise FedgraftError(f"{type(self._task).__name__} has no linear model with these options.")
         if not self.examples:
             with self._looking() as model:
-                self._seen.append(self._losses(model, self._seed() if self._plan.seeds_draws else 0))
+                self._seen.append(self._losses(model, self._seed() if self._task.seeds_draws else 0))
             self.examples = count
         return (linear.regression(self._data, np.arange(at, min(at + PART, count))) for at in range(0, count, PART))
 
@@ -204,7 +204,7 @@ class LocalTrainer(ModelViews):
             walk.block = walk.blocks.pop(0)
             stage = Stage(walk.made - 1, self._guidance)
             walk.draws = list(self._sampler.draw(self.sampler_state, blocks[walk.block], stage, self._g))
-            if self._plan.seeds_draws or any(draw.neighbours for draw in walk.draws):
+            if self._task.seeds_draws or any(draw.neighbours for draw in walk.draws):
                 walk.draws = [replace(draw, seed=draw.seed or self._seed()) for draw in walk.draws]
         return True
 
@@ -217,7 +217,7 @@ class LocalTrainer(ModelViews):
     def _look(self) -> None:
         """At all training examples, before the first step of the round."""
         module, observes = self._flat.module, self._sampler.observes
-        seed = self._seed() if self._plan.seeds_draws else 0
+        seed = self._seed() if self._task.seeds_draws else 0
         with torch.no_grad():
             if self._plan.halo:
                 losses = self._plan.halo.look(module.eval(), self._data, seed, observes)
@@ -245,15 +245,13 @@ class LocalTrainer(ModelViews):
 
     def _encoded(self, module: torch.nn.Module, block: Indices) -> torch.Tensor | None:
         """Return the encoding that the draws of a block share; None for none."""
-        return self._plan.blocked.encode(module, self._data, block) if self._plan.blocked else None
+        return self._task.encode(module, self._data, block)
 
     def _train_draws(self, fresh: bool, hooks: Hooks) -> None:
         """One step per draw; what the draws share is encoded once, and learns with the last of them."""
         walk, block = self._walk, self._blocks[self._walk.block]
-        encoded = None
-        if self._plan.blocked:
-            with torch.enable_grad():
-                encoded = self._encoded(self._flat.module, block)
+        with torch.enable_grad():
+            encoded = self._encoded(self._flat.module, block)
         shared = None if encoded is None else encoded.detach().requires_grad_()
         count = len(walk.draws)
         while walk.draws:
@@ -286,8 +284,8 @@ class LocalTrainer(ModelViews):
     def _differentiate(self, draw: Draw, hooks: Hooks, shared: torch.Tensor | None) -> torch.Tensor:
         """Set the gradient of a step's objective; the losses of its examples."""
         flat = self._flat
-        if shared is None and self._plan.manual and not hooks.look:
-            by_hand = self._plan.manual.loss_and_backward(flat.module, self._data, draw)
+        if shared is None and not hooks.look:
+            by_hand = self._task.loss_and_backward(flat.module, self._data, draw)
             if by_hand is not None:
                 losses, back = by_hand
                 back(self._shares(losses, draw))

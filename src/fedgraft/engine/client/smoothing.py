@@ -54,7 +54,7 @@ class Smoothing:
             return Message(kind, message.round)
         else:
             self._take_up(message, memory)
-        told = _told(task, kind, data, memory["smoothing"])
+        told = _told(self._plan, task, kind, data, memory["smoothing"])
         told = self._contribution.smoothed(client, message, memory, told)
         return Message(kind, message.round, arrays=told or None)
 
@@ -89,7 +89,7 @@ class Smoothing:
             memory["smoothing"] = {**kept, "layer": arrays}
 
 
-def _told(task: SmoothingTask[Any, Any], kind: str, data: Any, kept: Memory) -> Arrays:
+def _told(plan: Plan, task: SmoothingTask[Any, Any], kind: str, data: Any, kept: Memory) -> Arrays:
     """What is told by a reply of a kind, of what is remembered."""
     answers, means, layer = kept["answers"], means_in(kept), kept.get("layer", {})
     if kind in ("smooth", "hop"):
@@ -101,4 +101,4 @@ def _told(task: SmoothingTask[Any, Any], kind: str, data: Any, kept: Memory) -> 
     if kind == "tally":
         return {"tallies": task.tallies(data, answers, means, layer)}
     sums = task.evaluate_smoothed(data, answers, means, layer, kept["choice"])
-    return {split: np.array([sums[split][name] for name in task.sums], np.float64) for split in SCORED_SPLITS}
+    return {split: np.array([sums[split][name] for name in plan.task.sums], np.float64) for split in SCORED_SPLITS}

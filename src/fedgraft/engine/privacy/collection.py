@@ -46,7 +46,7 @@ class Collection(ABC):
         """Return how updates are coded whose codes are added up; None where each is sent by itself."""
 
     @abstractmethod
-    def coding_of_statistics(self, task: SummedTask[Any, Any]) -> SumCoding:
+    def coding_of_statistics(self, task: SummedTask[Any]) -> SumCoding:
         """Return how statistics are coded to be added up, once before training."""
 
     @abstractmethod
@@ -70,7 +70,7 @@ class EachUpdate(Collection):
         """Return None."""
         return None
 
-    def coding_of_statistics(self, task: SummedTask[Any, Any]) -> SumCoding:
+    def coding_of_statistics(self, task: SummedTask[Any]) -> SumCoding:
         """Return nothing: there is no sum."""
         raise AssertionError("it was checked where it was built")
 
@@ -113,7 +113,7 @@ class Sums(Collection):
         assert found is not None, "it was checked where it was built"
         return found
 
-    def coding_of_statistics(self, task: SummedTask[Any, Any]) -> SumCoding:
+    def coding_of_statistics(self, task: SummedTask[Any]) -> SumCoding:
         """Return whole steps."""
         from fedgraft.engine.privacy.plain_sums import PlainSums  # its mathematics takes its time to import
 
@@ -158,7 +158,7 @@ class NoisySums(Sums):
 
         return private_sums(self._privacy, self._rounds, layout)
 
-    def coding_of_statistics(self, task: SummedTask[Any, Any]) -> SumCoding:
+    def coding_of_statistics(self, task: SummedTask[Any]) -> SumCoding:
         """Return one with noise for one sum."""
         from fedgraft.engine.privacy.private_sums import private_sums
 

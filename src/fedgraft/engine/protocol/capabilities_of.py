@@ -19,8 +19,7 @@ def of_arrays(specs: Iterable[Spec]) -> set[str]:
 
 def of_scalars(plan: Plan, names: Iterable[str]) -> set[str]:
     """Return the words of scalars: those of every training, or those of a task's profile and of a sampler's scores."""
-    profile = plan.profiled.profile if plan.profiled else ()
-    return {"class_counts" if name in profile else _SCALARS.get(name, "losses") for name in names}
+    return {"class_counts" if name in plan.task.profile else _SCALARS.get(name, "losses") for name in names}
 
 
 def of_states(plan: Plan) -> set[str]:

@@ -11,7 +11,7 @@ from fedgraft.wire.layouts import Layout
 
 
 def _profile(plan: Plan) -> tuple[str, ...]:
-    return ("examples", *(sorted(plan.reports & plan.profiled.profile) if plan.profiled else ()))
+    return ("examples", *sorted(plan.reports & plan.task.profile))
 
 
 def _published(plan: Plan) -> set[str]:

@@ -45,10 +45,11 @@ def weighed_gradients(
         rows: {client: int64 [n], its canaries}.
         rounds: of a training that some canaries had no part in.
     """
-    plan, task = run.plan, run.plan.task
-    assert isinstance(task, ClippedGradientTask), "privacy of examples is for such a task"
-    data = {k: task.prepare(shard, run.memory(k).get("shared", {})) for k, shard in enumerate(shards)}
+    plan, task = run.plan, run.plan.task.ability(ClippedGradientTask)
+    assert task is not None, "privacy of examples is for such a task"
+    data = {k: plan.task.prepare(shard, run.memory(k).get("shared", {})) for k, shard in enumerate(shards)}
     places = {k: np.searchsorted(shards[k].rows("train"), mine) for k, mine in rows.items()}
+    every = {k: np.arange(plan.task.examples(each)) for k, each in data.items()}
     canaries, model = sum(map(len, rows.values())), plan.build_model()
     lengths = plan.privacy.clip, _WHOLE
     found = [Evidence(canaries) for _ in lengths]
@@ -59,7 +60,8 @@ def weighed_gradients(
         )
         norms = np.linalg.norm(parts, axis=1)
         for evidence, longest in zip(found, lengths, strict=True):
-            total = sum(_summed(task, plan.upload_layout, model.module, data[k], longest) for k in each.clients)
+            layout = plan.upload_layout
+            total = sum(_summed(task, layout, model.module, data[k], every[k], longest) for k in each.clients)
             shortened = parts * (longest / np.maximum(norms, longest))[:, None]
             evidence.add(shortened, total - flat(each.total, plan.upload_layout))
     return max((evidence.weighed() for evidence in found), key=lambda weighed: weighed.likelihood)
@@ -73,9 +75,8 @@ def _each(task: _Task, layout: Layout, module: Any, data: Any, places: Indices, 
     return -np.concatenate([found[spec.name].reshape(len(places), -1) for spec in layout], axis=1)
 
 
-def _summed(task: _Task, layout: Layout, module: Any, data: Any, longest: float) -> Floats:
+def _summed(task: _Task, layout: Layout, module: Any, data: Any, examples: Indices, longest: float) -> Floats:
     """What a client that follows the protocol adds but for noise, float64 [numbers]."""
-    examples = np.arange(task.examples(data))
     total = np.zeros(numbers_of(layout))
     for at in range(0, len(examples), PART):
         found = task.clipped(module, data, examples[at : at + PART], longest)

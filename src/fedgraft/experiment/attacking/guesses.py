@@ -19,11 +19,11 @@ LEAST: Final = 6
 """Canaries below which nothing is refuted, whatever is guessed."""
 
 
-def audited_task(plan: Plan, kind: str) -> AuditedTask[Any, Any]:
+def audited_task(plan: Plan, kind: str) -> AuditedTask[Any]:
     """Return the plan's task. Raises `InputError` for one whose examples have no classes to change."""
-    if not isinstance(plan.task, AuditedTask):
+    if (audited := plan.task.ability(AuditedTask)) is None:
         raise InputError(f"--kind {kind} is for tasks whose examples have one class each, such as node and graph.")
-    return plan.task
+    return audited
 
 
 def losses_of(plan: Plan, module: torch.nn.Module, shard: Any, shared: Any, rows: Indices, label: Indices) -> Floats:

@@ -43,7 +43,7 @@ def summed_canaries(run: FinishedRun, count: int) -> tuple[NDArray[np.bool_], Fl
 
 
 def _chosen(
-    plan: Plan, task: SummedTask[Any, Any], shards: list[Any], whole: list[Floats], count: int, g: np.random.Generator
+    plan: Plan, task: SummedTask[Any], shards: list[Any], whole: list[Floats], count: int, g: np.random.Generator
 ) -> list[tuple[int, NDArray[np.int64], Floats]]:
     """Units as (client, rows, part of the sum), drawn such that no two change one number; at most half of all."""
     units = [(client, rows) for client, shard in enumerate(shards) for rows in task.units_of(shard, plan.privacy.unit)]
@@ -62,7 +62,7 @@ def _chosen(
     return found
 
 
-def _released(plan: Plan, task: SummedTask[Any, Any], shards: list[Any]) -> Floats:
+def _released(plan: Plan, task: SummedTask[Any], shards: list[Any]) -> Floats:
     """What all get back of the sum, with noise that is drawn anew."""
     coding = plan.summed_coding
     assert coding is not None

@@ -108,12 +108,12 @@ def inversion(run: FinishedRun) -> dict[str, Any]:
     return {"examples": sum(map(len, known)), "rebuilt": rebuilt, "seen": len(updates)}
 
 
-def _largest(task: AuditedTask[Any, Any], shard: Any) -> int:
+def _largest(task: AuditedTask[Any], shard: Any) -> int:
     told = task.labelled(shard, "train")
     return int(np.bincount(told.label, minlength=told.classes).argmax()) if len(told.rows) else -1
 
 
-def _classes(task: AuditedTask[Any, Any], shards: Any) -> int:
+def _classes(task: AuditedTask[Any], shards: Any) -> int:
     return task.labelled(shards[0], "train").classes
 
 

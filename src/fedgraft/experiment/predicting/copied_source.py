@@ -5,7 +5,6 @@ of that name. Annotations and counts of operations are left out.
 """
 
 import ast
-import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -13,10 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import resolve_name
+from pathlib import Path
 from typing import Any, Final
 
 from torch import Tensor, nn
 
+from fedgraft.errors import InputError
 from fedgraft.nn.whole_networks import WholeNetwork
 
 _ABSENT: Final = ("Sparse", "Stacked")
@@ -68,7 +69,7 @@ def source_of(
     """Return the text of a file with functions `build`, which makes such a module, and `load`.
 
     Args:
-        module: over tensors.
+        module: over tensors. Raises `InputError` for one of a class that no file has.
         constants: lines before its definitions.
         network: what stands for a network that was given: a line that imports its class, and what makes it.
         more: further classes to be copied whole.
@@ -191,6 +192,8 @@ class _Copier:
             held |= {**value._parameters, **value._buffers, **value._modules}
         name = f"nn.{kind.__name__}"
         if ours:
+            if kind.__name__ not in _definitions(kind.__module__):
+                raise InputError(f"{kind.__name__} cannot be exported: give the class a module of its own.")
             self._packages.add(kind.__module__.partition(".")[0])
             name = self.named(kind.__module__, kind.__name__)
         given = {"module": self._network[1]} if isinstance(value, WholeNetwork) else {}
@@ -252,7 +255,8 @@ def _definitions(module: str) -> Mapping[str, Any]:
     """Return of a module's global names their statement, a constant's value, or (module, name) that is imported."""
     found: dict[str, Any] = {}
     loaded = import_module(module)
-    for each in ast.parse(inspect.getsource(loaded)).body:
+    file = getattr(loaded, "__file__", None)  # a notebook's module has none
+    for each in ast.parse(Path(file).read_text(encoding="utf-8") if file else "").body:
         if isinstance(each, ast.FunctionDef | ast.ClassDef):
             found[each.name] = each
         elif isinstance(each, ast.ImportFrom):

@@ -2,9 +2,8 @@
 
 import copy
 import json
-import sys
+import runpy
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Final
@@ -14,6 +13,7 @@ import torch
 from fedgraft.contracts.abilities.plain import PlainModel, PlainTask, Tensors
 from fedgraft.contracts.data import Data, FittedData
 from fedgraft.contracts.encoder import NetworkEncoder
+from fedgraft.contracts.parts import has
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.copied_source import source_of
 from fedgraft.experiment.predicting.thresholds import thresholds_of
@@ -96,23 +96,15 @@ def _decided(run: FinishedRun) -> str:
 
 def exported(folder: Path) -> torch.nn.Module:
     """Return the model that `export` wrote, in evaluation mode."""
-    spec = spec_from_file_location("exported_model", folder / SOURCE)
-    assert spec is not None, "a file of source text has one"
-    assert spec.loader is not None, "and a loader"
-    module: Any = module_from_spec(spec)
-    sys.modules[spec.name] = module  # PyG looks there for the module of a layer that it makes
-    try:
-        spec.loader.exec_module(module)
-        model: torch.nn.Module = module.load(folder)
-    finally:
-        del sys.modules[spec.name]
+    model: torch.nn.Module = runpy.run_path(str(folder / SOURCE))["load"](folder)
     return model
 
 
 def _plain(run: FinishedRun, client: str | None) -> PlainModel:
     """Return the model as a module over tensors."""
     task, name = _as_read(run.plan.task, run.experiment.data), run.experiment.task_name
-    if not isinstance(task, PlainTask):
+    exported: PlainTask | None = task.ability(PlainTask)
+    if exported is None:
         raise InputError(f"Models of task {name!r} cannot be exported; those of {_those(PlainTask)} can.")
     encoder = getattr(task, "encoder", None)
     if hasattr(encoder, "module") and not isinstance(encoder, NetworkEncoder):
@@ -120,11 +112,11 @@ def _plain(run: FinishedRun, client: str | None) -> PlainModel:
         raise InputError(f"Encoder {used!r} has layers of another library, and cannot be exported.")
     if client is not None:
         number = run.number(client)
-        return task.plain(run.client_model(number), run.shards[number], run.memory(number).get("shared", {}))
+        return exported.plain(run.client_model(number), run.shards[number], run.memory(number).get("shared", {}))
     if run.plan.personal or any("/" in name for name in run.models):
         names = listed(run.names, SHOWN)
         raise InputError(f"Each client ended with a model of its own; say whose with --client, one of {names}.")
-    return task.plain(load_model(run.run_folder), None, run.newcomer_memory.get("shared", {}))
+    return exported.plain(load_model(run.run_folder), None, run.newcomer_memory.get("shared", {}))
 
 
 def _as_read(task: Any, data: Data[Any]) -> Any:
@@ -150,4 +142,4 @@ def source_text(plain: PlainModel, module: torch.nn.Module) -> str:
 
 
 def _those(ability: type) -> str:
-    return ", ".join(name for name in discovery.names("tasks") if issubclass(discovery.find("tasks", name), ability))
+    return ", ".join(name for name in discovery.names("tasks") if has(discovery.find("tasks", name), ability))

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from torch.nn import Module
 
-from fedgraft.contracts.abilities.informed import Everybody, InformedTask
-from fedgraft.contracts.abilities.tasks import SHARE, DerivingTask, EmbeddingTask, PredictingTask
+from fedgraft.contracts.abilities.predicting import SHARE, Everybody, PredictingTask
+from fedgraft.contracts.abilities.tasks import DerivingTask
 from fedgraft.contracts.data import Data
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.predicting.site_run import SiteRun, open_run
@@ -78,7 +78,7 @@ def embeddings(
     """
     run = run if isinstance(run, FinishedRun) else open_run(run)
     task = run.task
-    if not isinstance(task, EmbeddingTask):
+    if not task.embeds:
         raise InputError(f"Task {run.experiment.task_name!r} has no embeddings to tell.")
 
     def answer(module: Module, shard: Any, remembered: Mapping[str, Any], questions: Any) -> dict[str, Array]:
@@ -117,7 +117,8 @@ def _answered(
     everybody = None
     if reader and its_own:
         shard = reader.client_shard(task, its_own)
-        shards: Sequence[Any] = [task.derived(shard, None) if isinstance(task, DerivingTask) else shard]
+        deriving = run.plan.task.ability(DerivingTask)
+        shards: Sequence[Any] = [deriving.derived(shard, None) if deriving else shard]
         names, newcomer = ["own"], run.newcomers_model(f"--{own_tables[0]}")
     else:
         shards, names, newcomer = run.shards, run.names, None
@@ -130,7 +131,7 @@ def _answered(
         remembered = run.memory(number) if newcomer is None else run.newcomer_memory
         module = run.answering_model(number) if newcomer is None else client_model(run.plan, shards[0], {}, newcomer)
         asked = questions.asked
-        if everybody and isinstance(task, InformedTask):
+        if everybody:
             asked = task.informed(asked, everybody)
         columns = answer(module, shards[number], remembered, asked)
         answered = {"client": np.full(len(questions.rows), names[number], dtype=object)}

@@ -19,7 +19,6 @@ import tomli_w
 
 from fedgraft import wire
 from fedgraft.contracts.abilities.matching import CLIENTS, ELSEWHERE, KNOWN_ELSEWHERE
-from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.contracts.data import Neighbours
 from fedgraft.engine.client.client_rows import shared_in
 from fedgraft.engine.server.run_state import RunState
@@ -177,10 +176,10 @@ class SiteRun(FinishedRun):
     def newcomer_memory(self) -> Mapping[str, Any]:
         """Return the same, from what the client here remembers."""
         known = self._smoothed_by(self.memory(0).get("smoothing", {})) if self.plan.smoothing else {}
-        task = self.plan.task
-        if not isinstance(task, PublishingTask):
+        publishing = self.plan.publishing
+        if publishing is None:
             return known
-        return {**known, "shared": task.common(shared_in(self.plan, self._kept["set_up"]))}
+        return {**known, "shared": publishing.common(shared_in(self.plan, self._kept["set_up"]))}
 
     def _memory(self, client: int) -> tuple[bytes, bytes]:
         return self._kept["memory"], self._kept["set_up"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts.abilities.tasks import SHARE
+from fedgraft.contracts.abilities.predicting import SHARE
 from fedgraft.errors import InputError, require
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.folder_check import SUMMARY

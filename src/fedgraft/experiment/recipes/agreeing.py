@@ -8,7 +8,7 @@ from typing import Any
 from fedgraft import wire
 from fedgraft.contracts import Task
 from fedgraft.contracts.data import FittedData
-from fedgraft.contracts.labels import ClassCounts, JudgedTask
+from fedgraft.contracts.task import ClassCounts
 from fedgraft.errors import InputError
 
 LOG = logging.getLogger("fedgraft.data")
@@ -68,7 +68,7 @@ def agree(task: Task[Any, Any], data: FittedData[Any], published: Mapping[int, b
     classes = fitted.classes_of(task, trees)
     knowing: Task[Any, Any] = replace(task, **known)  # type: ignore[type-var]
     notes: Sequence[str] = ()
-    if classes is not None and classes.names and isinstance(knowing, JudgedTask):
+    if classes is not None and classes.names:
         knowing, notes = knowing.judged_among(classes)
     told = {name: value for name in unsaid if not is_unsaid(value := getattr(knowing, name))}
     size = len(wire.pack({"data": fitted.agreement, "task": {name: _tree(value) for name, value in told.items()}}))

@@ -42,9 +42,10 @@ def build_codec(section: str, content: Any) -> Codec[Any]:
 
 def build_rows(recipe: Recipe, task: Task[Any, Any]) -> Codec[Any]:
     """The codec of what clients tell each other of nodes, if the task has them do so."""
-    statistics = task.statistics_layout if isinstance(task, PublishingTask) else Layout(())
+    publishing, halo = task.ability(PublishingTask), task.ability(HaloTask)
+    statistics = publishing.statistics_layout if publishing else Layout(())
     rows = build_codec("rows", recipe.sections.get("rows", {"name": "identity"}))
-    tells = statistics.specs or (isinstance(task, HaloTask) and task.halo_widths)
+    tells = statistics.specs or (halo and halo.halo_widths)
     if not tells and not isinstance(rows, discovery.find("codecs", "identity")):
         raise InputError(
             "[rows] is for what clients tell each other of nodes; in this experiment they tell nothing: "
@@ -63,11 +64,11 @@ def sealed_by_data(recipe: Recipe, plan: Plan, data: Data[Any]) -> Plan:
 
     Where that cannot be, a note says why.
     """
-    task, said = plan.task, "encrypted_rows" in recipe.section("exchange")
-    if said or not (isinstance(data, MatchedData) and data.matches and isinstance(task, SealedTask) and task.hands_on):
+    task, said = plan.task.ability(SealedTask), "encrypted_rows" in recipe.section("exchange")
+    if said or not (isinstance(data, MatchedData) and data.matches and task and task.hands_on):
         return plan
     try:
-        sealed = task.sealing()
+        sealed = plan.task.sealing()
         return replace(plan, task=sealed, rows=build_rows(recipe, sealed))
     except InputError as error:
         LOG.warning(f"The server can read what sites tell each other of nodes, though it learns no ids: {error}")
@@ -76,7 +77,8 @@ def sealed_by_data(recipe: Recipe, plan: Plan, data: Data[Any]) -> Plan:
 
 def _check_sealed(rows: Codec[Any], section: Section, task: Task[Any, Any]) -> None:
     """Raise `InputError` for a codec that cannot code each row by itself, where rows are sealed."""
-    if isinstance(task, SealedTask) and task.seals and not isinstance(rows, RowCodec):
+    sealed = task.ability(SealedTask)
+    if sealed and sealed.seals and not isinstance(rows, RowCodec):
         known = [name for name in discovery.names("codecs") if issubclass(discovery.find("codecs", name), RowCodec)]
         allowed = f"one of {', '.join(known)}, which code each row by itself, where exchange.encrypted_rows is true"
         raise InputError(f"rows.name must be {allowed}; got {section['name']!r}.")

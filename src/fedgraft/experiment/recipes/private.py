@@ -89,22 +89,24 @@ def with_shares(plan: Plan, cohort: int, clients: int) -> Plan:
 
 
 def _units(plan: Plan) -> list[str]:
-    own = [plan.task.example] if isinstance(plan.task, ClippedGradientTask) else []
-    return [*own, *_summed_units(plan), CLIENT]
+    clipped = plan.task.ability(ClippedGradientTask)
+    return [*([clipped.example] if clipped else []), *_summed_units(plan), CLIENT]
 
 
 def _summed_units(plan: Plan) -> list[str]:
     """What noise on statistics can hide."""
-    return [*plan.task.units] if isinstance(plan.task, SummedTask) else []
+    summing = plan.task.ability(SummedTask)
+    return [*summing.units] if summing else []
 
 
 def _of_statistics(plan: Plan) -> list[Finding]:
     """The same where statistics hold noise, and training does not."""
     found = list[Finding]()
     if not plan.summed:
-        assert isinstance(plan.task, SummedTask), "its word is the unit"
-        added = dict([parse_override(plan.task.summed_by)])
-        found.append(Finding("no statistics are added up", plan.task.summed_by, added))
+        summing = plan.task.ability(SummedTask)
+        assert summing is not None, "its word is the unit"
+        added = dict([parse_override(summing.summed_by)])
+        found.append(Finding("no statistics are added up", summing.summed_by, added))
     if not plan.secure_sum.active:
         found.append(Finding("noise is added to sums, and each client's statistics are sent by themselves", _MASKED))
     if not secure_sums.is_local(plan):
@@ -179,8 +181,9 @@ def _of_examples(plan: Plan) -> list[Finding]:
     """What mixes examples before their gradients are shortened, and what has no part in a single step."""
     if not plan.privacy.of_examples:
         return []
-    assert isinstance(plan.task, ClippedGradientTask), "its word is the unit"
-    found = [Finding(*plan.task.unclipped)] if plan.task.unclipped[0] else []
+    task = plan.task.ability(ClippedGradientTask)
+    assert task is not None, "its word is the unit"
+    found = [Finding(*task.unclipped)] if task.unclipped[0] else []
     if type(plan.sharing) is not discovery.find("sharing", "fedavg"):
         why = f"sharing {type(plan.sharing).__name__} trains by itself"
         found.append(Finding(why, "sharing.name = 'fedavg'", {"sharing.name": "fedavg"}))

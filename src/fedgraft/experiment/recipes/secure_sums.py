@@ -54,8 +54,8 @@ def of_clients(plan: Plan) -> list[Finding]:
     found, sharing = list[Finding](), type(plan.sharing).__name__
     if plan.summed and is_local(plan):
         return []
-    if is_local(plan) and isinstance(plan.task, SummedTask):
-        summed_by = plan.task.summed_by
+    if is_local(plan) and (summing := plan.task.ability(SummedTask)):
+        summed_by = summing.summed_by
         instead = f"{summed_by}, or take {_sharing_methods()}"
         found.append(Finding(f"sharing {sharing} sends none", instead, dict([parse_override(summed_by)])))
     elif isinstance(plan.sharing, SilentSharing):

@@ -1,6 +1,6 @@
 """Fit methods to the task that they serve, and check that they suit it and each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,10 +20,9 @@ from fedgraft.contracts import (
     TaskFacts,
 )
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
-from fedgraft.contracts.abilities.tasks import ObservedTask, ProfiledTask, SyntheticTask
-from fedgraft.contracts.data import Data
+from fedgraft.contracts.abilities.tasks import ObservedTask, SyntheticTask
 from fedgraft.contracts.facts import FittedMethod
-from fedgraft.contracts.labels import JudgedTask
+from fedgraft.contracts.parts import has
 from fedgraft.engine.plan import REPORTED, SCORES, Plan
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
@@ -70,10 +69,10 @@ def fitted_to(method: Method, kind: str, task: Task[Any, Any]) -> Method:
 def check_task(method: FittedMethod, kind: str, task: Task[Any, Any]) -> None:
     """Raise `InputError` where the task has not what a method of this kind, such as "sharing", needs."""
     for ability in method.needs:
-        if not isinstance(task, ability) or (ability is LinearTask and TaskFacts.of(task, (ability,)).linear is None):
+        if not task.ability(ability) or (ability is LinearTask and TaskFacts.of(task, (ability,)).linear is None):
             need = _NEEDS.get(ability) or _Need(f"needs a {ability.__name__}", "is not")
             kinds = [(name, discovery.find("tasks", name)) for name in discovery.names("tasks")]
-            fit = [(name, cls) for name, cls in kinds if all(issubclass(cls, each) for each in method.needs)]
+            fit = [(name, cls) for name, cls in kinds if all(has(cls, each) for each in method.needs)]
             able = [cls.__name__ if need.how else name for name, cls in fit]
             raise InputError(
                 f"{kind} {type(method).__name__} {need.sees}, which task {type(task).__name__} {need.lacks}; "
@@ -101,9 +100,8 @@ def check_told(told: Any, fitted: Any) -> None:
 
 def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, Any]) -> None:
     """Raise `InputError` where task and sampler tell less than selector and sampler need."""
-    profile = task.profile if isinstance(task, ProfiledTask) else frozenset()
     reported = sampler.reported if isinstance(sampler, ActiveSampler) else frozenset()
-    lacking = selector.reports - profile - reported - {*REPORTED, *SCORES, "update"}
+    lacking = selector.reports - task.profile - reported - {*REPORTED, *SCORES, "update"}
     if lacking:
         raise InputError(
             f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "
@@ -150,15 +148,9 @@ def judged(task: Task[Any, Any], metric: str, name: str) -> Task[Any, Any]:
     """Return the task, judged by the metric that is asked for; "" leaves it. `name` is the task's, for errors."""
     if not metric:
         return task
-    metrics: Sequence[str] = task.metrics if isinstance(task, JudgedTask) else (task.metric,)
-    if metric not in metrics:
+    if metric not in task.metrics:
         raise InputError(
-            f"evaluation.metric must be one of {', '.join(metrics)} for the task {name!r}; got {metric!r}."
-            f"{nearest(metric, metrics)}"
+            f"evaluation.metric must be one of {', '.join(task.metrics)} for the task {name!r}; got {metric!r}."
+            f"{nearest(metric, task.metrics)}"
         )
-    return replace(task, judged=metric) if isinstance(task, JudgedTask) else task  # type: ignore[type-var]
-
-
-def judged_by_data(task: Task[Any, Any], data: Data[Any], shards: Sequence[Any]) -> Task[Any, Any]:
-    """Return the task, judged by what suits a user's own tables, and some published data, unless it is said."""
-    return task.judged_by(shards, data.judged_by_data) if isinstance(task, JudgedTask) else task
+    return replace(task, judged=metric) if hasattr(task, "judged") else task  # type: ignore[type-var]

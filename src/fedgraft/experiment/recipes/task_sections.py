@@ -4,7 +4,6 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from fedgraft.contracts import Sharing, Task
-from fedgraft.contracts.abilities.tasks import PartsTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.encoder_sections import build_encoder
@@ -58,11 +57,9 @@ def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[
     """The task with the parts in its model that the sharing method needs."""
     if not sharing.parts:
         return task
-    offers = task.offers if isinstance(task, PartsTask) else frozenset()
-    if lacking := sharing.parts - offers:
+    if lacking := sharing.parts - task.offers:
         raise InputError(
             f"sharing {type(sharing).__name__} needs a task that offers {', '.join(sorted(lacking))}, "
-            f"which {name!r} with these options does not; it offers {', '.join(sorted(offers)) or 'nothing'}."
+            f"which {name!r} with these options does not; it offers {', '.join(sorted(task.offers)) or 'nothing'}."
         )
-    assert isinstance(task, PartsTask), "what offers parts is a PartsTask"
     return task.with_parts(sharing.parts)

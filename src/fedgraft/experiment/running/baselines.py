@@ -18,7 +18,7 @@ from typing import Any, Final
 from fedgraft.contracts import RuntimeOptions, Sums
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.tasks import HaloTask
-from fedgraft.contracts.labels import JudgedTask, LabelledTask
+from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
@@ -57,7 +57,7 @@ def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] |
 
     None where a sample is scored of clients whose data are parts of one graph: a few parts of it are no graph.
     """
-    if experiment.settings.evaluation.sample and isinstance(experiment.plan.task, HaloTask):
+    if experiment.settings.evaluation.sample and experiment.plan.task.ability(HaloTask) is not None:
         return {}
     return {name: _kept(experiment, shards, name) for name in (experiment.yardsticks if names is None else names)}
 
@@ -135,7 +135,7 @@ def alone_seconds(experiment: Experiment, state: RunState) -> float:
 def _can_be_alone(experiment: Experiment) -> bool:
     """Return whether each client could be trained alone, and yardsticks are asked for."""
     sampled = bool(experiment.settings.evaluation.sample)
-    return bool(experiment.yardsticks) and not sampled and isinstance(experiment.plan.task, PooledTask)
+    return bool(experiment.yardsticks) and not sampled and experiment.plan.task.ability(PooledTask) is not None
 
 
 def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
@@ -148,7 +148,7 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
                 return _train(experiment, shards, name)
             with threadpool_limits(1, "blas"):  # whose products are small: more threads wait for each other
                 yardstick, task = find("yardsticks", name)(), experiment.plan.task
-                judged = isinstance(task, JudgedTask) and task.judged
+                judged = getattr(task, "judged", "")
                 by = task.labels if isinstance(task, LabelledTask) else task.metric
                 scored: Scores = yardstick.judged(shards, by) if judged else yardstick.score(shards)
                 return scored
@@ -160,17 +160,17 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
 
 def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
     task = experiment.plan.task
-    if not isinstance(task, PooledTask):
+    if (pooling := task.ability(PooledTask)) is None:
         raise InputError(f"Task {type(task).__name__} cannot be trained in one place or by each client alone.")
     if name == LOCAL_ONLY:
-        groups = [[task.alone(shard)] for shard in shards]
+        groups = [[pooling.alone(shard)] for shard in shards]
     else:
-        groups = [[task.pooled(shards) if name == CENTRALISED else task.side_by_side(shards)]]
+        groups = [[pooling.pooled(shards) if name == CENTRALISED else pooling.side_by_side(shards)]]
     sums = [_sums(experiment, group) for group in groups]
     added = {split: add(part[split] for part in sums) for split in SCORED_SPLITS}
-    measures = experiment.plan.measured(added)["test"]
+    measures = experiment.plan.task.measured(added)["test"]
     return {
-        **experiment.plan.scores(added),
+        **experiment.plan.task.scores(added),
         **{name: value for name, value in measures.items() if name != task.metric},
     }
 
@@ -226,7 +226,7 @@ def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
         state.update(f"averaging {experiment.settings.evaluation.averaging};".encode())
         state.update(json.dumps({key: experiment.recipe.sections.get(key) for key in used}, sort_keys=True).encode())
     task = experiment.plan.task
-    if isinstance(task, JudgedTask) and task.judged:
+    if getattr(task, "judged", ""):
         by = task.labels if isinstance(task, LabelledTask) else task.metric
         state.update(f"judged {by!r};".encode())
     state.update(digest_of(shards).encode())

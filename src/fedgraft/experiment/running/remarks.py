@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedgraft.contracts import Sums
-from fedgraft.contracts.detailed_scores import Chance, DetailedScores
+from fedgraft.contracts.task import Chance
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.experiment.recipes.recipe import DEFAULT_NAMES
@@ -94,7 +94,7 @@ def _of_one_class(sums: Sums) -> int:
 def _at_chance(plan: Plan, state: RunState, sums: Sums, constants: Mapping[str, Mapping[str, float]]) -> str:
     """Say what has as good a score as the kept model without being one; "" where nothing has."""
     task, score = plan.task, float(state.best["validation"])
-    if isinstance(task, DetailedScores) and (chance := task.chance(sums)) is not None:
+    if (chance := task.chance(sums)) is not None:
         if chance.measure != task.metric:
             score = task.measured({"validation": sums})["validation"][chance.measure]
         said = f"{chance.measure} {score:.4f} on validation, where {chance.what} has {chance.value:.4f}"

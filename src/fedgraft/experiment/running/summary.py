@@ -146,7 +146,7 @@ def _after_steps(plan: Plan, state: RunState, names: Sequence[str]) -> dict[str,
     told = {
         "round": best.get("round"),
         **{split: _number(best.get(split)) for split in SCORED_SPLITS},
-        "measures": {split: _numbers(each) for split, each in plan.measured(best.get("sums", {})).items()},
+        "measures": {split: _numbers(each) for split, each in plan.task.measured(best.get("sums", {})).items()},
         "test_per_client": by_client,
         "curve": {
             split: [_number(point[name]) for point in state.curve]
@@ -174,7 +174,7 @@ def _check_answered(plan: Plan, state: RunState) -> None:
 def _measures(plan: Plan, state: RunState) -> dict[str, dict[str, float | None]]:
     """Every measure of the model that was best on validation, by split."""
     sums = state.best.get("sums", {})
-    return {split: _numbers(measures) for split, measures in plan.measured(sums).items()}
+    return {split: _numbers(measures) for split, measures in plan.task.measured(sums).items()}
 
 
 def _digest(plan: Plan, state: RunState, fingerprints: Mapping[int, bytes]) -> str:

@@ -21,9 +21,8 @@ from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.contracts.abilities.matching import KNOWN_ELSEWHERE, MatchedData
-from fedgraft.contracts.abilities.tasks import FittedTask, derived_shard
+from fedgraft.contracts.abilities.tasks import derived_shard
 from fedgraft.contracts.data import ClientTables, Data, FittedData, Neighbours, Purpose
-from fedgraft.contracts.labels import JudgedTask
 from fedgraft.engine.protocol.codes import SECRET
 from fedgraft.engine.protocol.transport import known_alike
 from fedgraft.errors import InputError, RefusedError, WireError, require_one_of
@@ -146,14 +145,12 @@ def client_at(
         shard = client_of_tables(experiment, _tables(experiment.data, data), number, name, neighbours)
         digest = digest_of(shard)
     task = experiment.plan.task
-    if isinstance(task, FittedTask):
-        try:
-            task.check_shard(shard)
-        except InputError as error:
-            raise InputError(f"{', '.join(map(str, data))} does not fit the recipe: {error}") from error
-    if isinstance(task, JudgedTask):
-        for remark in task.remarks(shard):
-            LOG.warning(remark)
+    try:
+        task.check_shard(shard)
+    except InputError as error:
+        raise InputError(f"{', '.join(map(str, data))} does not fit the recipe: {error}") from error
+    for remark in task.remarks(shard):
+        LOG.warning(remark)
     return shard, digest
 
 

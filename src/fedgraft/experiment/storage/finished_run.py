@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fedgraft import wire
-from fedgraft.contracts.abilities.tasks import PredictingTask, PublishingTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.data import ClientTables, names_of
 from fedgraft.engine.client.client_rows import common_in, shared_in
 from fedgraft.engine.client.ensemble import ensemble_of
@@ -62,8 +62,8 @@ class FinishedRun:
     @property
     def task(self) -> PredictingTask[Any, Any]:
         """The task that the model is for. Raises `InputError` for one that answers no questions."""
-        task = self.plan.task
-        if not isinstance(task, PredictingTask):
+        task = self.plan.task.ability(PredictingTask)
+        if task is None:
             raise InputError(f"Task {self.experiment.task_name!r} answers no questions.")
         return task
 
@@ -123,7 +123,7 @@ class FinishedRun:
     def newcomer_memory(self) -> Mapping[str, Any]:
         """Return what a client that was not there may know of the run: what all were told, how answers are smoothed."""
         known = self._smoothed_by(self._end[0].smoothed) if self.plan.smoothing else {}
-        if not isinstance(self.plan.task, PublishingTask):
+        if self.plan.publishing is None:
             return known
         set_up = next((message for client, message in self._end[1].items() if client < 0 and message), b"")
         return {**known, "shared": common_in(self.plan, set_up)}

@@ -21,7 +21,7 @@ import pandas as pd
 import torch
 from scipy import sparse
 
-from fedgraft.contracts.abilities.tasks import PredictingTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.data import Shards, names_of
 from fedgraft.contracts.task import Task
 from fedgraft.errors import InputError
@@ -80,7 +80,8 @@ def origin_of(sections: Mapping[str, Any], shards: Sequence[Any], task: Task[Any
 
 def named_by(task: Task[Any, Any] | None, shard: Any) -> str:
     """Return the digest of the names that a model numbers a client's data by; "" where there are none."""
-    names = task.vocabulary(shard) if isinstance(task, PredictingTask) else ()
+    predicting = task.ability(PredictingTask) if task else None
+    names = predicting.vocabulary(shard) if predicting else ()
     return digest_of(list(names)) if names else ""
 
 

@@ -15,7 +15,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.storage import disk, folder_check
 from fedgraft.experiment.storage.client_files import SUFFIX, packages_of, write_client
-from fedgraft.runtimes.flower_federation.folders import file_name
+from fedgraft.runtimes.federation.folders import file_name
 
 RECIPE: Final = "recipe.toml"
 CLIENTS: Final = "clients.toml"

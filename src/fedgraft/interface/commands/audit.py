@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from fedgraft.errors import missing_extra
 from fedgraft.interface.commands.options import SETTINGS, print_table, say
 
 SHOWN = ("time", "run", "round", "kind", "purpose", "bytes", "epsilon", "decision", "why")
@@ -31,8 +30,8 @@ def audit(
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the lines to a CSV file, in full.")] = None,
 ) -> None:
     """Look at what has left a site, by its node's audit log, and verify that nobody has changed the log."""
-    with missing_extra("flower", by="A federation"):
-        from fedgraft.interface import audited
+    from fedgraft.interface import audited
+
     log = audited.Audited.of(folder)
     if verify or head:
         say(log.verified(head, key or ()))

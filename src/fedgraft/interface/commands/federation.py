@@ -1,6 +1,7 @@
 """Several sites, each with its own data, and a server that never sees them: make, start, look."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,17 +10,17 @@ import typer
 from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
 from fedgraft.errors import InputError, Interrupted, missing_extra
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.running import portable
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, print_table, say
 from fedgraft.interface.federated import keys_made_here
-from fedgraft.runtimes.flower_federation import control, making
-from fedgraft.runtimes.flower_federation.folders import NODE_KEY, SECRET, FederationFolder
-from fedgraft.runtimes.flower_federation.superlink import SuperLink, listens, register_all
+from fedgraft.runtimes.federation import making, membership, operator_socket, site_keys
+from fedgraft.runtimes.federation.certificates import key_of
+from fedgraft.runtimes.federation.folders import NODE_KEY, SECRET, FederationFolder
+from fedgraft.runtimes.federation.signed_requests import node_id
 from fedgraft.runtimes.workers import signals
 
 LOOK_SECONDS = 0.2
-STATES = {"online": "online", "offline": "offline", "registered": "never seen"}
-"""What Flower says of a node, and what is shown."""
+NEVER = {"state": "never seen", "since": None}
+"""What is shown of a node that has not joined since the server was started."""
 
 app = typer.Typer(
     name="federation",
@@ -75,8 +76,6 @@ def init(
         )
     say(f"3. Look who is there: fedgraft federation status {folder}. Then: fedgraft run RECIPE --on {folder}")
     if not insecure:
-        from fedgraft.runtimes.flower_federation.certificates import key_of  # the extra is there by now
-
         say(f'A site may name the server in its policy: server = "{key_of(made.authority.read_bytes())}"')
     if not (no_keys or insecure):
         say("This machine has seen these keys, and the secret of all sites; with --no-keys sites make their own.")
@@ -99,8 +98,6 @@ def keygen(
     ] = False,
 ) -> None:
     """At a site: make its key. The private half stays there; the server's operator gets the public one."""
-    with missing_extra("flower", by="fedgraft federation"):
-        from fedgraft.runtimes.flower_federation import site_keys
     public = site_keys.make_keys(folder, secret, new_secret, replace)
     say(f"{folder / NODE_KEY} stays here. Send {public} to the server: fedgraft federation add DIR NAME --key FILE")
     if new_secret:
@@ -110,8 +107,6 @@ def keygen(
 @app.command()
 def add(folder: Folder, name: Name, key: Key = None) -> None:
     """Add a site, or one again that was removed; it takes part in the next run."""
-    with missing_extra("flower", by="fedgraft federation"):
-        from fedgraft.runtimes.flower_federation import membership
     before = FederationFolder.read(folder)
     federation = membership.add(before, name, key)
     name = membership.named(federation, name)
@@ -131,8 +126,6 @@ def add(folder: Folder, name: Name, key: Key = None) -> None:
 @app.command()
 def remove(folder: Folder, name: Name) -> None:
     """Remove a site: its key is refused from now on. All others keep their numbers, so that runs can be resumed."""
-    with missing_extra("flower", by="fedgraft federation"):
-        from fedgraft.runtimes.flower_federation import membership
     federation = FederationFolder.read(folder)
     name = membership.named(federation, name)
     membership.remove(federation, name)
@@ -144,8 +137,6 @@ def remove(folder: Folder, name: Name) -> None:
 @app.command()
 def rotate(folder: Folder, name: Name, key: Key = None) -> None:
     """Give a site a new key: its old one is refused from now on."""
-    with missing_extra("flower", by="fedgraft federation"):
-        from fedgraft.runtimes.flower_federation import membership
     federation = FederationFolder.read(folder)
     name = membership.named(federation, name)
     membership.rotate(federation, name, key)
@@ -164,25 +155,22 @@ def _say_signers(folder: FederationFolder) -> None:
 
 def _tell_server(folder: FederationFolder) -> None:
     """Have a server that runs know the keys at once."""
-    if not folder.insecure and listens(folder):
-        register_all(folder, lambda: False)
+    operator_socket.read_keys(folder)
 
 
 @app.command()
 def start(folder: Folder) -> None:
     """Run the federation's server until Ctrl-C; sites may come and go."""
     federation = FederationFolder.read(folder)
-    portable.begin_again(load(str(federation.recipe)).runtime)
-    known = federation.state.exists()
+    with missing_extra("federation", by="'fedgraft federation start'"):
+        from fedgraft.runtimes.federation.server import Server
     if renewal := making.renew_certificate(federation):
         say(renewal)
     with signals.deferred() as stop_signal:
-        server = SuperLink(federation)
+        server = Server(federation)
         try:
             server.wait_until_ready(lambda: stop_signal)
-            if known:
-                _stop_runs(federation)
-            count = 0 if federation.insecure else register_all(federation, lambda: stop_signal)
+            count = 0 if federation.insecure else len(federation.public_keys())
             if not stop_signal:
                 say(f"ready at {federation.address}; {f'{count} nodes registered' if count else 'any node may join'}")
             while not stop_signal:
@@ -196,40 +184,26 @@ def start(folder: Folder) -> None:
     raise Interrupted("interrupted", stop_signal.number)
 
 
-def _stop_runs(folder: FederationFolder) -> None:
-    """End runs of an earlier start of the server, whose ServerApps ended with it: nodes may wait for their messages."""
-    for run in control.runs(folder):
-        if not run.status.startswith("finished"):
-            control.stop(folder, run.id)
-
-
 @app.command()
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Say which sites are connected, and what has been run."""
     federation = FederationFolder.read(folder)
-    nodes, runs = _nodes(federation), [_run(each) for each in control.runs(federation)]
+    known = operator_socket.status(federation)
+    nodes, runs = _nodes(federation, known["nodes"]), known["runs"]
     if as_json:
         print_json({"address": federation.address, "nodes": nodes, "runs": runs})
         return
     print_table(("name", "client", "state", "since"), (each.values() for each in nodes))
     if runs:
-        print_table(("run", "status", "since"), (each.values() for each in runs))
+        print_table(("id", "status", "since"), (each.values() for each in runs))
 
 
-def _nodes(folder: FederationFolder) -> list[dict[str, Any]]:
+def _nodes(folder: FederationFolder, known: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a row for each client, or, where nodes have no keys, for each node."""
-    known = control.nodes(folder)
     if folder.insecure:
-        return [_node("?", None, node) for node in known.values()]
-    ids, keyless = folder.node_ids(), folder.keyless()
-    rows = [_node(name, number, known.get(ids.get(name, -1))) for number, name in enumerate(folder.clients)]
-    return [{**row, "state": "no key", "since": None} if row["client"] in keyless else row for row in rows]
-
-
-def _node(name: str, client: int | None, node: control.Standing | None) -> dict[str, Any]:
-    state, since = (node.status, node.since) if node else ("", None)
-    return {"name": name, "client": client, "state": STATES.get(state, state) or "not registered", "since": since}
-
-
-def _run(run: control.Standing) -> dict[str, Any]:
-    return {"run": run.id, "status": run.status, "since": run.since}
+        return [{"name": "?", "client": None, **standing} for standing in known.values()]
+    keys, rows = folder.public_keys(), list[dict[str, Any]]()
+    for client, name in enumerate(folder.clients):
+        standing = known.get(str(node_id(keys[name])), NEVER) if name in keys else {"state": "no key", "since": None}
+        rows.append({"name": name, "client": client, **standing})
+    return rows

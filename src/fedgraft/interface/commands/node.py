@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedgraft.errors import Interrupted, missing_extra
+from fedgraft.errors import Interrupted
 from fedgraft.interface.commands.options import SETTINGS, say
 from fedgraft.runtimes.workers import signals
 
@@ -29,8 +29,8 @@ def node(
     ] = "",
 ) -> None:
     """Check the data against the recipe, join the federation, and train here when the server asks for it."""
-    with missing_extra("flower", by="A federation"):
-        from fedgraft.interface.node import serve_node
+    from fedgraft.interface.node import serve_node
+
     with signals.deferred() as stop_signal:
         serve_node(folder, data, say, lambda: bool(stop_signal), policy, head)
     say(f"{signals.text_of(stop_signal.number)}. The node goes on where it was when it is started again.")

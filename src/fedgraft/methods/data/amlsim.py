@@ -12,9 +12,16 @@ from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.ranges import OneOf
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.own_transfers import ACCOUNT, SOURCE, OwnTransfers, are_raw, scaled_shard
-from fedgraft.domains.nodes.reading.tables import OwnNodes
-from fedgraft.domains.nodes.reading.transfers import SETS, read_transfers
+from fedgraft.domains.nodes.reading.client_tables import OwnNodes
+from fedgraft.domains.nodes.reading.transfers import (
+    ACCOUNT,
+    SETS,
+    SOURCE,
+    OwnTransfers,
+    are_raw,
+    read_transfers,
+    scaled_shard,
+)
 from fedgraft.tables.table_files import Given
 
 

@@ -16,7 +16,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.tables import OwnNodes
+from fedgraft.domains.nodes.reading.client_tables import OwnNodes
 from fedgraft.errors import require
 
 WORDS = 20

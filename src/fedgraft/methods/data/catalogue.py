@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
-from fedgraft.domains.ranking.partition import check_partition, deal
-from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard
+from fedgraft.domains.ranking.shards import Ids, Interactions, RankingShard, check_partition, deal
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Array
 

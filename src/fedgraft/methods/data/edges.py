@@ -14,25 +14,21 @@ from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.border_columns import SIDES
-from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeLabels, EdgeReader, Make
-from fedgraft.domains.edge_data.scaled_edges import ALL, OF_EDGES, PUBLISHED
-from fedgraft.domains.edges.order_of_time import agreed_order, places_of, told_times
-from fedgraft.domains.edges.own_edges import edges_of, read_labels
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, LabelReader
+from fedgraft.domains.edge_data.scaled_tables import ALL, OF_EDGES, PUBLISHED
+from fedgraft.domains.edges.order_of_time import TRAIN, agreed_order, order_of, places_of, split_of, told_times
 from fedgraft.domains.edges.queries import ASKED_EDGES
-from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.edges.stages import TRAIN, order_of, split_of
+from fedgraft.domains.edges.shards import EdgeShard, edges_of, read_edge_labels
 from fedgraft.domains.keyed_split import positions
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.partitions import NodeDealing
-from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
-from fedgraft.domains.nodes.reading import tables as reading
+from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
-from fedgraft.domains.nodes.reading.site_tables import site_part
+from fedgraft.domains.nodes.reading.tables import read_nodes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.columns import read_columns
-from fedgraft.domains.tables.features import check_present
-from fedgraft.domains.tables.labels import LabelOptions
+from fedgraft.domains.tables.columns import check_present, read_columns
+from fedgraft.domains.tables.own_tables import LabelOptions
 from fedgraft.domains.tables.reader import OWNER, named_once
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names, Table, check_said
@@ -102,14 +98,15 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         """Return {role: name} of the columns of all tables; of nodes no label is read."""
         return super().names(**{"label": "", **renamed})
 
-    def edge_reader(self, make: Make | None = None, classes: tuple[str, ...] = ()) -> EdgeReader:
-        """Return how edges are read, with labels of these classes; () = those that occur."""
-        reader = super().edge_reader(make)
-        assert reader is not None, "edges carry something"
-        return replace(reader, labels=partial(self._read_labels, classes=classes))
-
-    def _read_labels(self, rows: Rows, classes: tuple[str, ...]) -> EdgeLabels:
-        return read_labels(rows, classes, self.labels == "numbers", self.unknowns, hashed=not self.time)
+    def label_reader(self, task: Any) -> LabelReader:
+        """Return what reads labels, of the classes of a task; those that occur where it says none."""
+        return partial(
+            read_edge_labels,
+            classes=task.class_names if task else (),
+            are_numbers=self.labels == "numbers",
+            unknown=self.unknowns,
+            hashed=not self.time,
+        )
 
     # --- what clients agree on ----------------------------------------------------------------------------------------
 
@@ -135,11 +132,12 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
 
     def classes_in(self, collection: Collection[Any]) -> tuple[str, ...]:
         """Return the names of the classes of edges."""
-        return _labels_of(collection).classes
+        classes: tuple[str, ...] = collection.edges.carried.edge_labels.classes
+        return classes
 
     def labels_in(self, collection: Collection[Any], seed: int) -> tuple[Array, Array]:
         """Return the label and the split, by its own order, of each edge that goes out from one client."""
-        return self._split_alone(collection.edges.outgoing(), seed)
+        return self._split_alone(collection.edges.carried.outgoing(), seed)
 
     def labels_by_client(self, collection: Collection[WholeGraph], seed: int) -> list[tuple[Array, Array]]:
         """Return the same of each client."""
@@ -148,8 +146,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         return [self._split_alone(collection.edges.from_client(k, receiving), seed) for k in range(clients)]
 
     def _split_alone(self, carried: CarriedRows, seed: int) -> tuple[Array, Array]:
-        assert carried.labels is not None, "as it was read"
-        label = carried.labels.label
+        label = carried.edge_labels.label
         place = self._places(carried, seed) if carried.time is None else order_of(carried.time)
         return label, np.where(is_known(label), split_of(place), -1)
 
@@ -158,20 +155,19 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         if self.time:
             assert carried.time is not None, "as it was read"
             return places_of(carried.time, **(self.transforms or {})[f"{OF_EDGES}{self.time}"])
-        assert carried.labels is not None, "as it was read"
-        assert carried.labels.hashes is not None, "likewise"
-        return positions(carried.labels.hashes, seed)
+        hashes = carried.edge_labels.hashes
+        assert hashes is not None, "as it was read"
+        return positions(hashes, seed)
 
     # --- where the data of all are ------------------------------------------------------------------------------------
 
     def read(self) -> Collection[WholeGraph]:
         """Read the graph, before it is dealt to clients."""
-        columns = partial(self.read_columns, owner="Edges")
-        form = False, columns, (), self.by_ids, self.borders, self.is_private, self.edge_reader(), self.sharing
         assert self.edges is not None, "options were checked"
-        collection = reading.read_nodes(self.nodes, self.edges, self.names(), "Edges", *form)
+        columns = partial(self.read_columns, owner="Edges")
+        collection = read_nodes(self.nodes, self.edges, self.form("Edges"), columns)
         carried = collection.edges.carried
-        labels = _labels_of(collection).take(np.unique(carried.number, return_index=True)[1])  # two clients list one
+        labels = carried.edge_labels.take(np.unique(carried.number, return_index=True)[1])  # two clients list one
         where = "Edges.edges" if isinstance(self.edges, pd.DataFrame) else str(self.edges)
         if not is_known(labels.label).any():
             raise InputError(f"{where}: no edge has a label in column {self.label!r} (data.label); one is needed.")
@@ -188,8 +184,8 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
 
     def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[EdgeShard]:
         """Return one shard per client of what was read, with features."""
-        carried, classes = collection.edges.carried, _labels_of(collection).classes
-        graphs = self._dealing().load(collection, seed, self.clients, split=False)
+        carried, classes = collection.edges.carried, collection.edges.carried.edge_labels.classes
+        graphs = self._dealing().load(collection, seed, self.clients)
         place, listed = self._places(carried, seed), collection.edges.counted or {}
         nothing, form = np.zeros(0, np.int64), (place, self._columns_of, classes, bool(self.time))
         shards = [edges_of(graph, carried, listed.get(k, nothing), *form) for k, graph in enumerate(graphs)]
@@ -206,59 +202,24 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
 
     # --- where those of one client are --------------------------------------------------------------------------------
 
-    def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[NodeShard]:
-        """Return one client's nodes and the edges at them, with columns."""
-
-        def read(features: reading.OwnFeatures, reader: EdgeReader | None) -> NodeShard:
-            assert reader is not None, "edges carry something"
-            return self._at_site(task, tables, purpose, features, self.edge_reader(reader.make, task.class_names))
-
-        shard, columns, edges = self.read_later(read)
-        return Collection(shard, np.zeros(len(shard.split), np.int64), (), True, (), columns=columns, edges=edges)
-
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> EdgeShard:
         """Read one client's nodes and the edges at them, with the columns of the run's tables."""
-        found: list[CarriedRows] = []
-
-        def make(rows: CarriedRows) -> Array:
-            found.append(rows)
-            return self.values_of(rows)
-
         classes = () if self.labels == "numbers" else task.class_names
-        reader = self.edge_reader(make, classes)
         if purpose.trains:
             check_said(self.features, task.class_names if self.labels == "classes" else None)
-            features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
-            graph = self._at_site(task, tables, purpose, features, reader)
-            labels = found[0].labels
-            assert labels is not None, "as it was read"
+        part = self.part_at(task, tables, purpose)
+        carried, graph = part.edges.carried, self.with_edges(part).whole
+        if purpose.trains:
+            labels = carried.edge_labels
             tell(class_notes(labels.label, labels.classes, str(tables["edges"]), self.unknowns))
         else:
-            names = {**self.names(), "edge_label": ""}
-            columns = self.feature_names(task, tables[reading.OWN_NODES])
-            features = partial(self.own_features, names=columns, is_sparse=task.sparse)
-            graph = reading.own_nodes(task, tables, names, features, carried=reader)
             self.check_width(task, graph)
-        graph = replace(graph, scale_rows=self.scale_rows)
-        place, mine = self._places(found[0], purpose.seed), np.arange(len(found[0]))
-        return edges_of(graph, found[0], mine, place, self._columns_of, classes, bool(self.time))
+        place, mine = self._places(carried, purpose.seed), np.arange(len(carried))
+        return edges_of(graph, carried, mine, place, self._columns_of, classes, bool(self.time))
 
     def _columns_of(self, carried: CarriedRows) -> NDArray[np.float32]:
         """As `values_of`, without a word of what it has told."""
         return self.edges_made.dense(carried.columns).astype(np.float32)
-
-    def _at_site(
-        self,
-        task: Any,
-        tables: Mapping[str, Given],
-        purpose: Purpose,
-        features: reading.OwnFeatures,
-        carried: EdgeReader,
-    ) -> NodeShard:
-        """One client's nodes and the edges at them."""
-        self.check_edges_given(tables)
-        form = purpose, False, (), self.by_ids, self.borders, carried, self.sharing
-        return site_part(tables["nodes"], tables["edges"], self.names(), (), features, *form)[0]
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 
@@ -293,10 +254,3 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
 
     def _dealing(self) -> NodeDealing:
         return NodeDealing("Edges", self.clients or SHARES, self.partition)
-
-
-def _labels_of(collection: Collection[Any]) -> EdgeLabels:
-    """The labels of all edges that were read, of all clients or of one."""
-    carried = collection.edges if isinstance(collection.edges, CarriedRows) else collection.edges.carried
-    assert carried.labels is not None, "as it was read"
-    return carried.labels

@@ -16,7 +16,7 @@ from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import NO_COLUMNS, asked_carried
-from fedgraft.domains.edge_data.scaled_edges import RepeatedEdges
+from fedgraft.domains.edge_data.scaled_tables import RepeatedEdges
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import (
     FEWEST,
@@ -25,15 +25,13 @@ from fedgraft.domains.graphs.shards import (
     check_graphs,
     check_labels,
     deal,
-    split_graphs,
     with_degrees,
 )
 from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of, read_graphs
 from fedgraft.domains.keyed_split import split_by_hash
 from fedgraft.domains.labels.class_notes import untrained_notes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.labels import LabelOptions
-from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
+from fedgraft.domains.tables.own_tables import LabelOptions, OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Names, Table, check_one_client
 from fedgraft.errors import InputError, require
@@ -103,7 +101,6 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], 
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_split()
         objects = isinstance(self.graphs, list | dict)
         for name, table in (("nodes", self.nodes), ("edges", self.edges)):
             if objects and table is not None:
@@ -206,7 +203,7 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], 
         else:
             tables, names = {name: getattr(self, name) for name in self.site_tables}, self.names()
         columns = partial(self.read_columns, owner="Graphs")
-        how = numbers, columns, self.unknowns, self.by_ids, classes, self.edge_reader()
+        how = numbers, columns, self.unknowns, classes, self.edge_reader()
         return read_graphs(tables, names, "Graphs", True, *how)
 
     def labels_by_client(self, collection: Collection[GraphShard], seed: int) -> list[tuple[Array, Array]]:
@@ -227,10 +224,8 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], 
     def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[GraphShard]:
         """Return one client's graphs, nodes and edges, split, with attributes as columns."""
         collection = self._own(task, tables, purpose)
-        whole, edges = collection.whole, collection.edges
-        split = self._split_of(whole, collection.split, self.splitting(purpose))
-        carried = None if edges is None else edges.of_client(0, np.zeros(len(edges.row), np.int64))
-        return replace(collection, whole=replace(whole, split=split), edges=carried)
+        split = self._split_of(collection.whole, collection.split, self.splitting(purpose))
+        return replace(collection, whole=replace(collection.whole, split=split))
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> GraphShard:
         """Read one client's graphs, nodes and edges."""
@@ -278,8 +273,6 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], 
         """The split of a client's graphs, int8 [graphs], by the purpose's seeds unless they are split."""
         if not is_split and shard.graphs < FEWEST:
             return np.zeros(shard.graphs, np.int8)
-        if not is_split and purpose.split_seed is None:
-            return split_graphs(shard.label, generator(purpose.seed, "split", client=purpose.client))
         if not is_split:
             held = (HELD_OUT, HELD_OUT)
             return split_by_hash(shard.hashes(), purpose.split_seed or 0, held, few=FEWEST)

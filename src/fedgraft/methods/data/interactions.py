@@ -13,13 +13,12 @@ from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.ranges import OneOf, PositiveInt
 from fedgraft.domains.ranking import tables as reading
 from fedgraft.domains.ranking.item_features import make_features, sources_of
-from fedgraft.domains.ranking.partition import PARTITIONS, check_partition, make_shards, site_shard
+from fedgraft.domains.ranking.shards import PARTITIONS, RankingShard, check_partition, make_shards, site_shard
 from fedgraft.domains.ranking.shards import Interactions as Whole
-from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.domains.tables.schema import FORMS, Table
 from fedgraft.errors import InputError, require
-from fedgraft.tables.table_files import Given, columns_of, is_folder
+from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Array
 
 
@@ -83,7 +82,6 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_split()
         check_partition("Interactions", 1, PARTITIONS[0], self.ubi)
         for table in self.schemas:
             table.check("Interactions", self.names())
@@ -110,7 +108,7 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard]):
         """Read the whole set, before it is dealt to clients."""
         named = self._partition() == "given"
         rows = reading.read_taken(self.names(), self.interactions, named)
-        return reading.read_interactions(rows, self._catalogue(rows.read("item")[1]), named, self.by_ids)
+        return reading.read_interactions(rows, self._catalogue(rows.read("item")[1]), named)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RankingShard:
         """Read one client's interactions, with the columns of the run's tables and the items that all know."""
@@ -126,22 +124,13 @@ class Interactions(SplitOptions[RankingShard], OwnTables[RankingShard]):
         return site_shard(here.read(), self.splitting(purpose))
 
     def _partition(self) -> str:
-        """Return how users get to clients, "auto" resolved."""
-        if self.partition != "auto":
-            return self.partition
-        if is_folder(self.interactions):
-            return "given"
-        if self.clients is not None:
-            return PARTITIONS[-1]
-        form, known = self.forms.of("interactions"), (self.user, self.item, self.client)
-        columns = columns_of(self.interactions, "Interactions.interactions", form, known)
-        return "given" if self.client in columns else PARTITIONS[-1]
+        return self.partition_of(PARTITIONS[-1], self.user, self.item)
 
     def _catalogue(self, taken: Array) -> reading.Catalogue:
         sources = None if self.features == "all" else self._sources()
         make = partial(make_features, "Interactions", images=self.images, width=self.width)
         names = {**reading.ITEMS.names(self), FORMS: self.forms}
-        return reading.read_catalogue(self.items, names, taken, sources, self.text, make, self.by_ids)
+        return reading.read_catalogue(self.items, names, taken, sources, self.text, make)
 
     def _sources(self) -> dict[str, Any]:
         """{modality: source, or columns}; {} for "all", which depends on the table."""

@@ -6,24 +6,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.edge_columns import EdgeReader, asked_carried
+from fedgraft.domains.edge_data.edge_columns import asked_carried
+from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.edge_data.pyg_edges import table_of_edges
-from fedgraft.domains.edge_data.scaled_edges import RepeatedEdges
+from fedgraft.domains.edge_data.scaled_tables import RepeatedEdges
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
-from fedgraft.domains.nodes.reading import tables as reading
+from fedgraft.domains.nodes.reading.client_tables import numbered
 from fedgraft.domains.nodes.reading.graph_files import is_graph_file, tables_of_file
 from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
-from fedgraft.domains.nodes.reading.site_tables import site_part
+from fedgraft.domains.nodes.reading.tables import ASKED, OWN_NODES, named_features, read_nodes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.labels import LabelOptions
-from fedgraft.domains.tables.own_tables import SplitOptions
+from fedgraft.domains.tables.own_tables import LabelOptions, SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Table, check_said
@@ -65,7 +64,7 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
 
     task: ClassVar[str] = "node"
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"node_regression": {"labels": "numbers"}}
-    asked: ClassVar[tuple[Table, ...]] = reading.ASKED
+    asked: ClassVar[tuple[Table, ...]] = ASKED
 
     label: str = "label"
     split: str = "split"
@@ -77,7 +76,6 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_tables()
-        self.check_split()
         self._dealing()
         if self.matches and (self._is_object() or is_graph_file(self.nodes)):
             raise InputError(
@@ -109,8 +107,8 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
 
     def dealt(self, collection: Collection[WholeGraph], seed: int) -> list[NodeShard]:
         """Return one shard per client of what was read, with features."""
-        key = self.split_seed_of(seed)
-        return self._dealing().load(collection, seed, self.clients, split=bool(self.label), split_seed=key)
+        split_seed = self.split_seed_of(seed) if self.label else None
+        return self._dealing().load(collection, seed, self.clients, split_seed)
 
     def owners(self, collection: Collection[WholeGraph], seed: int) -> tuple[Array, int]:
         """Return the number of each node's client, [nodes], and how many clients there are."""
@@ -132,13 +130,8 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
             nodes, edges = self.nodes, self.edges
             if edges is None:
                 nodes, edges = tables_of_file(Path(str(nodes)), self.names())
-            columns = partial(self.read_columns, owner="Nodes")
-            names, numbers = self.names(), self._are_numbers
-            form = numbers, columns, self.unknowns, self.by_ids, self.borders, self.is_private, self.edge_reader()
-            return reading.read_nodes(nodes, edges, names, "Nodes", *form, self.sharing)
-        data, where = self._object()
-        given = self._are_numbers, bool(self.label), True, self.unknowns, self.names(), self.edge_reader()
-        collection = collection_of(data, where, (), *given)
+            return read_nodes(nodes, edges, self.form("Nodes"), partial(self.read_columns, owner="Nodes"))
+        collection = collection_of(*self._object(), self.form("Nodes"))
         empty = [mask for part, mask in enumerate(MASKS) if not (collection.whole.split == part).any()]
         if collection.split and empty:
             raise InputError(f"{collection.whole.name}: {empty[0]} marks no node; one is needed.")
@@ -148,7 +141,7 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
         self, task: Any, tables: Mapping[str, pd.DataFrame], own: Mapping[str, Given]
     ) -> dict[str, pd.DataFrame]:
         """Return nodes and edges by the usual names of columns, and a table "features" with the names of features."""
-        names = self.feature_names(task, own.get(reading.OWN_NODES))
+        names = self.feature_names(task, own.get(OWN_NODES))
         asked = super().questions(task, tables, own)
         if "nodes" in asked:
             asked["nodes"] = self.asked_features(asked["nodes"], names, f"{OWNER}.nodes")
@@ -160,42 +153,29 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
         """Return the classes, int64 [nodes], and the split of each client's nodes."""
         return self._dealing().labels_by_client(collection, seed, self.split_seed_of(seed))
 
-    def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[NodeShard]:
-        """Return one client's nodes and the edges between them, split, with columns."""
-        shard, columns, edges = self.read_later(partial(self._at_site, task, tables, purpose))
-        return Collection(shard, np.zeros(len(shard.split), np.int64), (), True, (), columns=columns, edges=edges)
-
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one client's nodes and the edges between them, with the columns of the run's tables."""
+        if purpose.trains:
+            check_said(self.features, None if self._are_numbers or not self.label else task.class_names)
+        shard: NodeShard = self.with_edges(self.part_at(task, tables, purpose)).whole
         if not purpose.trains:
-            columns = self.feature_names(task, tables[reading.OWN_NODES])
-            features = partial(self.own_features, names=columns, is_sparse=task.sparse)
-            check = self.edges is not None
-            shard = reading.own_nodes(task, tables, self.names(), features, check, self.unknowns, self.edge_reader())
             self.check_width(task, shard)
-            return replace(shard, scale_rows=self.scale_rows)
-        unclassed = self._are_numbers or not self.label
-        check_said(self.features, None if unclassed else task.class_names)
-        features = partial(self.own_features, names=self.features or (), is_sparse=task.sparse)
-        shard = self._at_site(task, tables, purpose, features, self.edge_reader())
-        return replace(shard, scale_rows=self.scale_rows)
+        return shard
 
-    def _at_site(
-        self,
-        task: Any,
-        tables: Mapping[str, Given],
-        purpose: Purpose,
-        features: reading.OwnFeatures,
-        carried: EdgeReader | None,
-    ) -> NodeShard:
-        """One client's nodes and their edges, split."""
-        self.check_edges_given(tables)
-        classes = () if self._are_numbers or not self.label else task.class_names
-        form = purpose, self._are_numbers, self.unknowns, self.by_ids, self.borders, carried, self.sharing
-        shard, is_split = site_part(tables["nodes"], tables["edges"], self.names(), classes, features, *form)
+    def split_at(self, part: Collection[NodeShard], purpose: Purpose) -> Collection[NodeShard]:
+        """Return one client's part with the split of its nodes."""
         if not self.label:
-            return shard
-        return self._dealing().split_site(shard, is_split, self.splitting(purpose), str(tables["nodes"]))
+            return part
+        whole = self._dealing().split_site(part.whole, part.split, self.split_seed_of(purpose.seed))
+        return replace(part, whole=whole)
+
+    def form(self, owner: str, task: Any = None) -> GraphForm:
+        """Return how tables are read."""
+        return replace(super().form(owner, task), are_numbers=self._are_numbers, unknown=self.unknowns)
+
+    def node_classes(self, task: Any) -> tuple[str, ...]:
+        """Return the classes of nodes; () where they have none."""
+        return () if self._are_numbers or not self.label else tuple(task.class_names)
 
     @property
     def _are_numbers(self) -> bool:
@@ -206,9 +186,9 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
         names = self.names()
         if is_graph_file(self.nodes) and Path(self.nodes).is_file():
             nodes, _ = tables_of_file(Path(self.nodes), names)
-            return reading.named_features(task, nodes, names, own, self.made.names)
+            return named_features(task, nodes, names, own, self.made.names)
         if self.edges is None:
-            return reading.numbered(task.features - self.made.added)
+            return numbered(task.features - self.made.added)
         return super().feature_names(task, own)
 
     def _object(self) -> tuple[Any, str]:

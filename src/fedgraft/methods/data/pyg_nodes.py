@@ -1,16 +1,19 @@
 """Twelve published graphs whose nodes are classified, cut over clients."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
+
+from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import OneOf, PositiveInt, Proportion
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.base.wrong_labels import with_wrong_labels
+from fedgraft.domains.nodes.reading.client_tables import OwnNodes
 from fedgraft.domains.nodes.reading.pyg_datasets import read_set
 from fedgraft.domains.nodes.reading.pyg_sets import SETS
-from fedgraft.domains.nodes.reading.tables import OwnNodes
 from fedgraft.domains.notes import tell
 from fedgraft.errors import require
 
@@ -99,3 +102,33 @@ class PygNodes(OwnNodes):
             edges=self.edges,
             between=self.between,
         )
+
+
+# --- wrong labels -----------------------------------------------------------------------------------------------------
+
+
+def with_wrong_labels(shards: Sequence[NodeShard], clients: float, labels: float, seed: int) -> list[NodeShard]:
+    """Return the shards, where a share of clients has a share of its training labels replaced by other classes.
+
+    Symmetric noise: a label that is wrong is any of the other classes with equal probability. Validation and test
+    labels stay right. Who they are depends on the seed and the number of clients; numbers are rounded.
+
+    Source: symmetric label noise as in Patrini et al., "Making Deep Neural Networks Robust to Label Noise", CVPR 2017.
+
+    Args:
+        shards: of all clients; labels are classes.
+        clients: share of clients, in [0, 1].
+        labels: share of the training labels of each of them, in [0, 1].
+        seed: of the run.
+    """
+    found, count = list(shards), round(clients * len(shards))
+    for k in sorted(generator(seed, "wrong_clients").choice(len(shards), count, replace=False).tolist()):
+        found[k] = _altered(found[k], labels, generator(seed, "wrong_labels", client=k))
+    return found
+
+
+def _altered(shard: NodeShard, share: float, g: np.random.Generator) -> NodeShard:
+    rows, classes, label = shard.rows("train"), len(shard.classes), shard.label.copy()
+    wrong = g.choice(rows, round(share * len(rows)), replace=False)
+    label[wrong] = (label[wrong] + g.integers(1, classes, len(wrong))) % classes
+    return replace(shard, label=label)

@@ -1,7 +1,7 @@
 """Your own ratings, from CSV or Parquet files or DataFrames."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -12,13 +12,12 @@ from fedgraft.contracts.abilities.matching import MatchedData
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.ranges import OneOf, PositiveInt
 from fedgraft.domains.ratings import tables as reading
-from fedgraft.domains.ratings.common_users import bytes_of, names_of, numbered_alike
-from fedgraft.domains.ratings.dealing import make_shards
+from fedgraft.domains.ratings.dealing import bytes_of, make_shards, names_of, numbered_alike
 from fedgraft.domains.ratings.shards import PARTITIONS, Ratings, RatingShard
 from fedgraft.domains.tables import schema
 from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
 from fedgraft.errors import InputError, require
-from fedgraft.tables.table_files import Given, columns_of, is_folder, is_table
+from fedgraft.tables.table_files import Given, is_folder, is_table
 from fedgraft.wire.layouts import Arrays
 
 USUAL = 10
@@ -89,7 +88,6 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_split()
         reading.RATINGS.check("Table", self.names(), only=("user", "item", "rating", "time"))
         reading.TRUST.check("Table", self.names())
         ordered = self.low is None or self.high is None or self.low < self.high
@@ -132,7 +130,7 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
 
     def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
         """Return what a site tells of its users."""
-        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust, self.by_ids)
+        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust)
         return names_of(np.asarray(reading.site_ratings(form, tables).user_ids), secret)
 
     def read(self) -> Ratings:
@@ -145,24 +143,18 @@ class Table(SplitOptions[RatingShard], reading.OwnRatings, OwnTables[RatingShard
                 f"Table.ratings = {str(self.ratings)!r} is a folder, where each file is a client: "
                 f"Table.partition must be 'given'; got {self.partition!r}."
             )
-        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust, self.by_ids)
+        form = reading.Format("Table", self.names(), self.low, self.high, self.unknown_trust)
         return reading.read_all(form, self.ratings, self.trust, named)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> RatingShard:
         """Read one client's ratings, with the columns and the scale of the run's table; clients are not read."""
         scale = (self.low, self.high) if purpose.trains else self._scale()
-        form = reading.Format("Table" if purpose.trains else "data", self.names(), *scale, by_ids=self.by_ids)
-        form = replace(form, is_matched=self.matches)
+        owner = "Table" if purpose.trains else "data"
+        form = reading.Format(owner, self.names(), *scale, is_matched=self.matches)
         return reading.client_ratings(form, tables, self.splitting(purpose), task)
 
     def _partition(self) -> str:
-        """Return how ratings get to clients, "auto" resolved."""
-        if self.partition != "auto":
-            return self.partition
-        if self.clients is not None or is_folder(self.ratings):
-            return "given" if is_folder(self.ratings) else "average"
-        form, known = self.forms.of("ratings"), (self.user, self.item, self.rating, self.client)
-        return "given" if self.client in columns_of(self.ratings, "Table.ratings", form, known) else "average"
+        return self.partition_of("average", self.user, self.item, self.rating)
 
     def _scale(self) -> tuple[float, float]:
         """Return the lowest and the highest rating, read off the run's table where they were not said."""

@@ -13,10 +13,10 @@ from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, Repeats
-from fedgraft.domains.edge_data.scaled_edges import ScaledEdges
+from fedgraft.domains.edge_data.graph_form import GraphForm
+from fedgraft.domains.edge_data.scaled_tables import ScaledTables
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.labels import LabelOptions
-from fedgraft.domains.tables.own_tables import OwnTables, SplitOptions
+from fedgraft.domains.tables.own_tables import LabelOptions, OwnTables, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
@@ -35,7 +35,7 @@ SHARES = 10
 
 @dataclass(frozen=True)
 class TypedGraph(
-    LabelOptions, SplitOptions[shards.TypedGraph], ScaledEdges[shards.TypedGraph], OwnTables[shards.TypedGraph]
+    LabelOptions, SplitOptions[shards.TypedGraph], ScaledTables[shards.TypedGraph], OwnTables[shards.TypedGraph]
 ):
     """Own graph of several types of nodes, to classify those of one: tables of nodes and edges, or a PyG object.
 
@@ -98,7 +98,6 @@ class TypedGraph(
     def __post_init__(self) -> None:
         super().__post_init__()
         self._dealing()
-        self.check_split()
         NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))
         read = [("ends", column) for column in self.ends]
         read += [("edge_features", column) for column in self.edge_names or ()]
@@ -176,15 +175,13 @@ class TypedGraph(
 
     def read(self) -> Collection[shards.TypedGraph]:
         """Read the graph, before it is dealt to clients."""
-        form = self.unknowns, self.by_ids, self.edge_reader()
+        form = self.form("TypedGraph")
         if is_object(self.nodes) or self.edges is None:
-            given = self.nodes, self.target, self.metapaths
-            collection = collection_of(*given, "TypedGraph.nodes", self.names(), *form)
+            collection = collection_of(self.nodes, self.target, self.metapaths, "TypedGraph.nodes", form)
             dealt = "masks leave"
         else:
             columns = partial(self.read_columns, owner="TypedGraph")
-            known = self.target, self.names(), self.metapaths, "TypedGraph", None, columns
-            collection = read_typed_graph(self.nodes, self.edges, *known, *form)
+            collection = read_typed_graph(self.nodes, self.edges, self.target, form, self.metapaths, columns_of=columns)
             dealt = f"column {self.split!r} leaves"
         whole = collection.whole
         if idle := [shards.JOIN.join(pair) for pair, ends in whole.edges.items() if not ends.size]:
@@ -252,21 +249,18 @@ class TypedGraph(
     def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[shards.TypedGraph]:
         """Return one client's nodes of all types and the edges between them, split, with columns."""
         collection = self._own(task, tables, purpose)
-        return replace(collection, whole=self._split_at_site(collection, tables, purpose))
+        return replace(collection, whole=self._split_at_site(collection, purpose))
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> shards.TypedGraph:
         """Read one client's nodes of all types and the edges between them."""
         check_said(self.features, task.class_names)
         collection = self.encoded(self._own(task, tables, purpose))
         tell(collection.notes)
-        return with_features(self._split_at_site(collection, tables, purpose))
+        return with_features(self._split_at_site(collection, purpose))
 
-    def _split_at_site(
-        self, collection: Collection[shards.TypedGraph], tables: Mapping[str, Given], purpose: Purpose
-    ) -> shards.TypedGraph:
+    def _split_at_site(self, collection: Collection[shards.TypedGraph], purpose: Purpose) -> shards.TypedGraph:
         part = replace(collection.whole, name=purpose.name)
-        where = str(tables["nodes"])
-        return self._dealing().split_site(part, collection.split, self.splitting(purpose), where)
+        return self._dealing().split_site(part, collection.split, self.split_seed_of(purpose.seed))
 
     def _own(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[shards.TypedGraph]:
         if "edges" not in tables:
@@ -274,11 +268,14 @@ class TypedGraph(
                 "--data edges=FILE is missing: the edges between these nodes, with the types of both ends."
             )
         columns = partial(self.read_columns, owner="data")
-        known = self.target, self.names(), self.metapaths or task.metapaths, "--data", task.class_names
-        form = columns, self.unknowns, self.by_ids, self.edge_reader()
-        collection = read_typed_graph(tables["nodes"], tables["edges"], *known, *form)
+        known = self.target, self.form("--data"), self.metapaths or task.metapaths, task.class_names, columns
+        collection = read_typed_graph(tables["nodes"], tables["edges"], *known)
         check_one_client(collection.client_names, f"column {self.client!r} of {collection.whole.name}", purpose.name)
         return collection
+
+    def form(self, owner: str) -> GraphForm:
+        """Return how tables are read."""
+        return GraphForm(owner, self.names(), unknown=self.unknowns, reader=self.edge_reader())
 
     def _dealing(self) -> TypedDealing:
         clients = self.clients or SHARES

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from fedgraft.contracts.exchange import NodeExchange
+from fedgraft.contracts.exchange import ExchangeOfNodes
 from fedgraft.contracts.ranges import NonNegativeInt
 
 
 @dataclass(frozen=True)
-class Halo(NodeExchange):
+class Halo(ExchangeOfNodes):
     """Halo: clients tell each other features and hidden states of nodes with neighbours elsewhere.
 
     With neither, the edges between clients are as if they were not there.

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from fedgraft.contracts.exchange import EdgeExchange
+from fedgraft.contracts.exchange import ExchangeOfEdges
 
 
 @dataclass(frozen=True)
-class WindowedHalo(EdgeExchange):
+class WindowedHalo(ExchangeOfEdges):
     """Windowed halo: clients tell each other of nodes, a row for each part of the edges, and what came before edges.
 
     With neither features nor states, edges between clients carry nothing, and nothing is known of their targets.

@@ -1,38 +1,38 @@
 """Edge: tell the class or the number of an edge, by the edges before it."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Questions, Sums
-from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
-from fedgraft.contracts.abilities.plain import PlainModel
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.exchange import EdgeExchange, SilentExchange
+from fedgraft.contracts import Draw, Questions, Sums, part
+from fedgraft.contracts.abilities import Classified, PlainModel, PooledTask, PredictingTask
+from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.exchange import ExchangeOfEdges, SilentExchange
 from fedgraft.contracts.inputs import OwnInputs
 from fedgraft.contracts.loss import ClassObjective, NumberObjective
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.edges.client_edges import EdgeData
 from fedgraft.domains.edges.edge_reader import plain_edges
+from fedgraft.domains.edges.exchange import EdgeExchange, alone
 from fedgraft.domains.edges.history import history_width
 from fedgraft.domains.edges.model import EdgeModel
 from fedgraft.domains.edges.queries import AskedEdges, split_edges_asked, with_asked
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
-from fedgraft.domains.edges.stages import stages
-from fedgraft.domains.edges.task import EdgeHalos
 from fedgraft.domains.edges.unrolled import COUNTS
 from fedgraft.domains.labelled.labels_of_data import LabelsOfData
-from fedgraft.domains.labels.class_weights import weighted
+from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.domains.labels.shared_unit import unit_in
-from fedgraft.domains.nodes.reading.queries import remembered_halo
+from fedgraft.domains.labels.shared_unit import training_labels, unit_in
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures
-from fedgraft.domains.nodes.training.halo_setup import inside
+from fedgraft.domains.publications import Published
+from fedgraft.errors import require
 from fedgraft.methods.exchanges.windowed_halo import WindowedHalo
 from fedgraft.methods.inputs.raw_features import RawFeatures
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
@@ -42,9 +42,8 @@ from fedgraft.wire.layouts import Array, Arrays
 @dataclass(frozen=True)
 class Edge(
     LabelsOfData[EdgeShard, EdgeData],
-    EdgeHalos,
     PooledTask[EdgeShard, EdgeData],
-    ClassifyingTask[EdgeShard, EdgeData],
+    PredictingTask[EdgeShard, EdgeData],
 ):
     """Edge: tell the class or the number of an edge, by the edges before it.
 
@@ -89,10 +88,51 @@ class Edge(
     reads: ClassVar[str] = "edge"
     asks: ClassVar[tuple[str, ...]] = ("edges",)
 
+    encoder: LayeredEncoder
+    windows: Annotated[int, Ge(2), "so that what trains hears from edges"] = 4
+    readout: PositiveInt = 128
     inputs: OwnInputs = RawFeatures()
-    exchange: EdgeExchange | SilentExchange = WindowedHalo()
-    objective: ClassObjective | NumberObjective = CrossEntropy()
+    exchange: ExchangeOfEdges | SilentExchange = WindowedHalo()
+    objective: ClassObjective | NumberObjective = field(default=CrossEntropy(), kw_only=True)
+    features: NonNegativeInt = 0
+    edge_features: NonNegativeInt = 0
+    edge_weights: bool = False
+    sparse: bool = False
     columns: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.exchanged.hands_on or not self.exchange.encrypted_rows,
+            "exchange.encrypted_rows",
+            "false where nothing is shared",
+            self.exchange.encrypted_rows,
+        )
+        require(self.encoder.depth >= 1, "Edge.encoder", "of at least one convolution", self.encoder.depth)
+
+    @part
+    def exchanged(self) -> EdgeExchange:
+        """What clients tell each other of nodes, and states of these."""
+        return EdgeExchange(
+            self.encoder,
+            self.windows,
+            self.exchange,
+            self.inputs.scale,
+            self.features,
+            self.edge_features,
+            self.edge_weights,
+            self.sparse,
+            self.losses_of,
+        )
+
+    @property
+    def published(self) -> tuple[Published, ...]:
+        """What clients tell of nodes, and of labels."""
+        return (*self.exchanged.published, *super().published)
+
+    def sealing(self) -> Self:
+        """Return this task with sealed rows."""
+        return replace(self, exchange=replace(self.exchange, encrypted_rows=True))  # type: ignore[type-var]
 
     @property
     def stochastic(self) -> bool:
@@ -113,9 +153,9 @@ class Edge(
 
     def prepare(self, shard: EdgeShard, shared: Arrays) -> EdgeData:
         """Copies of nodes, columns of edges, labels in the common unit; no states yet."""
-        nodes, ends = self.nodes_of(shard, shared)
-        unit, own = self.unit_of(shard, shared), self.labels.constant(self.training_labels(shard))
-        read = np.concatenate([shard.columns, self.history(shard, shared)], axis=1)
+        nodes, ends = self.exchanged.nodes_of(shard, shared)
+        unit, own = self.unit_of(shard, shared), self.labels.constant(training_labels(shard))
+        read = np.concatenate([shard.columns, self.exchanged.history(shard, shared)], axis=1)
         return EdgeData(
             nodes=nodes,
             ends=torch.from_numpy(ends),
@@ -123,8 +163,8 @@ class Edge(
             label=torch.from_numpy(self.labels.told(shard.label, unit)),
             rows={split: shard.rows(split) for split in SPLITS},
             unit=unit.around(own),
-            weights=self._weights(shard, shared),
-            shares=self.shares_of(shard),
+            weights=self.weights_of(shard, shared),
+            shares=shares_of(self.objective, shard, len(self.class_names)),
         )
 
     def examples(self, data: EdgeData) -> int:
@@ -177,8 +217,7 @@ class Edge(
 
     def alone(self, shard: EdgeShard) -> EdgeShard:
         """Return the shard without nodes elsewhere; its edges to these stay, and nothing is known of their targets."""
-        graph = inside(shard.graph)
-        return replace(shard, graph=graph, ends=np.where(shard.ends < graph.own, shard.ends, -1))
+        return alone(shard)
 
     def questions(self, shards: Sequence[EdgeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Edges by the ids of their ends, each with the client that answers."""
@@ -191,9 +230,7 @@ class Edge(
         assert isinstance(model, EdgeModel), "edges have no ensembles"
         shared = remembered.get("shared", {})
         data = self.prepare(with_asked(shard, asked), shared)
-        if self.exchange.states:
-            own = shard.graph.own * stages(self.windows)
-            data.nodes.states.receive(remembered_halo(remembered.get("states"), own, data.nodes.halo, self.halo_widths))
+        self.exchanged.remember(data, shard.graph.own, remembered.get("states"))
         rows = shard.ends.shape[1] + np.arange(asked.ends.shape[1])
         with torch.no_grad():
             outputs = data.outputs(model, data.states(model), rows).cpu()

@@ -9,10 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedgraft.contracts import Observations
-from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
-from fedgraft.contracts.abilities.plain import PlainModel
-from fedgraft.contracts.abilities.tasks import EmbeddingTask, ObservedTask, ProfiledTask
+from fedgraft.contracts import Observations, part
+from fedgraft.contracts.abilities import Classified, ObservedTask, PlainModel
 from fedgraft.contracts.answers import OwnAnswers
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.loss import ClassObjective, ClassShares
@@ -38,14 +36,8 @@ from fedgraft.wire.layouts import Array, Arrays
 @dataclass(frozen=True)
 class Graph(
     JudgedByData[GraphShard, GraphData],
-    SmoothedAnswers[GraphShard, GraphData],
-    AuditedClasses[GraphShard, GraphData],
-    ClippedGraphs,
     GraphTask,
-    ClassifyingTask[GraphShard, GraphData],
-    EmbeddingTask[GraphShard, GraphData],
     ObservedTask[GraphShard, GraphData],
-    ProfiledTask[GraphShard, GraphData],
 ):
     """Graph: tell the class of a whole graph.
 
@@ -104,6 +96,21 @@ class Graph(
             return JudgedClasses(self.class_names, objective=self.objective, judged=self.judged, rare=self.rare)
         return Classes(objective=self.objective)
 
+    @part
+    def smoothed(self) -> SmoothedAnswers:
+        """How answers are bettered after training."""
+        return SmoothedAnswers(self.labels, self.scored, _answered, self.answering)
+
+    @part
+    def audited(self) -> AuditedClasses:
+        """Training graphs and their classes, as an audit changes them."""
+        return AuditedClasses()
+
+    @part
+    def clipping(self) -> ClippedGraphs:
+        """The gradient of each training graph by itself."""
+        return ClippedGraphs(self.encoder, self.objective)
+
     @property
     def common_outputs(self) -> int:
         """Classes, where all clients have the same."""
@@ -135,11 +142,6 @@ class Graph(
         parts = [model(batch).softmax(1).cpu() for split in batches for batch in split]
         return torch.cat([torch.zeros(0, data.variant.classes), *parts]).numpy()
 
-    def answered(self, data: GraphData) -> Apart:
-        """Return these graphs."""
-        held_out = {split: [batch.label.numpy() for batch in data.held_out[split]] for split in SCORED_SPLITS}
-        return _in_order({"train": [data.label[data.train]], **held_out})
-
     def predict(
         self, model: nn.Module, shard: GraphShard, remembered: Mapping[str, Any], asked: GraphShard
     ) -> dict[str, Array]:
@@ -148,7 +150,7 @@ class Graph(
         if self.answering.class_prior and then is not None:
             known = _in_order({split: [shard.label[shard.rows(split)]] for split in SPLITS})
             every = np.concatenate([then, outputs.softmax(1).numpy()])
-            outputs = torch.from_numpy(self.shifted(known, every, remembered)[len(then) :]).log()
+            outputs = torch.from_numpy(self.smoothed.shifted(known, every, remembered)[len(then) :]).log()
         return {"graph": asked.ids, **self.labels_of(shard).answers(outputs, self.unit_of(shard))}
 
     def describe(self, data: GraphData) -> dict[str, float]:
@@ -173,7 +175,7 @@ class Graph(
         """What the model makes of all training graphs; the more nodes, the more central."""
         device, parts = device_of(model), self._batches(data.collator, data.train)
         seen = []
-        for batch in (part.to(device) for part in parts):
+        for batch in (each.to(device) for each in parts):
             hidden = model.represent(batch)  # type: ignore[operator]
             logits = model.classify(hidden, batch)  # type: ignore[operator]
             each = model.losses(hidden, batch, data.shares)  # type: ignore[operator]
@@ -191,8 +193,8 @@ class Graph(
     ) -> Classified:
         """The likeliest classes of the test graphs."""
         with torch.no_grad():
-            shares = self.as_remembered(model, data, remembered)
-        known = self.answered(data)
+            shares = self.smoothed.as_remembered(model, data, remembered)
+        known = _answered(data)
         shares = shares[known.rows("test")]
         return Classified(shard.classes, known.label[known.rows("test")], shares.argmax(1), shares)
 
@@ -207,6 +209,12 @@ class Graph(
             parts = [model.represent(batch.to(device)).cpu() for batch in batches]  # type: ignore[operator]
         hidden = torch.cat(parts).numpy() if parts else np.zeros((0, self.hidden_width), np.float32)
         return {"graph": source.ids[graphs]}, hidden
+
+
+def _answered(data: GraphData) -> Apart:
+    """The graphs of all splits, one behind the other."""
+    held_out = {split: [batch.label.numpy() for batch in data.held_out[split]] for split in SCORED_SPLITS}
+    return _in_order({"train": [data.label[data.train]], **held_out})
 
 
 def _in_order(labels: Mapping[str, Sequence[Indices]]) -> Apart:

@@ -11,17 +11,14 @@ import torch
 from annotated_types import Interval
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Questions, Sums
-from fedgraft.contracts.abilities import tasks as abilities
-from fedgraft.contracts.abilities.plain import PlainModel
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.detailed_scores import Chance
+from fedgraft.contracts import Draw, Questions, Sums, Task
+from fedgraft.contracts.abilities import DerivingTask, PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.exchange import SilentExchange
 from fedgraft.contracts.inputs import Inputs
-from fedgraft.contracts.labels import JudgedTask
 from fedgraft.contracts.loss import PairObjective
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
+from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.read_edges import ReadEdges
@@ -47,13 +44,10 @@ from fedgraft.wire.layouts import Array, Arrays
 
 @dataclass(frozen=True)
 class Link(
-    abilities.DerivingTask[LinkShard, LinkData],
-    JudgedTask[LinkShard, LinkData],
-    abilities.FittedTask[LinkShard, LinkData],
-    abilities.NeighbourSamplingTask[LinkShard, LinkData],
+    Task[LinkShard, LinkData],
+    DerivingTask[LinkShard, LinkData],
     PooledTask[LinkShard, LinkData],
-    abilities.PredictingTask[LinkShard, LinkData],
-    abilities.SeededTask[LinkShard, LinkData],
+    PredictingTask[LinkShard, LinkData],
 ):
     """Link: tell which pairs of a client's nodes are joined by an edge.
 
@@ -99,6 +93,7 @@ class Link(
     classes: ClassVar[int] = 0  # none are read of one client's own tables
     class_names: ClassVar[tuple[str, ...]] = ()
     better: ClassVar[str] = "higher"
+    seeds_draws: ClassVar[bool] = True
     reads: ClassVar[str] = "node"
     asks: ClassVar[tuple[str, ...]] = ("pairs", "nodes", "edges")
 
@@ -139,11 +134,6 @@ class Link(
     def stochastic(self) -> bool:
         """True where there is dropout, or a stochastic convolution."""
         return self.objective.dropout > 0 or self.encoder.stochastic
-
-    @property
-    def draws_neighbours(self) -> bool:
-        """True where neighbours are drawn."""
-        return self.exchange.neighbours > 0
 
     @cached_property
     def layers(self) -> int:

@@ -1,84 +1,59 @@
 """Node: tell the class of a node of one graph that is cut over clients."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import torch
 from annotated_types import Interval
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Halo, HaloRows, Indices, LocalGraph, Sums
-from fedgraft.contracts.abilities import tasks as abilities
-from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
-from fedgraft.contracts.abilities.graphs import LocalGraphTask
+from fedgraft.contracts import Draw, Sums, part
+from fedgraft.contracts.abilities import PlainModel
 from fedgraft.contracts.abilities.linear import Linear
-from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.answers import Answers
-from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.contracts.exchange import NodeExchange, SilentExchange
+from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.exchange import ExchangeOfNodes, SilentExchange
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import ClassObjective
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
-from fedgraft.contracts.task import Loss
+from fedgraft.contracts.task import Loss, LossesAndBackward
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.labels.audited import AuditedClasses
-from fedgraft.domains.labels.class_weights import WEIGHTS, BalancedClasses
+from fedgraft.domains.labels.class_weights import BALANCED, WEIGHTS, PublishedCounts, shares_of, weights_of
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
-from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.base.memory_check import check_matrices
 from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.task.answered_nodes import AnsweredNodes
+from fedgraft.domains.nodes.extensions.extension import NodeExtension
+from fedgraft.domains.nodes.extensions.generated import Generated
+from fedgraft.domains.nodes.extensions.masked import Masked
+from fedgraft.domains.nodes.extensions.refined import Refined
+from fedgraft.domains.nodes.task.answers import NodeAnswers
 from fedgraft.domains.nodes.task.clipped_nodes import ClippedNodes
 from fedgraft.domains.nodes.task.node_reader import plain_nodes
-from fedgraft.domains.nodes.task.observed_nodes import ObservedNodes
-from fedgraft.domains.nodes.task.refined_nodes import refined_answers, refining, refining_losses
+from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
-from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
-from fedgraft.domains.nodes.training.given_graphs import logits_on
-from fedgraft.domains.nodes.training.halo_setup import HaloSetup
-from fedgraft.domains.nodes.training.losses import (
-    by_hand,
-    learning,
-    losses_of,
-    losses_with_back,
-)
+from fedgraft.domains.nodes.task.views import NodeViews
+from fedgraft.domains.nodes.training.client_graph import NodeData
+from fedgraft.domains.nodes.training.losses import by_hand, losses_of, losses_with_back
 from fedgraft.domains.nodes.training.mended_graph import Mending
-from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods
-from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
+from fedgraft.domains.nodes.training.model import NodeModel, network_of_nodes
 from fedgraft.domains.nodes.training.neighbours import Neighbours
-from fedgraft.domains.nodes.training.neighgen import Generator, generator_of
-from fedgraft.domains.nodes.training.refinement import Refinement
-from fedgraft.domains.nodes.training.smoothed_inputs import Within
-from fedgraft.domains.nodes.training.topology import View
+from fedgraft.domains.publications import Published
 from fedgraft.errors import InputError, require
 from fedgraft.methods.answers.smoothed import Smoothed
-from fedgraft.methods.exchanges.halo import Halo as HaloOfNodes
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.inputs.propagated import Propagated
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
-from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
 
 
 @dataclass(frozen=True)
-class Node(
-    BalancedClasses[NodeShard, NodeData],
-    JudgedByData[NodeShard, NodeData],
-    AnsweredNodes,
-    AuditedClasses[NodeShard, NodeData],
-    ClippedNodes,
-    ObservedNodes,
-    GraphNetworkTask[NodeShard, NodeData],
-    LocalGraphTask[NodeShard, NodeData],
-    SyntheticNodes,
-    abilities.ManualGradientTask[NodeShard, NodeData],
-    abilities.PartsTask[NodeShard, NodeData],
-    abilities.ProfiledTask[NodeShard, NodeData],
-):
+class Node(NodeTask):
     """Node: tell the class of a node of one graph that is cut over clients.
 
     The encoder's convolutions are followed by a linear layer. Edges between clients stay: of a node elsewhere a client
@@ -126,7 +101,7 @@ class Node(
 
     inputs: Inputs = Propagated()
     objective: ClassObjective = CrossEntropy()
-    exchange: NodeExchange | SilentExchange = HaloOfNodes()
+    exchange: ExchangeOfNodes | SilentExchange = Halo()
     answering: Answers = Smoothed()
     generator: bool = False
     mask: bool = False
@@ -151,20 +126,83 @@ class Node(
             return JudgedClasses(names, count, judged=self.judged, rare=self.rare)
         return CountedClasses(names, count)
 
+    @cached_property
+    def extensions(self) -> tuple[NodeExtension, ...]:
+        """Those whose options are set."""
+        found: list[NodeExtension] = [Masked()] * self.mask
+        if self.refinement and isinstance(self.encoder, LayeredEncoder):
+            found.append(Refined(self.input_width or 1, self.encoder.width, self.classes, self.objective.dropout))
+        if self.generator and isinstance(self.encoder, LayeredEncoder):
+            mending = Mending(self.generated, self.hidden, self.elsewhere)
+            found.append(Generated(mending, self.encoder, self.features or 1))
+        return tuple(found)
+
+    @part
+    def smoothed(self) -> SmoothedAnswers:
+        """How answers are bettered after training."""
+        return SmoothedAnswers(
+            self.labels,
+            self.scored,
+            _around,
+            self.answering,
+            self.classes,
+            self.embeddings,
+            self.encoder.width if isinstance(self.encoder, LayeredEncoder) else 0,
+        )
+
+    @part
+    def asked(self) -> NodeAnswers:
+        """What is answered of nodes, old and new."""
+        return NodeAnswers(self, self.smoothed)
+
     @property
-    def draws_neighbours(self) -> bool:
+    def published(self) -> tuple[Published, ...]:
+        """How many nodes each class has, where classes are to count alike."""
+        return (Published(PublishedCounts(self.classes)),) if self.objective.class_weights == BALANCED else ()
+
+    @part
+    def audited(self) -> AuditedClasses:
+        """Training nodes and their classes, as an audit changes them."""
+        return AuditedClasses()
+
+    @part
+    def clipping(self) -> ClippedNodes:
+        """The gradient of each training node by itself."""
+        connected = self.exchange.features or self.exchange.states or self.inputs.sums_neighbours
+        return ClippedNodes(self.encoder, self.inputs.hops, connected, self.objective)
+
+    @part
+    def views(self) -> NodeViews:
+        """What a model makes of nodes."""
+        given = (self.inputs.hops + 1) * self.features if self.inputs.attends else self.input_width
+        options = self.draws, self.objective, self.scored, self.classes, self._hidden_width, given
+        return NodeViews(self.encoder, self.edge_features, *options)
+
+    @part
+    def synthesis(self) -> SyntheticNodes:
+        """A graph that is nobody's."""
+        names = self.class_names or tuple(str(number) for number in range(self.labels.width))
+        if isinstance(self.encoder, NetworkEncoder):
+            made = network_of_nodes(self.encoder, self.input_width or 1, torch.Generator(), self.edge_features)
+            width = made.width
+        else:
+            width = self.encoder.width if self.encoder.depth else self.labels.width
+        return SyntheticNodes(self.features or 1, names, self.sparse, self.prepare, self.embeddings, width)
+
+    @property
+    def seeds_draws(self) -> bool:
         """True where neighbours are drawn or generated."""
-        return super().draws_neighbours or self.generator
+        return super().seeds_draws or any(each.seeds_draws for each in self.extensions)
 
     @property
     def stochastic(self) -> bool:
         """True where there is dropout, a generator, or a stochastic convolution."""
-        return super().stochastic or self.generator
+        return super().stochastic or any(each.seeds_draws for each in self.extensions)
 
     @cached_property
     def linear(self) -> Linear | None:
         """Of the features; none beside further parts."""
-        return None if self.generator or self.mask or self.refinement else super().linear
+        return None if self.extensions else super().linear
 
     @property
     def offers(self) -> frozenset[str]:
@@ -180,17 +218,7 @@ class Node(
 
     def with_parts(self, parts: frozenset[str]) -> Self:
         """Return this task with those parts that are needed."""
-        return replace(
-            self,
-            generator=self.generator or "generator" in parts,
-            mask=self.mask or "mask" in parts,
-            refinement=self.refinement or "refinement" in parts,
-        )
-
-    @cached_property
-    def halo_widths(self) -> tuple[int, ...]:
-        """Widths of hidden layers that another convolution reads; or of a generator's embeddings."""
-        return super().halo_widths if self._mending is None else self._mending.widths
+        return replace(self, **dict.fromkeys(parts, True))  # type: ignore[arg-type]
 
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
         """Return the width of features and the classes. Raises `InputError` where the data have none."""
@@ -207,22 +235,16 @@ class Node(
             check_matrices(shards)
         return super().fitted(shards)
 
-    def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
-        """Return the same as published."""
-        return (self._mending or self._halo_setup).halos(statistics)
-
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
-        """Neighbourhoods, features of own nodes and of the halo, no states yet; what neighbours are generated from."""
-        data = super().prepare(shard, {name: array for name, array in shared.items() if name != WEIGHTS})
-        data.weights, data.shares = self.weights_of(shard, shared), self.shares_of(shard)
-        if self.hops:
+        """Neighbourhoods, features of own nodes and of the halo, no states yet; what extensions read."""
+        told = {name: array for name, array in shared.items() if name != WEIGHTS}
+        data = super().prepare(shard, told)
+        data.shares = shares_of(self.objective, shard, self.classes)
+        data.weights = weights_of(self.objective.class_weights, shard, shared, self.class_names, self.classes)
+        if self.smoothed.hops:
             data.neighbours = Neighbours(shard, data.features.first(data.own) if self.answering.local_fit else None)
-        if self.refinement:
-            data.view = View(Within.of(shard).edges)
-        if self._mending is not None:
-            seen = self._seen(shard)
-            assert isinstance(data.around, Neighbourhoods), "a generator is made of convolutions"
-            data.part, data.states, data.needed = self._mending.begun(seen, data.features, data.around, shared)
+        for each in self.extensions:
+            each.prepare(data, shard, self.seen(shard), told)
         return data
 
     def describe(self, data: NodeData) -> dict[str, float]:
@@ -232,105 +254,66 @@ class Node(
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
         made = super().model(g, variant)
-        assert isinstance(made, NodeModel)
-        if self.mask:
-            made.mask()
-        if self.refinement:
-            assert isinstance(self.encoder, LayeredEncoder), "whoever asks for it has looked"
-            made.refinement = Refinement(
-                self.input_width or 1, self.encoder.width, self.classes, self.objective.dropout, g
-            )
-        if self.generator:
-            assert isinstance(self.encoder, LayeredEncoder), "it was checked"
-            made.generator = Generator(self.encoder, self.features or 1, self.generated, g)
+        for each in self.extensions:
+            each.extend(cast(NodeModel, made), g)
         return made
 
-    def look(self, model: nn.Module, data: NodeData, seed: int, losses: bool) -> Array:
-        """Pass once over all own nodes and note their states; return losses of training nodes, float32 [examples]."""
-        if self._mending is not None and (part := data.part) is not None:
-            self._mending.note(generator_of(model), part, data.states, data.needed, self.exchange.neighbours, seed)
-            if losses or learning(model, data) is None:
-                data = data.mended(model, self._mending)
-                flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
-        return super().look(model, data, seed, losses)
-
     def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Loss:
-        """Cross-entropies, float32 [examples], and the hidden layer; as long as a generator learns its losses alone."""
-        if self.refinement and (networks := refining(model)):
-            return refining_losses(networks, model, data, data.rows["train"][draw.examples])
-        if (part := learning(model, data)) is not None and self._mending is not None:
-            nodes, most = data.rows["train"][draw.examples], self._most(draw)
-            return self._mending.losses(model, part, data.states, nodes, most, draw.seed)
-        return losses_of(model, *self._step(model, data, draw))
+        """Cross-entropies, float32 [examples], and the hidden layer; an extension's in place of these."""
+        for each in self.extensions:
+            nodes = data.rows["train"][draw.examples]
+            if (losses := each.losses(model, data, nodes, self.draws.most(draw), draw.seed)) is not None:
+                return losses
+        data = self._viewed(model, data)
+        return losses_of(model, data, self._computed(data, draw), self.objective)
 
-    def loss_and_backward(self, model: nn.Module, data: NodeData, draw: Draw) -> abilities.LossesAndBackward | None:
+    def loss_and_backward(self, model: nn.Module, data: NodeData, draw: Draw) -> LossesAndBackward | None:
         """Return where the model has a gradient written by hand."""
-        if not by_hand(model, data) or learning(model, data) is not None:
+        if not by_hand(model, data) or any(each.answers(model) for each in self.extensions):
             return None
-        if self.refinement and refining(model):
-            return None
-        return losses_with_back(model, *self._step(model, data, draw))
-
-    def read(self, data: NodeData, draw: Draw) -> list[Indices]:
-        """Return halo nodes, int64 [n], that each hidden layer reads; those whose embeddings train a generator."""
-        if self._mending is None:
-            return super().read(data, draw)
-        nodes = data.rows["train"][draw.examples if draw.ahead is None else draw.ahead]
-        return [self._mending.read(data.states, len(nodes), draw.seed)]
-
-    def relay(self, model: nn.Module, data: NodeData, layer: int) -> list[HaloRows]:
-        """States of one hidden layer of all own nodes, from all their neighbours."""
-        return (
-            [] if self._mending is not None else super().relay(model, data, layer)
-        )  # embeddings have no part in a score
+        data = self._viewed(model, data)
+        return losses_with_back(model, data, self._computed(data, draw), self.objective)
 
     def evaluate(self, model: nn.Module, data: NodeData) -> dict[str, Sums]:
         """Return sums of a classification."""
         shares, rows = self.scored(model, data), {split: data.rows[split] for split in SCORED_SPLITS}
-        return {split: self.sums_by(shares[of], data.label[of]) for split, of in rows.items()}
+        return {split: self.labels.sums_by(shares[of], data.label[of]) for split, of in rows.items()}
 
     def scored(self, model: nn.Module, data: NodeData) -> Array:
         """Return probabilities of all own nodes, float32 [own, classes]."""
-        if self.refinement and (networks := refining(model)):
-            return refined_answers(networks, model, data)
-        return data.mended(model, self._mending).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
-
-    def local_graph(self, model: nn.Module, data: NodeData) -> LocalGraph:
-        """Own nodes and the edges between them, whatever the model sees of others."""
-        train, features = data.rows["train"], data.features.first(data.own)
-        return LocalGraph(self.scored(model, data), features, data.around.edges, train, data.label[train])
-
-    @property
-    def given_width(self) -> int:
-        """Columns of features, of all hops where these are weighed by what is learnt."""
-        return (self.inputs.hops + 1) * self.features if self.inputs.attends else self.input_width
-
-    def on_graph(self, model: nn.Module, features: Tensor, edges: Indices) -> Tensor:
-        """All layers on all nodes."""
-        return logits_on(model, self.encoder, self.layers, features, edges, self.edge_features)
+        for each in self.extensions:
+            if (shares := each.scored(model, data)) is not None:
+                return shares
+        return self._viewed(model, data).scored(model)[: data.own].softmax(1).numpy()  # not generated ones
 
     def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions and the head."""
         assert isinstance(model, NodeModel), "nodes have no ensembles"
         names = self.class_names or [str(number) for number in range(self.classes)]
-        for part in ("generator", "refinement"):
-            require(not getattr(self, part), f"task.{part}", "false for a model that is exported", True)
+        for option in ("generator", "refinement"):
+            require(not getattr(self, option), f"task.{option}", "false for a model that is exported", True)
         return plain_nodes(self, model, names)
 
     def embeddings(self, model: nn.Module, data: NodeData) -> Array:
         """Return the last hidden layer of all own nodes, float32 [own, width]."""
-        return data.mended(model, self._mending).hidden(model)[: data.own]
+        return self._viewed(model, data).hidden(model)[: data.own]
 
     @cached_property
-    def _mending(self) -> Mending | None:
-        return Mending(self.generated, self.hidden, self.elsewhere) if self.generator else None
+    def _hidden_width(self) -> int:
+        """Width of the last hidden layer; of a model without any, of its logits; 0 as long as it is not known."""
+        if isinstance(self.encoder, NetworkEncoder):
+            width, columns = self.input_width, self.edge_features
+            return self.encoder.network(width, torch.Generator(), columns).width if self.features else 0
+        return self.encoder.width if self.encoder.depth else self.classes
 
-    @property
-    def _set_up(self) -> HaloSetup | Aggregates | Mending | None:
-        """The exchange before training; None for none."""
-        return self._mending or super()._set_up
+    def _viewed(self, model: nn.Module, data: NodeData) -> NodeData:
+        """The part of the graph that the model is run on."""
+        for each in self.extensions:
+            data = each.view(model, data)
+        return data
 
-    def _step(self, model: nn.Module, data: NodeData, draw: Draw) -> tuple[NodeData, Computed, ClassObjective]:
-        """The client's part of the graph, mended where it is, what a draw is computed from, and its losses."""
-        data = data.mended(model, self._mending)
-        return data, self._computed(data, draw), self.objective
+
+def _around(data: NodeData) -> Neighbours:
+    """A client's nodes and all their neighbours."""
+    assert data.neighbours is not None, "it was prepared by a task that betters answers"
+    return data.neighbours

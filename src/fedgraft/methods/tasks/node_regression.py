@@ -7,18 +7,20 @@ from typing import ClassVar, cast
 from torch import nn
 
 from fedgraft.contracts.abilities.plain import PlainModel
-from fedgraft.contracts.exchange import NodeExchange, SilentExchange
+from fedgraft.contracts.exchange import ExchangeOfNodes, SilentExchange
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.loss import NumberObjective
-from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.contracts.parts import part
 from fedgraft.domains.labels.numbers import Numbers
-from fedgraft.domains.labels.shared_unit import UNIT, SharedUnit, unit_in
+from fedgraft.domains.labels.shared_unit import UNIT, PublishedMoments, unit_in, unit_of
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.task.informed_nodes import InformedNodes
+from fedgraft.domains.nodes.task.answers import NodeAnswers
 from fedgraft.domains.nodes.task.node_reader import plain_nodes
+from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.model import NodeModel
+from fedgraft.domains.publications import Published
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.inputs.propagated import Propagated
 from fedgraft.methods.losses.squared_error import SquaredError
@@ -26,7 +28,7 @@ from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
-class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, NodeData], InformedNodes):
+class NodeRegression(NodeTask):
     """Node regression: tell a number of a node of one graph that is cut over clients.
 
     The model and what clients tell each other are those of the task `node`, with one output in place of classes. Before
@@ -58,13 +60,23 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
 
     inputs: Inputs = Propagated()
     objective: NumberObjective = SquaredError()
-    exchange: NodeExchange | SilentExchange = Halo()
+    exchange: ExchangeOfNodes | SilentExchange = Halo()
     judged: str = ""
 
     @cached_property
     def labels(self) -> Labels:
         """One number."""
         return Numbers(self.objective, self.judged or "rmse")
+
+    @part
+    def asked(self) -> NodeAnswers:
+        """What is answered of nodes, old and new."""
+        return NodeAnswers(self)
+
+    @property
+    def published(self) -> tuple[Published, ...]:
+        """Moments of the numbers."""
+        return (Published(PublishedMoments(())),)
 
     @property
     def tells_classes(self) -> bool:
@@ -73,7 +85,7 @@ class NodeRegression(SharedUnit[NodeShard, NodeData], JudgedByData[NodeShard, No
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """As of the task `node`, with numbers in the common unit; in the client's own where nothing is known of it."""
-        unit = self.unit_of(shard, shared)
+        unit = unit_of(self.labels, shard, shared)
         scaled = replace(shard, label=unit.told(shard.label))
         data = super().prepare(scaled, {name: array for name, array in shared.items() if name != UNIT})
         data.unit = unit.around(self.labels.constant(unit.meant(data.label[data.rows["train"]])))

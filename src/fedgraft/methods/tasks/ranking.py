@@ -9,15 +9,13 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Questions, Sums
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.tasks import FittedTask, PredictingTask, SeededTask
+from fedgraft.contracts import Draw, Questions, Sums, Task
+from fedgraft.contracts.abilities import PooledTask, PredictingTask
 from fedgraft.contracts.data import telling
-from fedgraft.contracts.detailed_scores import Chance, DetailedScores
 from fedgraft.contracts.loss import RankingObjective
 from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt, Proportion
 from fedgraft.contracts.runtime import fingerprint
-from fedgraft.contracts.task import Loss
+from fedgraft.contracts.task import Chance, Loss
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.ranking import ranker_losses
 from fedgraft.domains.ranking.metrics import score_users
@@ -35,11 +33,9 @@ SCORED = 1 << 22
 
 @dataclass(frozen=True)
 class Ranking(
-    DetailedScores[RankingShard, RankingData],
-    FittedTask[RankingShard, RankingData],
+    Task[RankingShard, RankingData],
     PooledTask[RankingShard, RankingData],
     PredictingTask[RankingShard, RankingData],
-    SeededTask[RankingShard, RankingData],
 ):
     """Ranking: tell which items a user will take next, from what it has taken and from what is known of the items.
 
@@ -80,6 +76,7 @@ class Ranking(
     sums: ClassVar[tuple[str, ...]] = ("users", "auc", "ndcg", "recall")
     """Users who have held-out items, and sums over them of AUC, NDCG@k and Recall@k."""
     stochastic: ClassVar[bool] = False  # a step draws from its own seed
+    seeds_draws: ClassVar[bool] = True
     metric: ClassVar[str] = "auc"
     better: ClassVar[str] = "higher"
     asks: ClassVar[tuple[str, ...]] = ("users",)

@@ -11,10 +11,8 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Questions, Sums, randomness
-from fedgraft.contracts.abilities import tasks as abilities
-from fedgraft.contracts.abilities.plain import PlainModel
-from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts import Draw, Indices, Questions, Sums, Task, part, randomness
+from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Proportion
 from fedgraft.contracts.scores import root_mean_square
@@ -37,14 +35,9 @@ from fedgraft.wire.layouts import Array, Arrays
 
 @dataclass(frozen=True)
 class Rating(
-    abilities.BlockedTask[RatingShard, RatingData],
-    abilities.FittedTask[RatingShard, RatingData],
-    abilities.PartsTask[RatingShard, RatingData],
+    Task[RatingShard, RatingData],
     PooledTask[RatingShard, RatingData],
-    abilities.PredictingTask[RatingShard, RatingData],
-    abilities.ProfiledTask[RatingShard, RatingData],
-    abilities.SurveyedTask[RatingShard, RatingData],
-    TellingUsers[RatingData],
+    PredictingTask[RatingShard, RatingData],
 ):
     """Rating: predict what a user gives an item, from a client's own ratings and trust links.
 
@@ -118,6 +111,12 @@ class Rating(
         require_one_of("Rating.share", self.share, ("nothing",) if self.embeddings else ("nothing", *CODES, SUMS))
         require(self.embeddings or not self.relations, "Rating.relations", "false without embeddings", self.relations)
 
+    @part
+    def telling(self) -> TellingUsers:
+        """What clients tell of how their users rate."""
+        options = self.share, self.share_least, self.centre, self.users
+        return TellingUsers(self.user_shrinkage, self.item_shrinkage, *options)
+
     @property
     def offers(self) -> frozenset[str]:
         """Tables of users and items; trust links and pseudo-labels beside them. Nothing where statistics are shared."""
@@ -157,7 +156,7 @@ class Rating(
     def prepare(self, shard: RatingShard, shared: Arrays) -> RatingData:
         """Biases, features and graphs of every fold and of the whole training set."""
         rows, graph = shard.rows("train"), RatingGraph(shard, self.walk)
-        elsewhere = self.elsewhere(shard, shared)
+        elsewhere = self.telling.elsewhere(shard, shared)
         folds = min(self.folds, len(rows))
         # The folds are the client's own business; a fixed seed keeps them the same after a resume.
         fold = randomness.generator(0, "folds", client=len(rows)).permutation(len(rows)) % max(1, folds)
@@ -165,10 +164,10 @@ class Rating(
         for number in range(folds):
             inside = np.flatnonzero(fold == number)
             place[inside] = np.arange(len(inside))
-            known = self.known(shard, rows[fold != number])
+            known = self.telling.known(shard, rows[fold != number])
             view = self._view(known, graph, elsewhere)
             parts.append(self._pairs(known, view, rows[inside], elsewhere))
-        known = self.known(shard, rows)
+        known = self.telling.known(shard, rows)
         view = self._view(known, graph, elsewhere)
         held_out = {split: self._pairs(known, view, shard.rows(split), elsewhere) for split in SCORED_SPLITS}
         shares = label_shares(shard, rows, LABEL_BINS)
@@ -264,7 +263,7 @@ class Rating(
         assert isinstance(model, RatingModel), "just looked at"
         if shard is None:
             return plain_ratings(model, self.encoder, self._widths)
-        known, elsewhere = self.known(shard, shard.rows("train")), self.elsewhere(shard, shared)
+        known, elsewhere = self.telling.known(shard, shard.rows("train")), self.telling.elsewhere(shard, shared)
         view = self._view(known, RatingGraph(shard, self.walk), elsewhere)
         described = partial(self._describe_pairs, known, view, elsewhere=elsewhere)
         tables = client_tables(known, view, described)
@@ -281,10 +280,10 @@ class Rating(
         if self.embeddings and "shared" not in remembered:
             raise InputError("A model with embeddings has rows for users and items of its run alone; --data fits none.")
         had = len(shard.users), len(shard.items)
-        elsewhere = self.elsewhere(shard, remembered.get("shared", {}))
+        elsewhere = self.telling.elsewhere(shard, remembered.get("shared", {}))
         shard, user, item = with_newcomers(shard, asked["user"], asked["item"])
         rows = shard.rows("train")
-        known = self.known(shard, rows)
+        known = self.telling.known(shard, rows)
         elsewhere = None if elsewhere is None else elsewhere.padded(known.users)
         view = self._view(known, RatingGraph(shard, self.walk), elsewhere, had)
         pairs = self._describe_pairs(known, view, user, item, item_categories(shard)[item], elsewhere)

@@ -10,27 +10,27 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, LocalGraph, Observations, Questions, Sums
-from fedgraft.contracts.abilities import tasks as abilities
-from fedgraft.contracts.abilities.classifying import Classified, ClassifyingTask
+from fedgraft.contracts import Draw, LocalGraph, Observations, Questions, Sums, part
+from fedgraft.contracts.abilities import Classified, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
-from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.tasks import ObservedTask
 from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.encoder import MetapathEncoder
 from fedgraft.contracts.exchange import SilentExchange
 from fedgraft.contracts.inputs import Inputs
-from fedgraft.contracts.labels import LabelledTask, Labels, Unit
+from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.loss import ClassObjective
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
-from fedgraft.domains.labels.class_weights import BalancedClasses, weighted
+from fedgraft.domains.labels.class_weights import BALANCED, PublishedCounts, shares_of, weighted, weights_of
 from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.notes import tell
+from fedgraft.domains.publications import Publications, Published
 from fedgraft.domains.typed.client_data import TypedData, feature_states
 from fedgraft.domains.typed.joined_answers import JoinedTargets
 from fedgraft.domains.typed.metapath_graphs import carried_paths, joined_targets, metapath_matrix, unpassed
@@ -52,18 +52,11 @@ READING = dict.fromkeys(("columns", "weights"), "model.name = 'metapath_means' d
 
 @dataclass(frozen=True)
 class TypedNode(
-    BalancedClasses[TypedGraph, TypedData],
     JudgedByData[TypedGraph, TypedData],
-    SmoothedAnswers[TypedGraph, TypedData],
-    LabelledTask[TypedGraph, TypedData],
-    ClassifyingTask[TypedGraph, TypedData],
-    abilities.FittedTask[TypedGraph, TypedData],
+    PredictingTask[TypedGraph, TypedData],
     LocalGraphTask[TypedGraph, TypedData],
-    abilities.ObservedTask[TypedGraph, TypedData],
-    abilities.PartsTask[TypedGraph, TypedData],
+    ObservedTask[TypedGraph, TypedData],
     PooledTask[TypedGraph, TypedData],
-    abilities.EmbeddingTask[TypedGraph, TypedData],
-    abilities.ProfiledTask[TypedGraph, TypedData],
 ):
     """Typed node: tell the class of a node of one type in a graph of several types.
 
@@ -131,6 +124,18 @@ class TypedNode(
             return JudgedClasses(self.class_names, self.classes, self.objective, self.judged, self.rare)
         return Classes(self.class_names, self.classes, self.objective)
 
+    @part
+    def smoothed(self) -> SmoothedAnswers:
+        """How answers are bettered after training."""
+        return SmoothedAnswers(self.labels, self.scored, self._answered, self.answering, self.classes)
+
+    @part
+    def publications(self) -> Publications:
+        """How many nodes each class has, where classes are to count alike."""
+        return Publications(
+            (Published(PublishedCounts(self.classes)),) if self.objective.class_weights == BALANCED else ()
+        )
+
     @property
     def stochastic(self) -> bool:
         """True where there is dropout."""
@@ -145,10 +150,6 @@ class TypedNode(
     def common_classes(self) -> int:
         """Number of classes."""
         return self.classes
-
-    def with_parts(self, parts: frozenset[str]) -> Self:
-        """Return this task: it has its part."""
-        return self
 
     def fitted(self, shards: Sequence[TypedGraph]) -> Self:
         """With the width of features, the classes and the metapaths; raises for a metapath that there is not."""
@@ -180,9 +181,12 @@ class TypedNode(
         else:
             features = feature_states(shard.features, scale)
         joined = [joins[each] for each in self._joining] if self.answering.smoothing else []
-        around = JoinedTargets(shard, rows, joined) if self.hops else None
-        data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, around=around)
-        return replace(data, weights=self.weights_of(shard, shared), shares=self.shares_of(shard))
+        around = JoinedTargets(shard, rows, joined) if self.smoothed.hops else None
+        shares = shares_of(self.objective, shard, self.classes)
+        data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, shares=shares, around=around)
+        return replace(
+            data, weights=weights_of(self.objective.class_weights, shard, shared, self.class_names, self.classes)
+        )
 
     def examples(self, data: TypedData) -> int:
         """Return how many training nodes the client has."""
@@ -247,8 +251,8 @@ class TypedNode(
         """Return probabilities of all own target nodes, float32 [targets, classes]."""
         return self._logits(model, data).softmax(1).numpy()
 
-    def answered(self, data: TypedData) -> JoinedTargets:
-        """Return own target nodes and those that metapaths join to them."""
+    def _answered(self, data: TypedData) -> JoinedTargets:
+        """Own target nodes and those that metapaths join to them."""
         assert data.around is not None, "it was prepared by a task that betters answers"
         return data.around
 
@@ -270,7 +274,7 @@ class TypedNode(
         with torch.no_grad():
             graph, nodes = with_new_nodes(shard, asked)
             data = self.prepare(graph, {})
-            shares = self.as_remembered(model, data, remembered)
+            shares = self.smoothed.as_remembered(model, data, remembered)
         return {"node": asked.ids, **likeliest(shard.classes, shares[nodes])}
 
     def classified(
@@ -278,7 +282,7 @@ class TypedNode(
     ) -> Classified:
         """The likeliest classes of the test nodes."""
         with torch.no_grad():
-            shares = self.as_remembered(model, data, remembered)[data.rows["test"]]
+            shares = self.smoothed.as_remembered(model, data, remembered)[data.rows["test"]]
         return Classified(shard.classes, shard.label[data.rows["test"]], shares.argmax(1), shares)
 
     def embed(

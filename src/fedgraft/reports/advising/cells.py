@@ -167,12 +167,12 @@ def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, li
         limit: what it may take. Raises `StoppedError` as soon as it is known to take more.
     """
     task, spent = experiment.plan.task, 0
-    if not isinstance(task, PooledTask):
+    if (pooling := task.ability(PooledTask)) is None:
         raise InputError(f"Task {type(task).__name__} cannot be trained by each client alone.")
     clients = []
     sizes = [len(shard.rows("train")) for shard in shards]
     for done, shard in enumerate(shards, start=1):
-        scores, operations = _rounds(experiment, task.alone(shard))
+        scores, operations = _rounds(experiment, pooling.alone(shard))
         clients.append(scores)
         spent += operations
         if done < len(shards):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from fedgraft.contracts.abilities.tasks import PredictingTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.engine.server.ledger import DIRECTIONS
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.site_run import load_run
@@ -221,9 +221,8 @@ def embed(
 
 
 def _hidden(run: FinishedRun, client: int, shared_alone: bool) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    task = run.plan.task
     hidden = None
-    if isinstance(task, PredictingTask):
+    if task := run.plan.task.ability(PredictingTask):
         hidden = task.represent(run.client_model(client, shared_alone), run.prepared(client))
     if hidden is None:
         raise InputError(f"task {run.experiment.task_name!r} has no hidden layer to show.")

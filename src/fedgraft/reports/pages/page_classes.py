@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.abilities.classifying import ClassifyingTask
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.predicting.site_run import load_run
 from fedgraft.experiment.predicting.thresholds import threshold_of
@@ -111,12 +111,13 @@ def confusion_of(
         None for a task that tells no classes. Raises `InputError` where the data are not here or have changed.
     """
     run = load_run(run_folder, data_root, allow_changed_data)
-    task = run.plan.task
-    if not isinstance(task, ClassifyingTask):
+    if (task := run.plan.task.ability(PredictingTask)) is None:
         return None
     parts, threshold = [], threshold_of(run)
     for client, shard in enumerate(run.shards):
         answers = task.classified(run.client_model(client), shard, run.prepared(client), run.memory(client))
+        if answers is None:
+            return None
         answers = answers.decided(*threshold) if threshold else answers
         counts = np.zeros((len(answers.classes), len(answers.classes)), np.int64)
         np.add.at(counts, (answers.label, answers.answer), 1)

@@ -3,7 +3,7 @@ import logging
 import numpy as np
 import pytest
 
-from fedgraft.domains import communities
+from fedgraft.domains import dealing
 from fedgraft.domains.nodes.base.partitions import NodeDealing, louvain, louvain_even, metis, thin
 from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
@@ -39,7 +39,7 @@ def test_the_largest_community_first_to_the_client_with_the_fewest_nodes() -> No
 
 def test_an_even_cut_deals_pieces_of_communities(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cliques of 7, 3 and 2; three clients' share is 4, pieces have 3 at most: 3 3 1, 3 and 2."""
-    monkeypatch.setattr(communities, "SLACK", 1)
+    monkeypatch.setattr(dealing, "SLACK", 1)
     sizes = [7, 3, 2]
     starts = np.cumsum([0, *sizes])
     edges = [(int(s) + a, int(s) + b) for s, n in zip(starts, sizes, strict=False) for a in range(n) for b in range(a)]
@@ -55,7 +55,7 @@ def test_even_cuts_give_clients_equal_numbers(cut) -> None:
     owner = cut(whole(ring, [0, 1] * 150), 5, g())
     counts = np.bincount(owner, minlength=5)
     assert counts.sum() == 300
-    assert np.abs(counts - 60).max() <= communities.SLACK
+    assert np.abs(counts - 60).max() <= dealing.SLACK
     assert owner.tolist() == cut(whole(ring, [0, 1] * 150), 5, g()).tolist()
 
 
@@ -76,7 +76,7 @@ def test_more_clients_than_communities_take_a_finer_resolution(caplog: pytest.Lo
 
 
 def test_communities_of_a_large_graph_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(communities, "LOUVAIN_EDGES", 4)
+    monkeypatch.setattr(dealing, "LOUVAIN_EDGES", 4)
     with pytest.raises(InputError, match=r"found in graphs of at most 4 edges; toy has 5\. Take partition 'iid'"):
         louvain(whole(), 2, g())
 

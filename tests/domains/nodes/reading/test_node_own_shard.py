@@ -7,7 +7,10 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from fedgraft.domains.nodes.reading.tables import named_features, own_features, own_nodes, usual_names
+from fedgraft.domains.edge_data.graph_form import GraphForm
+from fedgraft.domains.nodes.reading.client_tables import own_nodes
+from fedgraft.domains.nodes.reading.tables import named_features, usual_names
+from fedgraft.domains.tables.columns import own_features
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 
@@ -55,5 +58,6 @@ def test_questions_are_read_in_the_columns_of_the_runs_tables() -> None:
     ],
 )
 def test_what_is_missing_is_said(task: SimpleNamespace, tables: dict, message: str) -> None:
+    features = partial(own_features, names=("0", "1"), is_sparse=False)
     with pytest.raises(InputError, match=message):
-        own_nodes(task, tables, usual_names(), partial(own_features, names=("0", "1"), is_sparse=False), check=True)
+        own_nodes(task, tables, GraphForm("data", usual_names()), features, check=True)

@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedgraft.contracts.values import HaloRows
+from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
+from fedgraft.domains.nodes.reading.client_tables import own_part, own_rows
 from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
-from fedgraft.domains.nodes.reading.tables import own_features, own_part, own_rows, usual_names
+from fedgraft.domains.nodes.reading.tables import usual_names
+from fedgraft.domains.tables.columns import own_features
 from fedgraft.errors import InputError
 from helpers.toy_nodes import directed, whole
 
@@ -260,19 +263,20 @@ def test_remembered_states_of_the_halo_are_received_again() -> None:
 
 OWN = table(("p", 1, 2), ("q", 3, 4), ("r", 5, 6))
 NAMES = usual_names(features=("0", "1"))
+FORM = GraphForm("data", NAMES)
 DENSE, SPARSE = (partial(own_features, names=("0", "1"), is_sparse=is_sparse) for is_sparse in (False, True))
 
 
 def test_a_clients_own_part_is_what_is_between_its_nodes(caplog) -> None:
     with caplog.at_level(logging.WARNING):
         rows = own_rows(OWN, NAMES, "own.csv")
-        part = own_part(rows, joined(("q", "p"), ("r", "elsewhere"), ("r", "r")), CLASSES, DENSE)
+        part = own_part(rows, joined(("q", "p"), ("r", "elsewhere"), ("r", "r")), FORM, CLASSES, DENSE).whole
     assert part.name == "own"
     assert directed([part]) == [("p", "q"), ("q", "p")]
     assert part.features.tolist() == [[1, 2], [3, 4], [5, 6]]
     assert "1 edges to nodes that are not in own.csv left out" in caplog.text
     assert "1 edges from a node to itself left out" in caplog.text
-    assert own_part(rows, joined(), CLASSES, SPARSE).degree.tolist() == [0, 0, 0]
+    assert own_part(rows, joined(), FORM, CLASSES, SPARSE).whole.degree.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -288,7 +292,7 @@ def test_a_clients_own_part_is_what_is_between_its_nodes(caplog) -> None:
 )
 def test_a_part_that_cannot_be_used(nodes: pd.DataFrame, edges: pd.DataFrame, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        own_part(own_rows(nodes, NAMES, "own.csv"), edges, CLASSES, DENSE)
+        own_part(own_rows(nodes, NAMES, "own.csv"), edges, FORM, CLASSES, DENSE)
 
 
 def test_nothing_new_leaves_the_part_as_it_is() -> None:

@@ -47,8 +47,8 @@ def test_a_response_is_as_wide_as_the_last_hidden_layer(encoder, options):
     node = task(encoder, **options)
     model = node.model(torch.Generator().manual_seed(1)).eval()
     with torch.no_grad():
-        response = node.response(model, node.synthetic(np.random.default_rng(1)))
-    assert response.shape == (node.response_width,) == (4,)
+        response = node.synthesis.response(model, node.synthesis.synthetic(np.random.default_rng(1)))
+    assert response.shape == (node.synthesis.response_width,) == (4,)
     assert response.dtype == np.float32
 
 

@@ -56,8 +56,8 @@ def test_columns_of_features_go_for_all_nodes(prepared):
 def test_states_under_a_view_are_of_all_nodes_and_have_gradients(prepared):
     task, data = prepared
     model = task.model(torch.Generator().manual_seed(0))
-    whole, view = (task.states(model, data, left_out, 5) for left_out in (Augmentation(), Augmentation(0.5, 0.5)))
-    assert whole.shape == view.shape == (data.own, task.hidden_width)
+    whole, view = (task.views.states(model, data, left_out, 5) for left_out in (Augmentation(), Augmentation(0.5, 0.5)))
+    assert whole.shape == view.shape == (data.own, task.views.hidden_width)
     assert not torch.equal(whole, view)
     view.sum().backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in list(model.parameters())[:1])

@@ -177,8 +177,8 @@ def test_two_clients_compute_what_one_with_the_whole_graph_does(
     task = Node(encoder, **staged("node", given)).fitted(shards)
     assert task.edge_weights
     model = model_of(task)
-    for arrays in (task.statistics(shard) for shard in shards):
-        wire.check(arrays, task.statistics_layout)
+    for arrays in (task.publications.statistics(shard) for shard in shards):
+        wire.check(arrays, task.publications.statistics_layout)
     parts = torch.cat([data.scored(model)[: data.own] for data in relayed(task, shards, model)])
     together = merge_shards(shards)
     (data,) = set_up(task, [together])

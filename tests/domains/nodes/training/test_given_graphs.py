@@ -36,5 +36,5 @@ def test_a_worked_example():
     for parameter in model.parameters():
         parameter.data = torch.eye(2) if parameter.dim() == 2 else torch.zeros(2)
     features = torch.tensor([[1.0, 0], [0, 3], [5, 0]])
-    logits = task.on_graph(model, features, np.array([[0, 1], [1, 0]]))
+    logits = task.views.on_graph(model, features, np.array([[0, 1], [1, 0]]))
     assert logits.detach().numpy() == pytest.approx(np.array([[0.5, 1.5], [0.5, 1.5], [5, 0]]))

@@ -38,7 +38,7 @@ def one(is_sparse=False, **options):
     with torch.no_grad():
         for parameter in [*model.generator.parameters(), *model.head.parameters()]:
             parameter.zero_()
-    return task, model, task.opened(task.prepare(shard, {}), None)
+    return task, model, task.exchanged.opened(task.prepare(shard, {}), None)
 
 
 def tell(model, count, features):
@@ -50,7 +50,7 @@ def tell(model, count, features):
 
 def looked(task, model, data):
     with torch.no_grad():
-        task.look(model, data, 3, True)
+        task.exchanged.look(model, data, 3, True)
 
 
 def everything(nodes):
@@ -84,7 +84,7 @@ def test_what_is_generated_for_others_nodes_is_held_against_the_nearest_own_ones
     tell(model, 0.0, [[0.5, 0.0], [0.0, 0.5]])
     without = example_losses(task.loss(model, data, Draw(np.arange(6), seed=3), None))
     assert without.tolist() == pytest.approx([math.log(2)] * 6)
-    data.states = type(data.states)(6, 3, task.halo_widths)
+    data.states = type(data.states)(6, 3, task.exchanged.halo_widths)
     data.states.known[0][6 + 1] = True
     # Of two neighbours, (.5, 0) and (0, .5); nearest are (0, 1) or (1, 1) at 1.25, and (0, 1) at 0.25.
     losses = example_losses(task.loss(model, data, Draw(np.arange(6), seed=3), None))
@@ -95,7 +95,7 @@ def test_what_is_generated_for_others_nodes_is_held_against_the_nearest_own_ones
 def test_a_mended_part_by_hand(is_sparse):
     task, model, data = one(is_sparse, generated=3)
     tell(model, 2.4, [[0.5, 0.25], [-0.5, 0.0], [0.9, 0.9]])
-    mended = data.mended(model, task._mending)
+    mended = data.mended(model, task.exchanged.set_up)
     assert mended.own == 6 + 2 * 6, "2.4 is two"
     rows = mended.features.rows(np.arange(18))
     rows = (rows.matrix.tensor.to_dense() if is_sparse else rows).numpy()
@@ -116,28 +116,28 @@ def test_a_frozen_generator_is_compared_once_for_each_model_that_is_loaded():
     task, model, data = one()
     tell(model, 1.0, np.zeros((5, 2)).tolist())
     model.generator.frozen.fill_(1)
-    mended = data.mended(model, task._mending)
+    mended = data.mended(model, task.exchanged.set_up)
     with torch.no_grad():
         model.generator.count.bias += 1
-    assert data.mended(model, task._mending) is mended
-    again = task.opened(data, task.closed(data))
-    assert again.mended(model, task._mending).own == mended.own + 6
+    assert data.mended(model, task.exchanged.set_up) is mended
+    again = task.exchanged.opened(data, task.exchanged.closed(data))
+    assert again.mended(model, task.exchanged.set_up).own == mended.own + 6
 
 
 def test_a_part_is_mended_anew_only_for_another_generator():
     task, model, data = one()
     tell(model, 1.0, np.zeros((5, 2)).tolist())
-    mended = data.mended(model, task._mending)
-    assert data.mended(model, task._mending) is mended
+    mended = data.mended(model, task.exchanged.set_up)
+    assert data.mended(model, task.exchanged.set_up) is mended
     with torch.no_grad():
         model.head.weight += 1
-    assert data.mended(model, task._mending) is mended
+    assert data.mended(model, task.exchanged.set_up) is mended
     with torch.no_grad():
         model.generator.count.bias += 1
-    assert data.mended(model, task._mending).own == mended.own + 6
+    assert data.mended(model, task.exchanged.set_up).own == mended.own + 6
     other = model_of(task)
     other.load_state_dict(model.state_dict())
-    assert data.mended(other, task._mending) is not mended
+    assert data.mended(other, task.exchanged.set_up) is not mended
     with torch.no_grad():
         assert task.evaluate(other, data) == task.evaluate(model, data), "noise is the same whenever it is drawn"
 
@@ -227,31 +227,31 @@ def test_a_server_cannot_make_a_client_hold_room_for_more_than_it_pulls():
 def test_embeddings_of_the_needed_nodes_are_pushed_once_a_round_as_long_as_the_generator_learns():
     experiment, shards = small("fedsage_plus", task__elsewhere=4)
     task = experiment.plan.task
-    assert task.halo_widths == WIDTHS[-1:]
+    assert task.exchanged.halo_widths == WIDTHS[-1:]
     model, data, store = model_of(task), set_up(task, shards), store_of(task, shards)
     state = store.start()
     for client, each in enumerate(data):
         looked(task, model, each)
-        (rows,) = pushed = task.changed(each)
+        (rows,) = pushed = task.exchanged.changed(each)
         np.testing.assert_array_equal(rows.slot, each.needed)
         store.publish(state, client, pushed)
-        assert [len(rows.slot) for rows in task.changed(each)] == [0]
-    task.receive(data[0], store.pull(state, 0))
+        assert [len(rows.slot) for rows in task.exchanged.changed(each)] == [0]
+    task.exchanged.receive(data[0], store.pull(state, 0))
     assert data[0].states.known[0][data[0].states.own :].sum() == 4
     model.generator.frozen.fill_(1)
     looked(task, model, data[0])
-    assert [len(rows.slot) for rows in task.changed(data[0])] == [0]
-    assert task.relay(model, data[0], 0) == [], "a score needs nobody's embeddings"
+    assert [len(rows.slot) for rows in task.exchanged.changed(data[0])] == [0]
+    assert task.exchanged.relay(model, data[0], 0) == [], "a score needs nobody's embeddings"
 
 
 def test_a_step_asks_for_no_more_embeddings_than_it_has_nodes():
     experiment, shards = small("fedsage_plus", task__elsewhere=4)
     task = experiment.plan.task
     data = set_up(task, shards)[0]
-    (three,) = task.read(data, Draw(np.arange(3)))
+    (three,) = task.exchanged.read(data, Draw(np.arange(3)))
     assert len(three) == 3
     assert set(three.tolist()) < {0, 1, 2, 3}
-    (ahead,) = task.read(data, Draw(np.arange(3), ahead=np.arange(9)))
+    (ahead,) = task.exchanged.read(data, Draw(np.arange(3), ahead=np.arange(9)))
     assert ahead.tolist() == [0, 1, 2, 3]
 
 
@@ -260,7 +260,7 @@ def test_with_nodes_of_nobody_nothing_is_pushed():
     task = experiment.plan.task
     model, data = model_of(task), set_up(task, shards)[0]
     looked(task, model, data)
-    assert [len(rows.slot) for rows in task.changed(data)] == [0]
+    assert [len(rows.slot) for rows in task.exchanged.changed(data)] == [0]
     assert example_losses(task.loss(model, data, Draw(np.arange(3)), None)).shape == (3,)
 
 
@@ -313,9 +313,9 @@ def test_a_look_whose_losses_nobody_wants_only_notes_embeddings(frozen):
     tell(model, 1.25, [[0.5, 0.0], [0.0, 0.5]])
     model.generator.frozen.fill_(frozen)
     with torch.no_grad(), flops.Meter() as wanted:
-        assert len(task.look(model, data, 3, losses=True)) == 6
+        assert len(task.exchanged.look(model, data, 3, losses=True)) == 6
     with torch.no_grad(), flops.Meter() as unwanted:
-        assert len(task.look(model, data, 3, losses=False)) == 0
+        assert len(task.exchanged.look(model, data, 3, losses=False)) == 0
     mended = data.part.mended[2]
     assert mended > 0
     # Only once the generator is frozen do steps read the mended part: it is charged then, as if it were made anew.

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from fedgraft.contracts import Draw
-from fedgraft.domains.nodes.task.refined_nodes import refining
 from fedgraft.domains.nodes.task.synthetic_nodes import block_graph
-from fedgraft.domains.nodes.training.refinement import Perceptron, Refinement, Said, losses, refined, signed
+from fedgraft.domains.nodes.training.refinement import Perceptron, Said, losses, refined, signed
 from fedgraft.domains.nodes.training.topology import Topology
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gcn import GCN
@@ -70,10 +69,11 @@ def test_the_model_answers_until_the_networks_are_active():
     task, data, model = client()
     plain = replace(task, refinement=False)
     other = plain.model(torch.Generator().manual_seed(1))
-    assert refining(model) is None
+    (extension,) = task.extensions
+    assert not extension.answers(model)
     assert np.array_equal(task.scored(model.eval(), data), plain.scored(other.eval(), data))
     model.refinement.active.fill_(1)
-    assert isinstance(refining(model), Refinement)
+    assert extension.answers(model)
     answers = task.scored(model, data)
     assert answers.shape == (data.own, 3)
     assert np.allclose(answers.sum(1), 1, atol=1e-5)

@@ -59,7 +59,7 @@ def test_rows_of_nowhere_are_refused(kind, beyond):
     def tamper(asked, round, client, reply):
         if (asked, client) != (kind, 1):
             return reply
-        rows = np.full((1, plan.task.halo_widths[0]), 77.0, np.float32)
+        rows = np.full((1, plan.task.exchanged.halo_widths[0]), 77.0, np.float32)
         return waiting(plan, round, [HaloRows(np.array([node]), rows)])
 
     state, (row,), _ = run(everywhere(experiment), tamper, shards)
@@ -193,5 +193,5 @@ def relay_of(plan, round, layer, nodes, rows, value=0.5):
     """A relay of so many rows of the first nodes."""
     arrays = HaloCodec(plan).raw([])
     arrays[f"{HALO}slots.{layer}"] = bits_of(np.arange(nodes))
-    arrays[f"{HALO}rows.{layer}"] = np.full((rows, plan.task.halo_widths[layer]), value, np.float32)
+    arrays[f"{HALO}rows.{layer}"] = np.full((rows, plan.task.exchanged.halo_widths[layer]), value, np.float32)
     return wire.encode(Message("relay", round, arrays=arrays), Protocol.of(plan).reply_layouts["relay"])

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import PositiveProportion
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.communities import communities, dealt, dealt_evenly
-from fedgraft.domains.dealing import SHARES, Dealing, dirichlet, iid
+from fedgraft.domains.dealing import SHARES, Dealing, communities, dealt, dealt_evenly, dirichlet, iid
 from fedgraft.domains.edge_data.edge_rows import taken
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, cut, undirected
 from fedgraft.errors import InputError, require

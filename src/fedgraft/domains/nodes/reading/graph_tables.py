@@ -1,41 +1,49 @@
 """What data sets of own tables of nodes and of edges have in common: whose nodes are, and which edges join clients."""
 
-from collections.abc import Callable, Mapping
 from collections.abc import Collection as Collection_
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.abilities.matching import MatchedData
 from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Shard
-from fedgraft.domains.edge_data.border_columns import AUTO, SIDES, Borders, borders_of
-from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader
-from fedgraft.domains.edge_data.scaled_edges import ScaledEdges
+from fedgraft.domains.dealing import Collection
+from fedgraft.domains.edge_data.border_columns import AUTO, SIDES, Borders, Sharing, borders_of
+from fedgraft.domains.edge_data.edge_columns import LabelReader
+from fedgraft.domains.edge_data.graph_form import GraphForm, OwnFeatures
+from fedgraft.domains.edge_data.scaled_tables import ScaledTables
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading import tables as reading
-from fedgraft.domains.nodes.reading.borders import Border
-from fedgraft.domains.nodes.reading.copies import SHARED_WITH, Sharing, sharing_of
-from fedgraft.domains.nodes.reading.site_tables import site_border
-from fedgraft.domains.tables.columns import Columns
-from fedgraft.domains.tables.features import check_present
+from fedgraft.domains.nodes.reading.client_tables import own_nodes, site_border, site_part
+from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, sharing_of
+from fedgraft.domains.nodes.reading.tables import (
+    EDGES,
+    NODES,
+    OWN_EDGES,
+    OWN_NODES,
+    OWN_TABLES,
+    feature_names,
+    named_features,
+)
+from fedgraft.domains.tables.columns import Columns, check_present
 from fedgraft.domains.tables.own_tables import OwnTables
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names, Table
 from fedgraft.errors import InputError
 from fedgraft.tables.table_files import Given
-from fedgraft.wire.layouts import Array, Arrays
+from fedgraft.wire.layouts import Arrays
 
 SHARES: Final = 10
 """Clients, unless given or named by the data; as many as a single set of graphs is dealt to."""
 
 
 @dataclass(frozen=True)
-class GraphTables(ScaledEdges[Shard], OwnTables[Shard], MatchedData[Shard]):
+class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
     """Ability of data sets of own tables: nodes and the edges between them, of one client or of several.
 
     Args:
@@ -62,9 +70,9 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], MatchedData[Shard]):
             `target_client`.
     """
 
-    own_tables: ClassVar[tuple[str, ...]] = reading.OWN_TABLES
+    own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
     site_tables: ClassVar[tuple[str, ...]] = ("nodes", "edges")
-    schemas: ClassVar[tuple[Table, ...]] = (reading.NODES, reading.EDGES)
+    schemas: ClassVar[tuple[Table, ...]] = (NODES, EDGES)
 
     nodes: str | Path | pd.DataFrame | Any
     edges: str | Path | pd.DataFrame | None = None
@@ -101,11 +109,6 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], MatchedData[Shard]):
         return super().names(**{"edge_features": self.edge_names, **sides, **renamed})
 
     @property
-    def by_ids(self) -> bool:
-        """Whether nodes are in the order of their ids."""
-        return True
-
-    @property
     def borders(self) -> Borders:
         """How edges between clients are known."""
         return borders_of(type(self).__name__, self.source_client, self.target_client)
@@ -132,7 +135,7 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], MatchedData[Shard]):
 
     def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
         """Return what a site tells of its edges to others."""
-        return self._border_at(tables, purpose).claims(secret)
+        return site_border(tables, self.form("data"), purpose).claims(secret)
 
     def elsewhere_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> pd.DataFrame:
         """Return the nodes of others to which a site's edges were joined."""
@@ -141,14 +144,21 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], MatchedData[Shard]):
         addresses = purpose.neighbours.addresses
         joined = addresses["owner"] >= 0
         columns = {name: addresses[name][joined] for name in ("owner", "place")}
-        others = self._border_at(tables, purpose).others[joined]
+        others = site_border(tables, self.form("data"), purpose).others[joined]
         return pd.DataFrame({**columns, "node": others}).drop_duplicates(ignore_index=True)
 
-    def _border_at(self, tables: Mapping[str, Given], purpose: Purpose) -> Border:
-        """The edges of a site's nodes to those of others."""
-        self.check_edges_given(tables)
-        form = self.borders, self.by_ids, self.edge_reader(), self.sharing
-        return site_border(tables["nodes"], tables["edges"], self.names(), purpose, *form)
+    def form(self, owner: str, task: Any = None) -> GraphForm:
+        """Return how tables are read; those of one client with the classes of a task."""
+        reader = self.edge_reader(self.label_reader(task))
+        return GraphForm(owner, self.names(), False, (), reader, self.borders, self.is_private, self.sharing)
+
+    def label_reader(self, task: Any) -> LabelReader | None:
+        """Return what reads labels of edges, by the classes of a task; None = there are none."""
+        return None
+
+    def node_classes(self, task: Any) -> tuple[str, ...]:
+        """Return the classes of nodes; () where they have none."""
+        return ()
 
     def feature_columns(self, task: Any, shard: Any) -> tuple[str, ...]:
         """Return the columns of nodes that features are made of, in order."""
@@ -156,44 +166,46 @@ class GraphTables(ScaledEdges[Shard], OwnTables[Shard], MatchedData[Shard]):
 
     def feature_names(self, task: Any, own: Given | None) -> tuple[str, ...]:
         """Return the same; `own` is a client's own table of nodes, None = the run's."""
-        return reading.named_features(task, self.nodes, self.names(), own, self.made.names)
+        return named_features(task, self.nodes, self.names(), own, self.made.names)
 
-    def read_later(
-        self, read: Callable[[reading.OwnFeatures, EdgeReader | None], NodeShard]
-    ) -> tuple[NodeShard, Columns, CarriedRows | None]:
-        """Return what `read` makes of a site's tables, with features and edges' columns apart, as they were read.
+    def collection_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[NodeShard]:
+        """Return one client's nodes and the edges at them, split, with columns."""
+        return self._at_site(task, tables, purpose, self._own_columns)
 
-        It takes what makes features, and how edges are read, which find none here until clients agree on them.
-        """
-        columns: list[Columns] = []
-        carried: list[CarriedRows] = []
+    def part_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> Collection[NodeShard]:
+        """Return the same with features as a model knows them; what edges carry is still apart."""
+        names = (self.features or ()) if purpose.trains else self.feature_names(task, tables[OWN_NODES])
+        features = partial(self.own_features, names=names, is_sparse=task.sparse)
+        if purpose.trains:
+            part = self._at_site(task, tables, purpose, features)
+        else:
+            part = own_nodes(task, tables, self.form("data", task), features, check=self.edges is not None)
+        return replace(part, whole=replace(part.whole, scale_rows=self.scale_rows))
 
-        def features(rows: Rows, others: Collection_[str]) -> Array:
-            names = reading.feature_names(rows, "data")
-            check_present(rows, names, "a feature of the recipe", others)
-            columns.append(self.read_columns(rows, names, "data"))
-            return np.zeros((len(rows), 0), np.float32)
+    def _at_site(
+        self, task: Any, tables: Mapping[str, Given], purpose: Purpose, features: OwnFeatures
+    ) -> Collection[NodeShard]:
+        if "edges" not in tables:
+            raise InputError(
+                "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
+            )
+        form = self.form("data", task)
+        return self.split_at(site_part(tables, form, self.node_classes(task), features, purpose), purpose)
 
-        def make(rows: CarriedRows) -> Array:
-            carried.append(rows)
-            return np.zeros((len(rows), 0), np.float32)
+    def split_at(self, part: Collection[NodeShard], purpose: Purpose) -> Collection[NodeShard]:
+        """Return one client's part with the split of its nodes; where these have no label there is none."""
+        return part
 
-        shard = read(features, self.edge_reader(make))
-        return shard, columns[0], carried[0] if carried else None
+    def _own_columns(self, rows: Rows, others: Collection_[str]) -> Columns:
+        names = feature_names(rows, "data")
+        check_present(rows, names, "a feature of the recipe", others)
+        return self.read_columns(rows, names, "data")
 
     @staticmethod
     def check_width(task: Any, shard: NodeShard) -> None:
         """Raise `InputError` for edges that carry more or fewer numbers than the model was trained on."""
         if (width := getattr(task, "edge_features", shard.edge_width)) != shard.edge_width:
             raise InputError(
-                f"--{reading.OWN_EDGES}: edges carry {shard.edge_width} numbers, but the model was trained on {width}; "
+                f"--{OWN_EDGES}: edges carry {shard.edge_width} numbers, but the model was trained on {width}; "
                 "a run that names their columns in data.edge_features finds them among others."
-            )
-
-    @staticmethod
-    def check_edges_given(tables: Mapping[str, Given]) -> None:
-        """Raise `InputError` where a site has no table of edges."""
-        if "edges" not in tables:
-            raise InputError(
-                "--data edges=FILE is missing: the edges between these nodes; a table without rows for none."
             )

@@ -1,6 +1,6 @@
 """From PyG `Data` objects to a whole graph: those that published data sets are read into, and a user's own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,13 +10,14 @@ import torch
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.edge_columns import ASKED_CARRIED, EdgeReader, StoredEdges
+from fedgraft.domains.edge_data.edge_columns import ASKED_CARRIED
+from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.edge_data.pyg_edges import READ_BY, joined_edges, reads_edges, table_of_edges, unread
 from fedgraft.domains.examples import check_ends
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
-from fedgraft.domains.nodes.base.shards import Numbers, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.tables import carrying
+from fedgraft.domains.nodes.base.shards import WholeGraph
+from fedgraft.domains.nodes.reading.tables import edges_within
 from fedgraft.domains.tables import pyg_objects as pyg
 from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
@@ -29,60 +30,60 @@ from fedgraft.wire.layouts import Array
 def collection_of(
     data: Any,
     where: str,
+    form: GraphForm | None = None,
     classes: tuple[str, ...] = (),
-    are_numbers: bool = False,
-    labelled: bool = True,
-    raw: bool = False,
-    unknown: Sequence[str] = (),
-    names: Names | None = None,
-    carried: EdgeReader | None = None,
 ) -> Collection[WholeGraph]:
     """Return a PyG `Data` object with x, y, edge_index, and optionally `client` and the three masks, as one graph.
 
     `where` is what errors call it, and the name of the graph. `classes` are their names; none = the numbers of those
-    that nodes have, ascending. y may be numbers (nan = unknown), not classes (-1 = unknown); unless it is `labelled`,
-    neither y nor the masks are read. Where features are to be `raw`, they are `columns`, and the graph has none.
-    Labels `unknown` are as -1 or nan. `carried` says how edges are read that carry something, by `names` of columns.
+    that nodes have, ascending. The form says whether y is numbers (nan = unknown), not classes (-1 = unknown), and what
+    edges carry; unless it names a label, neither y nor the masks are read. Of a user's own object, which has a form,
+    features are `columns`, and the graph has none.
     """
+    labelled, unknown = form is None or bool(form.names["label"]), form.unknown if form else ()
     for key in ("x", "y", "edge_index") if labelled else ("x", "edge_index"):
         if getattr(data, key, None) is None:
             raise InputError(f"{where} must be a torch_geometric.data.Data with x, y and edge_index; it has no {key}.")
     features = pyg.features_of(data.x, f"{where}.x")
     nodes = features.shape[0]
-    columns = of_matrix(features, where) if raw else None
+    columns = of_matrix(features, where) if form else None
     if not nodes:
         raise InputError(f"{where}: no nodes; at least one is needed.")
     label: Array
     if not labelled:
         label = np.full(nodes, -1, np.int64)
-    elif are_numbers:
+    elif form and form.are_numbers:
         label = _numbers(pyg.known_of(data.y, f"{where}.y", unknown, np.nan), nodes, f"{where}.y")
     else:
         y = pyg.known_of(data.y, f"{where}.y", unknown, -1)
         y = pyg.classes_of(y, nodes, f"{where}.y", numbers_hint("node"))
         label, classes = _classes(y, classes, where)
     ends = pyg.ends_of(data.edge_index, f"{where}.edge_index")
-    edges: StoredEdges | None = None
-    if carried and names:
-        pointers, senders, edges, notes = _carried_edges(data, where, nodes, names, carried)
-    else:
-        pointers, senders, notes = undirected(ends, nodes, f"{where}.edge_index, edge")
-    notes = (*notes, *(unread(data, where, names) if names else ()))
-    notes = (*notes, *(class_notes(label, classes, where, unknown) if raw else ()))
+    carried, notes, edge = None, [], f"{where}.edge_index, edge"
+    if form and form.reader:
+        rows = read(table_of_edges(data, where, form.names), ASKED_CARRIED, form.names, "Nodes", where)
+        check_ends(ends, nodes, edge, 0)
+        carried, ends, notes = form.carried(rows), ends.astype(np.int64), [*rows.notes]
+    edges = edges_within(ends, nodes, edge, carried)
+    notes += edges.notes
+    if form:
+        notes += [*unread(data, where, form.names), *class_notes(label, classes, where, unknown)]
     masks = {key: getattr(data, key, None) for key in pyg.MASKS} if labelled else {}
     split, is_split = pyg.split_of(masks, nodes, where)
     client, clients = pyg.clients_of(getattr(data, "client", None), nodes, where)
     whole = WholeGraph(
         name=where,
         ids=np.arange(nodes).astype(object),
-        features=np.zeros((nodes, 0), np.float32) if raw else features,
+        features=np.zeros((nodes, 0), np.float32) if form else features,
         label=label,
         classes=classes,
         split=split,
-        pointers=pointers,
-        senders=senders,
+        pointers=edges.pointers,
+        senders=edges.senders,
     )
-    return Collection(whole, client, tuple(clients.tolist()), is_split, notes, columns=columns, edges=edges)
+    return Collection(
+        whole, client, tuple(clients.tolist()), is_split, tuple(notes), columns=columns, edges=edges.carried
+    )
 
 
 def joined(objects: Mapping[Any, Any], where: str, names: Names) -> Any:
@@ -131,17 +132,6 @@ def tables_of(collection: Collection[WholeGraph], names: Names) -> dict[str, pd.
     once = receiver < whole.senders
     ends = {names["source"]: whole.ids[receiver[once]], names["target"]: whole.ids[whole.senders[once]]}
     return {"nodes": nodes, "edges": pd.DataFrame(ends)}
-
-
-def _carried_edges(
-    data: Any, where: str, nodes: int, names: Names, reader: EdgeReader
-) -> tuple[Indices, Numbers, StoredEdges, tuple[str, ...]]:
-    """(pointers, senders, edges, notes) of an object of so many nodes, whose edges carry something."""
-    rows = read(table_of_edges(data, where, names), ASKED_CARRIED, names, "Nodes", where)
-    ends = pyg.ends_of(data.edge_index, f"{where}.edge_index").astype(np.int64)
-    check_ends(ends, nodes, f"{where}.edge_index, edge", 0)
-    pointers, senders, kept, notes = carrying(rows, ends, nodes, reader, "Nodes")
-    return pointers, senders, kept, (*rows.notes, *notes)
 
 
 def _classes(label: Indices, classes: tuple[str, ...], where: str) -> tuple[Indices, tuple[str, ...]]:

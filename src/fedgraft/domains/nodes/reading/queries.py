@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import HaloRows, Indices, Questions
-from fedgraft.domains.edge_data.edge_columns import DIRECTED, LEFT_OUT
+from fedgraft.domains.edge_data.border_columns import ENDS
+from fedgraft.domains.edge_data.edge_columns import DIRECTED, LEFT_OUT, asked_values
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, both_ways, stacked_edges, taken
 from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.nodes.base.historical_embeddings import States
@@ -18,7 +19,7 @@ from fedgraft.domains.nodes.reading.newcomers import NOTHING, Elsewhere, Joined,
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.asked import feature_columns, ids_near, owners_of, places_known
-from fedgraft.domains.tables.features import check_given, check_present, new_features
+from fedgraft.domains.tables.columns import check_given, new_features
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.wire.layouts import Tree
@@ -131,19 +132,10 @@ class _Carried:
 def _carried(edges: Rows, shards: Sequence[NodeShard]) -> _Carried:
     """What edges carry whose columns `asked_carried` made, or "0", "1" ..., and "weight", as a data set has them."""
     known = [shard.edge_rows for shard in shards if shard.edge_rows is not None]
-    names, weighted = [str(place) for place in range(known[0].width)], known[0].weight is not None
-    wanted = [*names, *(["weight"] if weighted else [])]
-    if not len(edges):
-        nothing = np.zeros((0, len(names)), np.float32)
-        return _Carried(nothing, np.zeros(0, np.float32) if weighted else None, np.zeros(0, bool), False)
-    check_present(edges, wanted, "which edges of the run's data carry", ("source", "target"))
-    values = np.zeros((len(edges), len(names)), np.float32)
-    for place, name in enumerate(names):
-        values[:, place] = edges.column(name).numbers()
+    values, weight = asked_values(edges, known[0], ENDS)
     said = {name: edges.frame[name].to_numpy(bool) for name in (LEFT_OUT, DIRECTED) if name in edges.frame}
-    weight = edges.column("weight").numbers().astype(np.float32) if weighted else None
     one_way = any(not each.along.all() for each in known)
-    directed = bool(said[DIRECTED].any()) if DIRECTED in said else one_way
+    directed = bool(said[DIRECTED].any()) if DIRECTED in said else one_way and len(edges) > 0
     return _Carried(values, weight, said.get(LEFT_OUT, np.zeros(len(edges), bool)), directed)
 
 

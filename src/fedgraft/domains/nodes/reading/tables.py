@@ -1,55 +1,52 @@
-"""Reads a graph from a table of nodes and one of edges: that of all clients, or one client's own part of it.
+"""Tables of a graph's nodes and of its edges: which columns they have, and the graph of all clients read from them.
 
 Ids and classes are kept as text, as written ("007" is not "7").
 """
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Collection as Collection_
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import ANSWER, ClientTables, Purpose
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.border_columns import AUTO, ENDS, SIDE_COLUMNS, Borders, owners_said
+from fedgraft.domains.edge_data.border_columns import (
+    AUTO,
+    ENDS,
+    NOBODY,
+    SIDE_COLUMNS,
+    UNSAID,
+    owners_said,
+    said,
+)
 from fedgraft.domains.edge_data.edge_columns import (
-    ASKED_CARRIED,
     EDGE_COLUMNS,
     NO_COLUMNS,
-    EdgeReader,
+    Carried,
     StoredEdges,
     each_both_ways,
+    stacked_rows,
     stored,
 )
-from fedgraft.domains.edge_data.edge_rows import EdgeRows
-from fedgraft.domains.examples import Features
+from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.labels.class_notes import class_notes
-from fedgraft.domains.labels.known import numbers_hint
-from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.copies import SHARED_WITH, Copies, Sharing
-from fedgraft.domains.nodes.reading.joined_tables import Joined, joined
-from fedgraft.domains.notes import LOG, tell
+from fedgraft.domains.nodes.base.shards import Numbers, WholeGraph, undirected
+from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, Copies, Divided, divided
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
-from fedgraft.domains.tables.features import known_features
-from fedgraft.domains.tables.labels import (
-    names_of_classes,
-    read_classes,
-    read_numbers,
-    read_split,
-)
-from fedgraft.domains.tables.reader import named_once, read
+from fedgraft.domains.tables.labels import read_split
+from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.rows import Coded, Rows, ascending
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table, form_of
-from fedgraft.errors import InputError
-from fedgraft.errors import unknown as unlike
+from fedgraft.errors import InputError, unknown
 from fedgraft.tables.table_files import Given, columns_of, files_of, header, is_address, is_folder, shown
-from fedgraft.wire.layouts import Array
+from fedgraft.wire.layouts import Array, Arrays
+from fedgraft.wire.masking import matching_bytes
+from fedgraft.wire.tokens import ANYBODY, SECRET_BYTES, matched
 
 NODES = Table(
     "nodes",
@@ -73,7 +70,6 @@ EDGES = Table(
 """One row per edge, listed one way or both, by the ids of its ends; perhaps whose these are, and what it carries."""
 ASKED_NODES = Table("nodes", (Column("node"), Column("client", needed=False)), rest=True)
 ASKED_PAIRS = Table("pairs", (Column("source"), Column("target"), Column("client", needed=False)))
-OWN_EDGE_ENDS = replace(EDGES, columns=EDGES.columns[:2], folder="")
 ASKED_EDGES = replace(EDGES, columns=EDGES.columns[:4], folder="")
 ASKED = (ASKED_NODES, ASKED_EDGES, ASKED_PAIRS)
 """Tables of questions."""
@@ -85,52 +81,67 @@ def no_features(names: Names) -> tuple[str, ...]:
     return (*known, names[SHARED_WITH]) if names[SHARED_WITH] else known
 
 
+OWN_NODES, OWN_EDGES = OWN_TABLES = ("data", "data-edges")
+"""Names of the tables to answer by: one row per node; one row per edge between them."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphEdges:
+    """Edges as a graph holds them, by `pointers` and `senders`, with notes.
+
+    `carried` is what they carry; None where it is nothing. `matching` is what it takes to join those between clients,
+    {client: (bytes down, bytes up)}, and `between` are notes on these.
+    """
+
+    pointers: Indices
+    senders: Numbers
+    carried: StoredEdges | None
+    notes: Sequence[str] = ()
+    between: Sequence[str] = ()
+    matching: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+def edges_within(ends: Indices, nodes: int, where: str, carried: Carried | None) -> GraphEdges:
+    """Return edges whose ends are numbers of so many nodes, int64 [2, rows]; errors call one `where` and its number."""
+    if not carried:
+        pointers, senders, told = undirected(ends, nodes, where)
+        return GraphEdges(pointers, senders, None, told)
+    reader, every = carried
+    rows, kept, notes = reader.chosen(ends, every)
+    return GraphEdges(*stored(nodes, *each_both_ways(ends[:, rows], reader.directed), kept), notes)
+
+
 # --- the graph of all clients -----------------------------------------------------------------------------------------
 
 
 def read_nodes(
-    nodes: Given,
-    edges: Given,
-    names: Names,
-    owner: str,
-    are_numbers: bool = False,
-    read_features: ColumnReader = read_columns,
-    unknown: Sequence[str] = (),
-    by_ids: bool = True,
-    borders: Borders = "",
-    is_private: bool = False,
-    carried: EdgeReader | None = None,
-    sharing: Sharing = "",
+    nodes: Given, edges: Given, form: GraphForm, read_features: ColumnReader = read_columns
 ) -> Collection[WholeGraph]:
-    """Return two tables as one graph, its nodes in the order of their ids, or of rows unless `by_ids`.
+    """Return two tables as one graph, its nodes in the order of their ids.
 
     `nodes` has a row per node; a folder holds one file per client, named after it. `edges` has a row per edge, listed
-    one way or both; of a folder all files are read. `owner` is what errors call the parameters: "Nodes" for Nodes.nodes
-    ... Labels are numbers or classes, those `unknown` as empty. `read_features` reads columns of features. With
-    `borders`, joined as `is_private` says, clients may have ids alike, and nodes in common as `sharing` says; what two
-    would not join is not joined. `carried` says how edges are read that carry something, which the graph lacks yet.
+    one way or both; of a folder all files are read. `read_features` reads columns of features. What edges carry the
+    graph lacks yet.
     """
+    owner, names = form.owner, form.names
     rows = read(nodes, NODES, names, owner)
     if rows.files and "client" in rows:
         why = f"names clients, but each file of the folder {nodes} is one."
         raise InputError(f"{rows.where}: column {names['client']!r} {why}")
     code, ids = rows["node"].codes()
     links = read(edges, EDGES, names, owner)
-    client, clients = _clients(rows, links, code, ids, borders, owner)
-    rows.check_once(code + client * len(ids) * bool(borders), ids, "node", f" of column {names['node']!r}")
-    order = _arranged(client, code, ids) if by_ids else np.arange(len(rows))
-    label, classes = _labels(rows, are_numbers, unknown)
+    client, clients = _clients(rows, links, code, ids, form)
+    rows.check_once(code + client * len(ids) * bool(form.borders), ids, "node", f" of column {names['node']!r}")
+    order = _arranged(client, code, ids)
+    label, classes = form.labels(rows)
     split, is_split = _split(rows, label)
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
-    between = None
-    if borders:
-        how = clients.tolist(), is_private, carried, Copies.of(sharing, rows.take(order))
-        between = joined(links, borders == AUTO, client[order], code[order], ids, *how)
-        ends = between.ends
+    if form.borders:
+        copies = Copies.of(form.sharing, rows.take(order))
+        found = joined(links, client[order], code[order], ids, clients.tolist(), form, copies)
     else:
         ends = np.stack([links[role].among(ids, f"a node of {where}") for role in ENDS])
-        ends = np.argsort(code[order])[ends]
-    pointers, senders, kept, notes = _arranged_edges(links, ends, len(rows), between, carried, owner)
+        found = edges_within(np.argsort(code[order])[ends], len(rows), f"{owner}.edges, row", form.carried(links))
     whole = WholeGraph(
         name=where,
         ids=ids[code[order]].astype(object),
@@ -138,43 +149,23 @@ def read_nodes(
         label=label[order],
         classes=classes,
         split=split[order],
-        pointers=pointers,
-        senders=senders,
+        pointers=found.pointers,
+        senders=found.senders,
     )
     columns = read_features(rows, feature_names(rows, owner)).take(order)
-    between_notes = between.notes if between else ()
-    told = (*rows.notes, *notes, *links.notes, *class_notes(label, classes, where, unknown), *between_notes)
-    more: dict[str, Any] = {"columns": columns, "edges": kept, "matching": between.matching if between else {}}
-    return Collection(whole, client[order], tuple(clients.tolist()), is_split, told, **more)
+    class_said = class_notes(label, classes, where, form.unknown)
+    notes = (*rows.notes, *found.notes, *links.notes, *class_said, *found.between)
+    more: dict[str, Any] = {"columns": columns, "edges": found.carried, "matching": found.matching}
+    return Collection(whole, client[order], tuple(clients.tolist()), is_split, notes, **more)
 
 
-def _clients(rows: Rows, links: Rows, code: Indices, ids: Array, borders: Borders, owner: str) -> Coded:
-    """Return the client of each node and the names of all; none where nobody says it, which `borders` need."""
-    said = rows.clients() or (owners_said(links, rows, code, ids) if borders == "columns" else None)
-    if borders and not said:
-        option = f"{owner}.client), which {owner}.source_client and {owner}.target_client need"
+def _clients(rows: Rows, links: Rows, code: Indices, ids: Array, form: GraphForm) -> Coded:
+    """Return the client of each node and the names of all; none where nobody says it, which borders need."""
+    told = rows.clients() or (owners_said(links, rows, code, ids) if form.borders == "columns" else None)
+    if form.borders and not told:
+        option = f"{form.owner}.client), which {form.owner}.source_client and {form.owner}.target_client need"
         raise InputError(f"{rows.where} names no clients ({option}.")
-    return said or (np.zeros(len(rows), np.int64), np.array([], str))
-
-
-def _arranged_edges(
-    links: Rows, ends: Indices, nodes: int, between: Joined | None, reader: EdgeReader | None, owner: str
-) -> tuple[Indices, NDArray[np.int32], StoredEdges | None, tuple[str, ...]]:
-    """(pointers, senders, what edges carry, notes); arguments as of `carrying`."""
-    if between and between.stored:
-        return *stored(nodes, *between.stored), ()
-    if reader:
-        return carrying(links, ends, nodes, reader, owner)
-    pointers, senders, notes = undirected(ends, nodes, f"{owner}.edges, row")
-    return pointers, senders, None, notes
-
-
-def carrying(
-    links: Rows, ends: Indices, nodes: int, reader: EdgeReader, owner: str
-) -> tuple[Indices, NDArray[np.int32], StoredEdges, tuple[str, ...]]:
-    """(pointers, senders, edges, notes) of rows whose ends are numbers of so many nodes, int64 [2, rows]."""
-    rows, carried, notes = reader.chosen(ends, reader.read(links, owner))
-    return *stored(nodes, *each_both_ways(ends[:, rows], reader.directed), carried), tuple(notes)
+    return told or (np.zeros(len(rows), np.int64), np.array([], str))
 
 
 def _arranged(client: Indices, code: Indices, ids: Array) -> Indices:
@@ -197,15 +188,6 @@ def _split(rows: Rows, label: Array) -> tuple[NDArray[np.int8], bool]:
     return split, "split" in rows
 
 
-def _labels(rows: Rows, are_numbers: bool, unknown: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
-    """(class or number of each row, names of classes), all of it none where no label is read."""
-    if not rows.names["label"]:
-        return np.full(len(rows), -1, np.int64), ()
-    if are_numbers:
-        return read_numbers(rows["label"], unknown), ()
-    return read_classes(rows["label"], numbers_hint("node"), unknown)
-
-
 def feature_names(rows: Rows, owner: str) -> tuple[str, ...]:
     """Return names of the columns of features, those that are named or all others."""
     names = rows.names["features"]
@@ -224,134 +206,9 @@ def feature_names(rows: Rows, owner: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-# --- one client's own part --------------------------------------------------------------------------------------------
-
-
-def own_rows(nodes: Given, names: Names, parameter: str) -> Rows:
-    """Read one client's own table of nodes, with all its columns; `parameter` names it in errors."""
-    nodes = named_once(nodes, parameter) if isinstance(nodes, pd.DataFrame) else nodes
-    return read(nodes, replace(NODES, folder="", rest=True), names, "data", parameter, needed=("node",))
-
-
-OwnFeatures: TypeAlias = Callable[[Rows, Collection_[str]], Features]
-"""What makes features of rows, float32 [rows, features], by the names of columns that are none."""
-
-
-def own_part(
-    rows: Rows, edges: Given, classes: tuple[str, ...], features: OwnFeatures, carried: EdgeReader | None = None
-) -> NodeShard:
-    """Return one client's own part of a graph from its own two tables, the first by `own_rows`. Labels are not read.
-
-    It has no halo: edges to nodes that are not in the table of nodes are left out, with a note, for nobody here knows
-    whose they are. `carried` says how edges are read that carry something.
-    """
-    links = read(edges, ASKED_CARRIED if carried else OWN_EDGE_ENDS, rows.names, "data", "--data-edges")
-    ends = np.stack([links[role].among(ids_of(rows)) for role in ENDS])
-    inside = (ends >= 0).all(axis=0)
-    if left_out := int((~inside).sum()):
-        LOG.warning(f"{links.where}: {left_out:,} edges to nodes that are not in {rows.where} left out.")
-    if not carried:
-        return inner_part(rows, links, ends[:, inside], classes, features)
-    kept = links.take(np.flatnonzero(inside))
-    pointers, senders, edges_kept, notes = carrying(kept, ends[:, inside], len(rows), carried, "data")
-    tell(notes, f"{links.where}: ")
-    edge_rows = edges_kept.edge_rows(carried.make(edges_kept.carried))
-    return inner_part(rows, links, (pointers, senders, edge_rows), classes, features)
-
-
-def ids_of(rows: Rows) -> Array:
-    """Return the ids of a client's own nodes, text, in the order of rows."""
-    code, ids = rows["node"].codes()
-    rows.check_once(code, ids, "node", noun="")
-    return ids[code]
-
-
-Adjacency: TypeAlias = tuple[Indices, NDArray[np.int32], EdgeRows]
-"""Pointers, senders and what edges carry, as a shard holds them."""
-
-
-def inner_part(
-    rows: Rows, links: Rows, edges: Indices | Adjacency, classes: tuple[str, ...], features: OwnFeatures
-) -> NodeShard:
-    """Return a client's own nodes and the edges between them, whose ends are places of nodes, int64 [2, edges].
-
-    Where they carry something they are given as a shard holds them.
-    """
-    notes: tuple[str, ...] = ()
-    edge_rows = None
-    if isinstance(edges, tuple):
-        pointers, senders, edge_rows = edges
-    else:
-        pointers, senders, notes = undirected(edges, len(rows), f"{links.where}, row")
-    tell(rows.notes)
-    tell(links.notes)
-    tell(notes, f"{links.where}: ")
-    return NodeShard(
-        name="own",
-        ids=ids_of(rows).astype(object),
-        features=features(rows, no_features(rows.names)),
-        label=np.full(len(rows), -1 if classes else np.nan),
-        classes=classes,
-        split=np.full(len(rows), -1, np.int8),
-        pointers=pointers,
-        senders=senders,
-        edge_rows=edge_rows,
-        halo_owner=np.zeros(0, np.int32),
-        halo_place=np.zeros(0, np.int32),
-    )
-
-
-# --- a part to answer by ----------------------------------------------------------------------------------------------
-
-OWN_NODES, OWN_EDGES = OWN_TABLES = ("data", "data-edges")
-"""Names of the tables: one row per node; one row per edge between them."""
-
-
-class OwnNodes(ClientTables[NodeShard]):
-    """Ability of data sets whose features have no names: read one client's own nodes, features in columns 0, 1 ..."""
-
-    own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
-
-    def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
-        """Read one client's nodes and the edges between them."""
-        names = numbered(task.features)
-        return own_nodes(task, tables, usual_names(), partial(own_features, names=names, is_sparse=task.sparse))
-
-
 def usual_names(**renamed: Any) -> dict[str, Any]:
     """Return the usual names of the columns of nodes and of edges, or these."""
     return NODES.names(**{SHARED_WITH: "", **renamed}) | EDGES.names(**{**NO_COLUMNS, **renamed})
-
-
-def own_features(rows: Rows, others: Collection_[str], names: Sequence[str], is_sparse: bool) -> Features:
-    """Return columns of a client's own nodes as a model knows them; arguments as of `known_features`."""
-    return known_features(rows, names, is_sparse, "a feature of the run's data", others)
-
-
-def own_nodes(
-    task: Any,
-    tables: Mapping[str, Given],
-    names: Names,
-    features: OwnFeatures,
-    check: bool = False,
-    unknown: Sequence[str] = (),
-    carried: EdgeReader | None = None,
-) -> NodeShard:
-    """Read one client's nodes and the edges between them from both of `OWN_TABLES`.
-
-    `check` says whether labels, which are not read, must be classes of the run, or one of those `unknown`.
-    """
-    if OWN_EDGES not in tables:
-        raise InputError(f"--{OWN_NODES} needs --{OWN_EDGES}, the edges of these nodes; a table without rows for none.")
-    rows = own_rows(tables[OWN_NODES], names, f"--{OWN_NODES}")
-    if check and task.classes and "label" in rows:
-        _check_labels(rows, task.class_names, unknown)
-    return own_part(rows, tables[OWN_EDGES], task.class_names, features, carried)
-
-
-def numbered(count: int) -> tuple[str, ...]:
-    """Return so many columns of features where they have no names: "0", "1" ..."""
-    return tuple(map(str, range(count)))
 
 
 def named_features(
@@ -383,9 +240,134 @@ def named_features(
     return features
 
 
-def _check_labels(rows: Rows, classes: Sequence[str], unknown: Sequence[str]) -> None:
-    """Raise `InputError` for a class that the run does not know: labels are not read, but it tells of a mistake."""
-    cells = rows["label"]
-    for name in names_of_classes(cells, unknown):
-        if name not in classes:
-            raise unlike(f"class of the run, as column {cells.name!r} of {rows.where} has it,", name, classes)
+# --- edges between clients, joined as their sites would join them -----------------------------------------------------
+
+
+def joined(
+    links: Rows,
+    client: Indices,
+    code: Indices,
+    ids: Array,
+    names: Sequence[str],
+    form: GraphForm,
+    copies: Copies | None = None,
+) -> GraphEdges:
+    """Join the edges of all clients' tables as their sites would: each divides its own, and claims are matched.
+
+    Of a folder each file is a client's; of one table a client's rows are those of which it has an end. Raises
+    `InputError` where neither that nor columns say whose the edges of shared nodes are.
+
+    Args:
+        links: rows of edges.
+        client: int64 [nodes], whose each node is.
+        code: int64 [nodes], which of `ids` it has; nodes of several clients may have one.
+        ids: texts, all different.
+        names: of all clients.
+        form: how tables are read.
+        copies: which nodes several clients have.
+    """
+    is_auto = form.borders == AUTO
+    if copies:
+        _check_copies(copies, links, is_auto, names)
+    whose, notes = (np.full((2, len(links)), ANYBODY), ()) if is_auto else said(links, names)
+    end = np.stack([links[role].among(ids) for role in ENDS])
+    if not is_auto and not links.files:
+        whose = np.where(whose == UNSAID, _only_owners(client, code, len(ids))[end], whose)
+    places = [np.flatnonzero(client == k) for k in range(len(names))]
+    parts, rows = {}, _rows_of(links, whose, end, [code[each] for each in places], names)
+    carried = form.carried(links)
+    for k, (mine, at) in enumerate(zip(rows, places, strict=True)):
+        own = (carried[0], carried[1].take(mine)) if carried else None
+        where = f"the nodes of {names[k]!r}"
+        part = divided(links.take(mine), whose[:, mine], ids[code[at]], k, names, where, own)
+        if copies:
+            part = replace(part, border=copies.added(part.border, at, ids[code[at]], k, names))
+        parts[k] = part
+    secret = secrets.token_bytes(SECRET_BYTES)
+    claims = {k: part.border.claims(secret) for k, part in parts.items()}
+    addresses = matched(claims)
+    told = [f"{links.where}: {note}" for note in notes]
+    if nobodys := len(links) - len(np.unique(np.concatenate(rows))):
+        told.append(f"{links.where}: {nobodys:,} edges of which no client has an end left out.")
+    for k, part in parts.items():
+        owner, border = addresses[k]["owner"], part.border
+        found = [*part.notes, *border.notes(owner, names), *border.copy_notes(owner, names)]
+        told += [f"Client {names[k]!r}: {note}" for note in found]
+    more: dict[str, Any] = {"between": told, "matching": matching_bytes(claims, addresses, len(names), form.is_private)}
+    if carried:
+        return GraphEdges(*_stored(parts, addresses, places, carried[0].directed), **more)
+    ends = _ends_of_all(parts, addresses, places)
+    return replace(edges_within(ends, len(client), f"{form.owner}.edges, row", None), **more)
+
+
+def _check_copies(copies: Copies, links: Rows, is_auto: bool, names: Sequence[str]) -> None:
+    """Raise `InputError` where nothing says whose the edges of shared nodes are, or which clients share them."""
+    copies.check(names)
+    if is_auto and not links.files:
+        raise InputError(
+            f"{links.where}: nodes may be shared (data.{SHARED_WITH}), so that ids do not say whose an edge is: give a "
+            "folder of edges, each file of one client, or name columns in data.source_client and data.target_client."
+        )
+
+
+def _only_owners(client: Indices, code: Indices, ids: int) -> Indices:
+    """Whose each id is, int64 [ids + 1], `NOBODY` where several have it; last, for the place -1, that of none."""
+    owner = np.full(ids + 1, NOBODY)
+    owner[code] = client
+    owner[:-1][np.bincount(code, minlength=ids) > 1] = NOBODY
+    return owner
+
+
+def _rows_of(
+    links: Rows, whose: Indices, end: Indices, owned: Sequence[Indices], names: Sequence[str]
+) -> list[Indices]:
+    """The rows of each client; `owned` are the codes of its ids, `end`, int64 [2, rows], those of ends."""
+    if links.files:
+        for name in links.files:
+            if name not in names:
+                raise unknown(f"client, as the folder of edges of {links.where} has a file of,", name, names)
+        number = np.array([names.index(name) for name in links.files])
+        return [np.flatnonzero(number[links.file] == k) for k in range(len(names))]
+    rows = []
+    for k, codes in enumerate(owned):
+        has = np.zeros(end.max(initial=-1) + 2, bool)
+        has[codes[codes < len(has) - 1]] = True  # the last one is for the place -1
+        rows.append(np.flatnonzero(((whose == k) | ((whose == ANYBODY) & has[end])).any(axis=0)))
+    return rows
+
+
+def _ends_of_all(parts: Mapping[int, Divided], addresses: Mapping[int, Arrays], places: Sequence[Indices]) -> Indices:
+    """The ends of all edges, int64 [2, edges]; `places` are those of each client's nodes among all."""
+    starts = np.cumsum([0, *map(len, places)])
+    whole = np.concatenate(places)
+    ends = []
+    for client, part in parts.items():
+        ends.append(places[client][part.inside])
+        owner, place = addresses[client]["owner"], addresses[client]["place"]
+        rows = np.flatnonzero(owner > client)  # the other side has the same edge
+        ends.append(np.stack([places[client][part.border.place[rows]], whole[starts[owner[rows]] + place[rows]]]))
+    return np.concatenate(ends, axis=1)
+
+
+def _stored(
+    parts: Mapping[int, Divided], addresses: Mapping[int, Arrays], places: Sequence[Indices], directed: bool
+) -> tuple[Indices, Numbers, StoredEdges]:
+    """The edges of all as each client stores its own, as `edge_columns.stored`; arguments as of `_ends_of_all`."""
+    starts, whole = np.cumsum([0, *map(len, places)]), np.concatenate(places)
+    made: list[tuple[Array, ...]] = []
+    counted: dict[int, Indices] = {}
+    begin = 0
+    kept = [part.carried for part in parts.values() if part.carried is not None]
+    for (client, part), rows_kept in zip(parts.items(), kept, strict=True):
+        receiver, sender, row, along = each_both_ways(places[client][part.inside], directed)
+        made.append((receiver, sender, begin + part.row[row], along))
+        owner, place = addresses[client]["owner"], addresses[client]["place"]
+        found = np.flatnonzero(owner >= 0)
+        there = whole[starts[owner[found]] + place[found]]
+        rows = part.border.row[found]
+        border = np.where(rows < 0, rows, begin + rows), part.border.along[found]
+        made.append((places[client][part.border.place[found]], there, *border))
+        counted[client] = begin + np.arange(len(rows_kept))
+        begin += len(rows_kept)
+    receiver, sender, row, along = (np.concatenate(each) for each in zip(*made, strict=True))
+    return stored(len(whole), receiver, sender, row, along, stacked_rows(kept), counted)

@@ -1,6 +1,7 @@
 """The gradient of each training node by itself, where its loss depends on no other node."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import nn
@@ -8,8 +9,6 @@ from torch import nn
 from fedgraft.contracts import Indices
 from fedgraft.contracts.abilities.clipping import ClippedGradientTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.exchange import Exchange
-from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import ClassObjective
 from fedgraft.domains.labels.entropies import entropies_of
 from fedgraft.domains.nodes.base.shards import NodeShard
@@ -19,14 +18,15 @@ from fedgraft.nn.clipped_gradients import LossesOf, RowLayer, clipped_gradients,
 from fedgraft.wire.layouts import Array, Arrays
 
 
+@dataclass(frozen=True, eq=False)
 class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
     """Of a task with the options of `Node`: those that mix nodes in a loss are told."""
 
     example: ClassVar[str] = "node"
 
     encoder: LayeredEncoder | NetworkEncoder
-    inputs: Inputs
-    exchange: Exchange
+    propagate: int
+    connected: bool
     objective: ClassObjective
 
     @property
@@ -34,9 +34,9 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
         """What looks at neighbours, at shares of classes, or draws at random."""
         if isinstance(self.encoder, NetworkEncoder) or self.encoder.reads_neighbours:
             return "the model reads a node's neighbours", "model.name = 'mlp'"
-        if self.inputs.hops:
+        if self.propagate:
             return "features are averaged over neighbours", "inputs.propagate = 0"
-        if self.exchange.features or self.exchange.states or self.inputs.sums_neighbours:
+        if self.connected:
             told = "clients tell each other of nodes"
             return told, "exchange.features, exchange.states and inputs.aggregates = false"
         if self.objective.reads_shares:

@@ -1,6 +1,7 @@
 """A graph that is nobody's, by which models of nodes are compared."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -8,12 +9,9 @@ import torch
 from scipy import sparse
 
 from fedgraft.contracts.abilities.tasks import SyntheticTask
-from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
-from fedgraft.domains.nodes.training.model import network_of_nodes
-from fedgraft.wire.layouts import Array
+from fedgraft.wire.layouts import Array, Arrays
 
 BLOCKS: Final = 5
 """Blocks of the graph; this and the next two as in the code of Fed-PUB (Baek et al., ICML 2023)."""
@@ -23,19 +21,29 @@ LINKED: Final = 0.1
 """Chance of an edge between two nodes of a block; between blocks there is none."""
 
 
-class SyntheticNodes(NodeTask, SyntheticTask[NodeShard, NodeData]):
-    """Draw a graph of a stochastic block model with normal features, and say what a model makes of its nodes."""
+@dataclass(frozen=True, eq=False)
+class SyntheticNodes(SyntheticTask[NodeShard, NodeData]):
+    """Draw a graph of a stochastic block model with normal features, and say what a model makes of its nodes.
 
-    @property
-    def response_width(self) -> int:
-        """Width of the last hidden layer; that of the answers where there is none."""
-        if isinstance(self.encoder, NetworkEncoder):
-            return network_of_nodes(self.encoder, self.input_width or 1, torch.Generator(), self.edge_features).width
-        return self.encoder.width if self.encoder.depth else self.labels.width
+    Args:
+        features: their width.
+        classes: their names.
+        sparse: whether features are sparse.
+        prepare: returns the graph as a client has it that shares nothing, of (shard, {}).
+        embeddings: returns the last hidden layer of all own nodes, float32 [own, width], of (model, data).
+        response_width: of that layer; of the answers where there is none.
+    """
+
+    features: int
+    classes: tuple[str, ...]
+    sparse: bool
+    prepare: Callable[[NodeShard, Arrays], NodeData]
+    embeddings: Callable[[torch.nn.Module, NodeData], Array]
+    response_width: int = 0
 
     def synthetic(self, g: np.random.Generator) -> NodeData:
         """Return the graph as a client would have it that shares nothing."""
-        graph = block_graph(g, self.features or 1, self._named_classes)
+        graph = block_graph(g, self.features, self.classes)
         kind = sparse.csr_matrix(graph.features) if self.sparse else graph.features
         return self.prepare(replace(graph, features=kind), {})
 
@@ -43,12 +51,6 @@ class SyntheticNodes(NodeTask, SyntheticTask[NodeShard, NodeData]):
         """Return the mean of the last hidden layer over its nodes."""
         made: Array = self.embeddings(model, data).mean(0)
         return made
-
-    @property
-    def _named_classes(self) -> tuple[str, ...]:
-        """Names of the classes, by number where they have none."""
-        names: tuple[str, ...] = getattr(self, "class_names", ())
-        return names or tuple(str(number) for number in range(self.labels.width))
 
 
 def block_graph(g: np.random.Generator, features: int, classes: tuple[str, ...]) -> NodeShard:

@@ -2,21 +2,14 @@
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from fedgraft.contracts.abilities.tasks import LossesAndBackward
 from fedgraft.contracts.loss import ClassObjective
+from fedgraft.contracts.task import LossesAndBackward
 from fedgraft.contracts.values import Losses
 from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
-from fedgraft.domains.nodes.training.mended_graph import Part
-from fedgraft.domains.nodes.training.neighgen import generator_of
 from fedgraft.nn.layers import device_of
-
-
-def learning(model: nn.Module, data: NodeData) -> Part | None:
-    """Return what a step trains the model's generator on; None without one, and once that has learnt."""
-    return data.part if data.part is not None and generator_of(model).learns else None
 
 
 def losses_of(model: Any, data: NodeData, computed: Computed, objective: ClassObjective) -> Losses:

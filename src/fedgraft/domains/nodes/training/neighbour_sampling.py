@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts.values import Indices
+from fedgraft.contracts.values import Draw, Indices
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, taken
 from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.errors import require
 from fedgraft.nn.propagate import Block, EdgeValues, Sparse
 from fedgraft.nn.sparse import ranges
 from fedgraft.wire.layouts import Array
@@ -26,6 +27,24 @@ _LARGEST: Final = np.uint64((1 << 64) - 1)
 SMALL: Final = 1 << 12
 """Entries, zeros and all, up to which a layer over so few nodes is multiplied faster with its zeros (measured, widths 3
 to 256); most have few neighbours in a batch, so that zeros would be nearly all of the operations."""
+
+
+@dataclass(frozen=True)
+class NeighbourDraws:
+    """Which neighbours take part in a step: by default at most so many `neighbours` of a node, in each of the `layers`.
+
+    Where draws are `deep`, own neighbours outside a batch are computed anew.
+    """
+
+    layers: int
+    neighbours: int
+    deep: bool = True
+
+    def most(self, draw: Draw) -> tuple[int, ...]:
+        """Return the most neighbours per layer, as the sampler says or by default."""
+        if count := len(draw.neighbours):
+            require(count == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", count)
+        return draw.neighbours or (self.neighbours,) * self.layers
 
 
 @dataclass(frozen=True, eq=False)

@@ -99,7 +99,7 @@ class AfterTraining:
         """Extend the curve; where all were scored, this is the best."""
         plan, last = self._plan, state.curve[-1]
         state.failures["scoring"] += len(scoring.failed)
-        scores = plan.scores(scoring.sums)
+        scores = plan.task.scores(scoring.sums)
         if scoring.failed:
             scores = dict.fromkeys(scores, math.nan)
         unknown = {name: math.nan for name in AFTER_STEPS if name in last}  # nobody trains on: answers are smoothed
@@ -109,9 +109,9 @@ class AfterTraining:
         if scoring.failed:
             return
         state.scores = {
-            str(client): plan.scores(sums, scoring.sums["validation"]) for client, sums in scoring.clients.items()
+            str(client): plan.task.scores(sums, scoring.sums["validation"]) for client, sums in scoring.clients.items()
         }
-        choice = plan.choice(scoring.sums["validation"])
+        choice = plan.task.choice(scoring.sums["validation"])
         state.best = {**state.best, **scores, "choice": choice, "sums": scoring.sums, "scores": state.scores}
 
     def _clients(self, state: RunState) -> Sequence[int]:

@@ -22,13 +22,13 @@ def note_scores(plan: Plan, state: RunState, scoring: Scoring, bytes: int, group
     """
     state.failures["scoring"] += len(scoring.failed)
     state.scores = {
-        str(client): plan.scores({split: sums[split] for split in SCORED_SPLITS}, scoring.sums["validation"])
+        str(client): plan.task.scores({split: sums[split] for split in SCORED_SPLITS}, scoring.sums["validation"])
         for client, sums in scoring.clients.items()
     }
     known = scoring.sums if not scoring.failed else {}
-    scores = plan.scores({split: known[split] for split in SCORED_SPLITS}) if known else {}
+    scores = plan.task.scores({split: known[split] for split in SCORED_SPLITS}) if known else {}
     for split in scores:
-        mean = plan.mean_loss(scoring.sums[split])
+        mean = plan.task.mean_loss(scoring.sums[split])
         if math.isfinite(mean):
             state.losses[split] = [*state.losses.get(split, [mean])[:1], mean]
     point = {
@@ -53,11 +53,11 @@ def _note_after_steps(plan: Plan, state: RunState, after: Scoring) -> None:
     As with the model itself there is no score where one of the clients lacks.
     """
     point, sums = state.curve[-1], {} if after.failed else after.sums
-    scores = plan.scores(sums) if sums else dict.fromkeys(SCORED_SPLITS, math.nan)
+    scores = plan.task.scores(sums) if sums else dict.fromkeys(SCORED_SPLITS, math.nan)
     point |= {name: scores[split] for name, split in zip(AFTER_STEPS, SCORED_SPLITS, strict=True)}
-    choice = plan.choice(sums["validation"]) if sums else math.nan
+    choice = plan.task.choice(sums["validation"]) if sums else math.nan
     if improves(choice, state.best_after_steps.get("choice"), plan.task.better):
-        by_client = {str(client): plan.scores(each, sums["validation"]) for client, each in after.clients.items()}
+        by_client = {str(client): plan.task.scores(each, sums["validation"]) for client, each in after.clients.items()}
         known = {"round": point["round"], "choice": choice, **scores}
         state.best_after_steps = {**known, "sums": sums, "scores": by_client}
 
@@ -69,7 +69,7 @@ def _keep_best(plan: Plan, state: RunState, scoring: Scoring, groups: Iterable[i
     score leaves a client.
     """
     point, sums = state.curve[-1], {} if scoring.failed else scoring.sums
-    choice, best = plan.choice(sums["validation"]) if sums else math.nan, state.best.get("choice")
+    choice, best = plan.task.choice(sums["validation"]) if sums else math.nan, state.best.get("choice")
     better = improves(choice, best, plan.task.better) or best is None or math.isnan(best)
     if better or plan.collection.claims or plan.at_home:
         models = {str(group): scored_model(plan, state.sharing, state.averages, group) for group in groups}

@@ -32,8 +32,8 @@ class Network:
     """The `GraphNetwork` of the contracts: a plan's model as a function of its parameters."""
 
     def __init__(self, plan: Plan) -> None:
-        task = plan.task
-        assert isinstance(task, GraphNetworkTask), "it was checked"
+        task = plan.task.ability(GraphNetworkTask)
+        assert task is not None, "it was checked"
         self.width, self.learnt = task.given_width, plan.learnt
         self._module = _OnGraphs(task, plan.build_model().module.eval())
         self._device = torch.device(plan.device)

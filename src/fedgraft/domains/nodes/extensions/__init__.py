@@ -1,0 +1,1 @@
+"""What sharing methods of single papers add to the task `node`: a file each."""
