@@ -30,7 +30,7 @@ MODELS = {
     "s256": {"model.name": "sage", "model.hidden": [256, 128]},
     "g64": {"model.name": "gcn", "model.hidden": [64]},
 }
-TRAINING = {"sampler.batches": 0, "task.neighbours": 0, "task.head": "convolution"}
+TRAINING = {"sampler.batches": 0, "exchange.neighbours": 0, "task.head": "convolution"}
 """What differs from the recipe `fedlocal`: one step a pass, on all training nodes and all of their neighbours."""
 EPOCHS = 5
 """Passes a round, as in the recipe."""

@@ -3,7 +3,8 @@
     python benchmarks/same_results.py BASE [OTHER] [--only WORD]
 
 Each commit is checked out beside the repository. The runs of both take turns on this machine, since digests differ
-between processors. OTHER is the working tree by default. Exit code 1 if any run differs.
+between processors. OTHER is the working tree by default. Options that have moved since are said by the name that each
+tree has for them; write them here by the earlier one. Exit code 1 if any run differs.
 """
 
 import argparse
@@ -17,9 +18,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fedgraft.experiment.recipes.moved_options import MOVED, where
 from own_tables import write_tables
 
 ROOT = Path(__file__).resolve().parents[1]
+MOVED_OPTIONS = "fedgraft/experiment/recipes/moved_options.py"
 COMPARED = (
     "digest",
     "bytes",
@@ -77,6 +80,14 @@ RUNS: dict[str, tuple[str, ...]] = {
     "node-fedais": ("fedais", *BLOCKS),
     "node-fedais-2": ("fedais", *BLOCKS, "runtime.workers=2", "evaluation.at=clients", "rows.bits=3"),
     "node-fedall": ("fedall", *BLOCKS),
+    "node-moved": (
+        "fedall",
+        *BLOCKS,
+        "task.neighbours=3",
+        "task.halo=4",
+        "task.propagate=1",
+        "task.logit_adjustment=1",
+    ),
     "node-local": ("fedlocal", *BLOCKS),
     "node-fedpns": ("fedpns", *BLOCKS, "sharing.name=fedprox"),
     "node-fedgraph": ("fedgraph", *BLOCKS),
@@ -136,10 +147,18 @@ def checked_out(commit: str | None) -> Iterator[Path]:
             subprocess.run(["git", "-C", str(ROOT), "worktree", "remove", "--force", str(folder)], check=True)
 
 
+def upgraded_override(text: str) -> str:
+    """An override with the name that the option has now."""
+    option = text.partition("=")[0].removeprefix("task.")
+    return text.replace(f"task.{option}", where(option), 1) if option in MOVED else text
+
+
 def measured(tree: Path, tables: Path, name: str) -> dict[str, Any]:
     """What a run of a tree's code ends with; only "error" if it fails. Own tables are held against yardsticks."""
     arguments = [argument.format(tables=tables) if "{tables}" in argument else argument for argument in RUNS[name]]
     yardsticks = [] if name.startswith("own-") else ["yardsticks=[]"]
+    if (tree / "src" / MOVED_OPTIONS).is_file():
+        arguments = [upgraded_override(argument) for argument in arguments]
     done = subprocess.run(
         [sys.executable, "-m", "fedgraft", "run", *arguments, *yardsticks, "--seed", "3", "--json", "-q"],
         env={**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"},

@@ -42,7 +42,7 @@ class Size:
 
     Args:
         nodes, clients, degree, features, classes, sparse: as of the data set `blocks`.
-        halo: most neighbours elsewhere of a node, `task.halo`; 0 = all.
+        halo: most neighbours elsewhere of a node, `exchange.halo`; 0 = all.
         model, hidden: the encoder; the recipe's.
         workers: processes that serve clients; 0 = the federation's own.
     """
@@ -62,7 +62,7 @@ class Size:
         """What differs from the recipe."""
         graph = {key: getattr(self, key) for key in ("nodes", "clients", "degree", "features", "classes", "sparse")}
         made = {"data.name": "blocks", **{f"data.{key}": value for key, value in graph.items()}}
-        return {**made, "task.halo": self.halo, "model.name": self.model, "model.hidden": [*self.hidden]}
+        return {**made, "exchange.halo": self.halo, "model.name": self.model, "model.hidden": [*self.hidden]}
 
 
 REDDIT = Size(nodes=233_000, clients=100, degree=489)

@@ -98,9 +98,9 @@ class Usual:
         names = [("n", f"path{number}", "n") for number in range(len(task.metapaths))]
         self._steps = 1 if whole else STEPS
         features = part.features if isinstance(part.features, np.ndarray) else part.features.toarray()
-        self._features, self._edges = feature_states(features, task.scale), {}
+        self._features, self._edges = feature_states(features, task.inputs.scale), {}
         for kind, metapath in zip(names, task.metapaths, strict=True):
-            entries = metapath_matrix(part, metapath, task.neighbours).tocoo()
+            entries = metapath_matrix(part, metapath, task.exchange.neighbours).tocoo()
             self._edges[kind] = torch.from_numpy(np.stack([entries.col, entries.row]).astype(np.int64))
         self.model = UsualModel(plan.build_model().module, part.width, names)
         self._label, self._rows = torch.from_numpy(part.label), torch.from_numpy(part.rows("train"))
@@ -123,7 +123,7 @@ def graph_of(name: str, whole: bool, share: float = 1.0) -> tuple[Plan, TypedGra
     """The plan, and the whole graph or the first client's part of it; over all neighbours, as HAN's paper has them."""
     plan, shards = sized(name, share)
     task: Any = plan.task
-    task = replace(task, neighbours=0)
+    task = replace(task, exchange=replace(task.exchange, neighbours=0))
     return replace(plan, task=task), task.pooled(shards) if whole else shards[0]
 
 

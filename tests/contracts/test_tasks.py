@@ -18,6 +18,7 @@ from fedgraft.methods.data.shops import Shops
 from fedgraft.methods.data.typed_blocks import TypedBlocks
 from fedgraft.testing.laws import Law
 from helpers.laws import held
+from helpers.stages import staged
 from helpers.toy_edges import ToyEdges
 from laws import tasks
 
@@ -47,52 +48,85 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "rating, users added up": ("rating", {"share": "sums"}),
     "rating, embeddings": ("rating", {"embeddings": True, "ridge": 0.1}),
     "rating, relations": ("rating", {"embeddings": True, "relations": True}),
-    "node, features alone": ("node", {"share_states": False}),
-    "node, sums of features": ("node", {"share_states": False, "aggregates": True}),
-    "node, sealed": ("node", {"sealed": True, "halo": 2}),
-    "node, states alone, sealed": ("node", {"sealed": True, "share_features": False}),
-    "node regression, sealed": ("node_regression", {"sealed": True, "share_states": False}),
-    "edge, sealed": ("edge", {"sealed": True}),
-    "edge, histories alone, sealed": ("edge", {"sealed": True, "share_features": False, "share_states": False}),
-    "node, nothing shared": ("node", {"share_states": False, "share_features": False}),
-    "node, rows asked for": ("node", {"pull": "asked", "head": "convolution"}),
-    "node, inputs smoothed": ("node", {"propagate": 2, "scale": 2.0}),
+    "node, features alone": ("node", {"exchange.states": False}),
+    "node, sums of features": ("node", {"exchange.states": False, "inputs.aggregates": True}),
+    "node, sealed": ("node", {"exchange.encrypted_rows": True, "exchange.halo": 2}),
+    "node, states alone, sealed": ("node", {"exchange.encrypted_rows": True, "exchange.features": False}),
+    "node regression, sealed": ("node_regression", {"exchange.encrypted_rows": True, "exchange.states": False}),
+    "edge, sealed": ("edge", {"exchange.encrypted_rows": True}),
+    "edge, histories alone, sealed": (
+        "edge",
+        {"exchange.encrypted_rows": True, "exchange.features": False, "exchange.states": False},
+    ),
+    "node, nothing shared": ("node", {"exchange.states": False, "exchange.features": False}),
+    "node, rows asked for": ("node", {"exchange.pull": "asked", "head": "convolution"}),
+    "node, inputs smoothed": ("node", {"inputs.propagate": 2, "inputs.scale": 2.0}),
     "node, inputs smoothed and nothing shared": (
         "node",
-        {"propagate": 1, "share_states": False, "share_features": False},
+        {"inputs.propagate": 1, "exchange.states": False, "exchange.features": False},
     ),
-    "node, sums of smoothed inputs": ("node", {"propagate": 1, "share_states": False, "aggregates": True}),
-    "node, hops weighed": ("node", {"propagate": 2, "joined": "attention"}),
-    "node regression, mean of hops": ("node_regression", {"propagate": 2, "joined": "mean", "share_states": False}),
-    "node regression, last hop": ("node_regression", {"propagate": 2, "joined": "last", "share_states": False}),
+    "node, sums of smoothed inputs": (
+        "node",
+        {"inputs.propagate": 1, "exchange.states": False, "inputs.aggregates": True},
+    ),
+    "node, hops weighed": ("node", {"inputs.propagate": 2, "inputs.hop_pooling": "attention"}),
+    "node regression, mean of hops": (
+        "node_regression",
+        {"inputs.propagate": 2, "inputs.hop_pooling": "mean", "exchange.states": False},
+    ),
+    "node regression, last hop": (
+        "node_regression",
+        {"inputs.propagate": 2, "inputs.hop_pooling": "last", "exchange.states": False},
+    ),
     "graph, wl counts": ("graph", {"wl": 2, "wl_width": 64}),
-    "graph regression, wl counts": ("graph_regression", {"wl": 2, "wl_width": 64, "huber": 1.0}),
-    "node regression, sums of features": ("node_regression", {"share_states": False, "aggregates": True, "huber": 1.0}),
-    "node regression, nothing shared": ("node_regression", {"share_states": False, "share_features": False}),
-    "node, smoothed": ("node", {"smoothing": 2, "halo": 1}),
-    "node, smoothed with labels": ("node", {"smoothing": 1, "share_labels": True, "share_states": False}),
-    "node, smoothed, class prior": ("node", {"smoothing": 2, "class_prior": True, "halo": 1}),
-    "node, refitted to answers": ("node", {"smoothing": 2, "class_prior": True, "refit": "answers"}),
-    "node, refitted to what is hidden": ("node", {"smoothing": 1, "refit": "hidden", "share_labels": True}),
-    "node, refitted without neighbours": ("node", {"refit": "hidden"}),
-    "node, fitted to own labels": ("node", {"smoothing": 1, "refit": "answers", "local_fit": True}),
-    "node, fitted to own labels alone": ("node", {"local_fit": True}),
-    "node, class prior alone": ("node", {"class_prior": True}),
-    "graph, class prior": ("graph", {"class_prior": True}),
-    "link, perceptron and few neighbours": ("link", {"decoder": "perceptron", "negatives": 3, "neighbours": 2}),
-    "link, inputs smoothed": ("link", {"propagate": 2, "likeness": True, "scale": 2.0}),
-    "link, hops weighed": ("link", {"propagate": 1, "joined": "attention"}),
-    "edge, histories and features alone": ("edge", {"share_states": False, "windows": 2}),
-    "edge, nothing shared": ("edge", {"share_states": False, "share_features": False, "share_history": False}),
-    "ranking, as printed": ("ranking", {"objective": "margin", "negatives": 5, "decorrelation": 0.1}),
-    "ranking, one table": ("ranking", {"tied": True, "negatives": 0}),
-    "typed node, few neighbours": ("typed_node", {"neighbours": 2, "dropout": 0.2}),
-    "typed node, inputs smoothed": ("typed_node", {"propagate": 2, "scale": 1.0}),
-    "typed node, answers smoothed": ("typed_node", {"smoothing": 2}),
-    "typed node, class prior": ("typed_node", {"smoothing": 1, "class_prior": True}),
-    "node, linear": ("node", {"encoder": LINEAR, "share_states": False, "scale": 2.0}),
-    "node regression, linear": ("node_regression", {"encoder": LINEAR, "share_states": False}),
-    "node, generator": ("node", {"share_states": False, "share_features": False, "generator": True, "elsewhere": 9}),
+    "graph regression, wl counts": ("graph_regression", {"wl": 2, "wl_width": 64, "loss.huber": 1.0}),
+    "node regression, sums of features": (
+        "node_regression",
+        {"exchange.states": False, "inputs.aggregates": True, "loss.huber": 1.0},
+    ),
+    "node regression, nothing shared": ("node_regression", {"exchange.states": False, "exchange.features": False}),
+    "node, smoothed": ("node", {"answers.smoothing": 2, "exchange.halo": 1}),
+    "node, smoothed with labels": (
+        "node",
+        {"answers.smoothing": 1, "answers.share_labels": True, "exchange.states": False},
+    ),
+    "node, smoothed, class prior": ("node", {"answers.smoothing": 2, "answers.class_prior": True, "exchange.halo": 1}),
+    "node, refitted to answers": (
+        "node",
+        {"answers.smoothing": 2, "answers.class_prior": True, "answers.refit": "answers"},
+    ),
+    "node, refitted to what is hidden": (
+        "node",
+        {"answers.smoothing": 1, "answers.refit": "hidden", "answers.share_labels": True},
+    ),
+    "node, refitted without neighbours": ("node", {"answers.refit": "hidden"}),
+    "node, fitted to own labels": (
+        "node",
+        {"answers.smoothing": 1, "answers.refit": "answers", "answers.local_fit": True},
+    ),
+    "node, fitted to own labels alone": ("node", {"answers.local_fit": True}),
+    "node, class prior alone": ("node", {"answers.class_prior": True}),
+    "graph, class prior": ("graph", {"answers.class_prior": True}),
+    "link, perceptron and few neighbours": (
+        "link",
+        {"decoder": "perceptron", "loss.negatives": 3, "exchange.neighbours": 2},
+    ),
+    "link, inputs smoothed": ("link", {"inputs.propagate": 2, "likeness": True, "inputs.scale": 2.0}),
+    "link, hops weighed": ("link", {"inputs.propagate": 1, "inputs.hop_pooling": "attention"}),
+    "edge, histories and features alone": ("edge", {"exchange.states": False, "windows": 2}),
+    "edge, nothing shared": ("edge", {"exchange.states": False, "exchange.features": False, "exchange.history": False}),
+    "ranking, as printed": ("ranking", {"loss.name": "margin", "loss.negatives": 5, "decorrelation": 0.1}),
+    "ranking, one table": ("ranking", {"tied": True, "loss.negatives": 0}),
+    "typed node, few neighbours": ("typed_node", {"exchange.neighbours": 2, "loss.dropout": 0.2}),
+    "typed node, inputs smoothed": ("typed_node", {"inputs.propagate": 2, "inputs.scale": 1.0}),
+    "typed node, answers smoothed": ("typed_node", {"answers.smoothing": 2}),
+    "typed node, class prior": ("typed_node", {"answers.smoothing": 1, "answers.class_prior": True}),
+    "node, linear": ("node", {"encoder": LINEAR, "exchange.states": False, "inputs.scale": 2.0}),
+    "node regression, linear": ("node_regression", {"encoder": LINEAR, "exchange.states": False}),
+    "node, generator": (
+        "node",
+        {"exchange.states": False, "exchange.features": False, "generator": True, "elsewhere": 9},
+    ),
 }
 """Every task with its defaults, and with options that change what the laws are about."""
 INDEPENDENT = "losses_are_one_finite_number_per_example_and_do_not_depend_on_the_rest_of_the_draw"
@@ -109,7 +143,7 @@ def laws(name: str, options: dict[str, Any], left_out: Collection[str]) -> list[
     cls = discovery.find("tasks", name)
     encoder = {"encoder": discovery.build("models", "model", {"name": ENCODERS.get(name, "gcn")})}
     fields = {field.name for field in dataclasses.fields(cls)}
-    given = {key: value for key, value in encoder.items() if key in fields} | options
+    given = {key: value for key, value in encoder.items() if key in fields} | staged(name, options)
     found = tasks.laws(cls, DATA[name](), poolable=POOLABLE[name]() if name in POOLABLE else None, **given)
     return [law for law in found if law.name not in left_out]
 

@@ -145,7 +145,7 @@ def test_rows_that_nobody_can_have_pushed_are_refused(change, reason):
 
 
 def test_which_rows_are_asked_for():
-    plan = plan_of(task__pull="asked")
+    plan = plan_of(exchange__pull="asked")
     assert [spec.name for spec in plan.asked_layout] == ["halo.asked.0", "halo.asked.1"]
     arrays = asked_arrays([np.array([1, 9]), np.array([], np.int64)], plan.asked_layout)
     wire.check(arrays, plan.asked_layout)

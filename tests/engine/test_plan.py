@@ -136,7 +136,7 @@ def test_pauses_are_counted_over_all_runs_of_a_round():
 
 
 def test_who_asks_for_rows():
-    changed, asked = (small("fedall", task__pull=pull)[0].plan for pull in ("changed", "asked"))
+    changed, asked = (small("fedall", exchange__pull=pull)[0].plan for pull in ("changed", "asked"))
     assert (changed.asks_rows, asked.asks_rows) == (False, True)
     assert changed.asked_layout.specs == ()
     assert [spec.name for spec in asked.asked_bounds(9)] == [spec.name for spec in asked.asked_layout]

@@ -174,7 +174,7 @@ def test_a_start_adds_up_and_one_whose_server_was_trusted_does_not_hide_from_it(
         ({"aggregation.name": "median"}, r"aggregation Median compares them: aggregation\.name = 'mean'"),
         ({"sharing.name": "scaffold"}, r"sharing Scaffold merges more than a mean"),
         ({"sharing.name": "gcfl"}, r"sharing GCFL merges more than a mean"),
-        ({"task.share_features": True}, r"features"),
+        ({"exchange.features": True}, r"features"),
         ({"patience": 3}, r"patience would end a run by scores that hold no noise: patience = 0"),
         ({"budget.bytes": "1MB"}, r"noise is for a number of rounds, not for what a budget pays for"),
         ({"privacy.target_quantil": 0.5}, r"Did you mean 'target_quantile'"),

@@ -15,14 +15,14 @@ from helpers.site_tables import nodes as tables_of_nodes
 
 DATA = {key: value for key, value in SMALL.items() if key.startswith("data.")}
 ONCE = {**DATA, "codec": "identity", "runtime.workers": 0, "yardsticks": [], "checkpoint.every_seconds": 0}
-PLAIN = {**ONCE, "task.propagate": 0, "task.class_prior": False, "task.local_fit": False}
+PLAIN = {**ONCE, "inputs.propagate": 0, "answers.class_prior": False, "answers.local_fit": False}
 """The model alone, of features as they are."""
 SEVERAL = {**ONCE, "rounds": 4, "selector": {"name": "random", "clients": 2}}
 FORMS = ["class_sums", "gram", "random_features"]
 
 
 def test_its_model_is_ridge_regression_on_all_nodes_in_one_place(tmp_path):
-    changes = {**PLAIN, "sharing.form": "gram", "sharing.sharpness": 1.0, "sharing.least": 1, "task.scale": 0.0}
+    changes = {**PLAIN, "sharing.form": "gram", "sharing.sharpness": 1.0, "sharing.least": 1, "inputs.scale": 0.0}
     run = fedgraft.run("graft_once", out=tmp_path / "run", overrides=changes, progress=False)
     x, y = (
         np.concatenate([getattr(shard, name)[shard.rows("train")] for shard in run._finished.shards])
@@ -48,7 +48,7 @@ def test_two_workers_end_alike(whole_run, form):
 
 
 def test_it_sends_what_it_says_and_no_model_before_there_is_one():
-    found = execute(load("graft_once", {**PLAIN, "task.smoothing": 0, "sharing.form": "class_sums"}))
+    found = execute(load("graft_once", {**PLAIN, "answers.smoothing": 0, "sharing.form": "class_sums"}))
     assert found["bytes"]["up"] - 4 * 3 * 9 * 4 < 4 * 60, "three classes of eight features and a count; and heads"
     assert found["bytes"]["down"] < 4 * 60
 
@@ -75,7 +75,7 @@ def test_who_is_heard_later_is_added(tmp_path):
 def test_rounds_of_gradients_go_on_from_it(tmp_path):
     once = fedgraft.run("graft_once", out=tmp_path / "once", overrides=ONCE, progress=False)
     more = {**ONCE, "model": {"name": "mlp", "hidden": []}, "rounds": 2, "selector": {"name": "all"}}
-    more |= {"evaluation.averaging": 0.0, "task.joined": "mean", "task.refit": "answers"}
+    more |= {"evaluation.averaging": 0.0, "inputs.hop_pooling": "mean", "answers.refit": "answers"}
     on, anew = (
         fedgraft.run("graft_node", out=tmp_path / name, overrides=more, start=start, progress=False)
         for name, start in {"on": once, "anew": None}.items()
@@ -92,7 +92,7 @@ def test_clients_score_what_the_server_would():
 
 def test_classes_count_by_their_weights():
     plain, weighted = (
-        execute(load("graft_once", {**ONCE, "sharing.form": "gram", "task.class_weights": weights}))
+        execute(load("graft_once", {**ONCE, "sharing.form": "gram", "loss.class_weights": weights}))
         for weights in ("", {"class 1": 50.0})
     )
     assert plain["digest"] != weighted["digest"]
@@ -100,7 +100,7 @@ def test_classes_count_by_their_weights():
 
 def test_numbers_are_told_too(tmp_path):
     changes = {**ONCE, "model": {"name": "mlp", "hidden": []}, "sharing.name": "ridge", "rounds": 1}
-    changes |= {"task.share_states": False, "task.share_features": False, "evaluation.averaging": 0.0}
+    changes |= {"exchange.states": False, "exchange.features": False, "evaluation.averaging": 0.0}
     run = fedgraft.run("node_regression", out=tmp_path / "run", overrides=changes, progress=False)
     assert run.summary["curve"][-1][3] < run.summary["curve"][0][3]
 

@@ -36,7 +36,7 @@ def test_who_was_distrusted_before_is_distrusted_again(experiment, whole_run) ->
     assert summary["metric"] == "average_precision"
     assert summary["test"] > 0.8, "five of forty members earn nearly all of it"
     assert summary["bytes"]["halo"] > 0, "states of members at other clients"
-    unshared = {"task.share_states": False, "task.share_history": False}
+    unshared = {"exchange.states": False, "exchange.history": False}
     assert execute(experiment(**unshared))["test"] < summary["test"], "most ratings are of members elsewhere"
 
 

@@ -287,7 +287,7 @@ def test_a_misspelt_option_is_told_before_data_that_are_not_given():
     with pytest.raises(InputError, match=r"No task option named 'neighbors'\. Did you mean 'neighbours'\?"):
         experiment.load("fedlocal", {"data.name": "pubmed", "task.neighbors": 5})
     with pytest.raises(InputError, match=r"^data\.root must be given"):
-        experiment.load("fedlocal", {"data.name": "pubmed", "task.neighbours": 5})
+        experiment.load("fedlocal", {"data.name": "pubmed", "exchange.neighbours": 5})
 
 
 def test_an_unknown_section_of_an_override_is_named():

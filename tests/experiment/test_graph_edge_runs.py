@@ -29,7 +29,7 @@ QUICK: dict[str, Any] = {
     "yardsticks": [],
     "rounds": 8,
     "evaluation.every": 4,
-    "task.dropout": 0.0,
+    "loss.dropout": 0.0,
     "sampler.batch_size": 16,
 }
 CARRYING = {"data.edge_features": "all"}

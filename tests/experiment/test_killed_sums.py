@@ -26,7 +26,7 @@ COMMON = {"data.clients": 3, "rounds": 2, "yardsticks": [], "privacy.delta": 1e-
 RECIPES = {
     "graft_node_private": {
         **{"data.name": "blocks", "data.nodes": 90, "data.features": 4, "evaluation.every": 2},
-        **{"task.smoothing": 1, "privacy.answers": 1.0},
+        **{"answers.smoothing": 1, "privacy.answers": 1.0},
     },
     "graft_rating_private": {"data.users": 30, "data.items": 30, "data.count": 200, "training.epochs": 1},
 }

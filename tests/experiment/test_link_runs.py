@@ -57,13 +57,13 @@ def run(tables: Path) -> Path:
 
 
 def test_a_kill_makes_no_difference(whole_run: MakeRun, tmp_path: Path) -> None:
-    expected = resumed_alike(whole_run, load("links", {**SMALL, "task.neighbours": 3}), tmp_path / "run")
+    expected = resumed_alike(whole_run, load("links", {**SMALL, "exchange.neighbours": 3}), tmp_path / "run")
     assert 0 <= expected["test"] <= 1
 
 
 @pytest.mark.slow
 def test_two_workers_make_no_difference(whole_run: MakeRun) -> None:
-    worked_alike(whole_run, load("links", {**SMALL, "task.neighbours": 3}))
+    worked_alike(whole_run, load("links", {**SMALL, "exchange.neighbours": 3}))
 
 
 def test_the_seed_says_which_edges_are_held_out() -> None:

@@ -29,7 +29,7 @@ SHOPS = {
 TASKS = {
     **{name: (RUNS[name][0], {**RUNS[name][1], "rounds": 2}) for name in ("rating", "graph", "link", "ranking")},
     "node": (RUNS["node"][0], {**RUNS["node"][1], "rounds": 2, "training.epochs": 1}),
-    "smoothed answers": ("graft_node", {**BLOCKS, "model.hidden": [8], "task.smoothing": 2}),
+    "smoothed answers": ("graft_node", {**BLOCKS, "model.hidden": [8], "answers.smoothing": 2}),
     "closed form": ("graft_once", BLOCKS),
     "numbers of nodes": ("node_regression", {**BLOCKS, "model.hidden": 8}),
     "generated neighbours": ("fedsage_plus", {**BLOCKS, "model.hidden": 8}),

@@ -116,7 +116,7 @@ def test_the_nodes_of_a_federation_are_given_no_file(tmp_path, network):
     ("recipe", "changes", "said"),
     [
         ("fedall", {"task.head": "convolution"}, r"task\.head must be 'linear' with a whole network"),
-        ("fedgcn", {}, r"task\.aggregates must be false with a whole network"),
+        ("fedgcn", {}, r"inputs\.aggregates must be false with a whole network"),
         ("fedsage_plus", {}, r"needs a task that offers generator"),
         ("fedall", {"model": {"name": f"{MINE}:Pooling"}}, r"gives a state for each graph; tasks about nodes need"),
         ("fedall", {"model": {"name": f"{MINE}:Attending", "edge_dim": 2}}, r"needs 'edge_attr', and edges have no"),

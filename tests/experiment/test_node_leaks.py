@@ -37,7 +37,7 @@ def test_a_stretch_is_found_wherever_it_is():
     ],
 )
 def test_features_that_are_not_shared_are_in_no_message(recipe, changes, is_sparse):
-    experiment, shards = small(recipe, **changes, task__share_features=False, rounds=2)
+    experiment, shards = small(recipe, **changes, exchange__features=False, rounds=2)
     shards = list(random_features(shards, is_sparse))
     experiment = replace(experiment, plan=replace(experiment.plan, task=experiment.plan.task.fitted(shards)))
     assert experiment.plan.task.sparse == is_sparse
@@ -88,7 +88,7 @@ def test_nor_does_any_depend_on_labels_for_validation_but_the_interval_that_foll
 
 
 def test_what_a_client_remembers_holds_no_features_that_were_not_shared():
-    experiment, shards = small(**OFTEN, task__share_features=False, rounds=2)
+    experiment, shards = small(**OFTEN, exchange__features=False, rounds=2)
     shards = list(random_features(shards, False))
     _, memories, _ = ran(experiment, shards)
     assert memories

@@ -18,7 +18,7 @@ CHANGES = {
     "model": {"name": "gcn", "hidden": [6, 5]},
     "selector": "all",
     "sampler": "all",
-    "task.share_states": False,
+    "exchange.states": False,
     "runtime.workers": 0,
     "rounds": 4,
     "yardsticks": [],

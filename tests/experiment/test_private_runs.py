@@ -102,7 +102,7 @@ def test_a_client_may_be_the_unit_with_any_local_training(tmp_path):
         "training.epochs": 3,
         "training.optimizer": "adam",
         "training.learning_rate": 0.01,
-        "task.propagate": 2,
+        "inputs.propagate": 2,
     }
     found = run(change, tmp_path / "run")
     assert found["privacy"]["parts"][0]["what"] == "sums of clipped updates"
@@ -145,10 +145,10 @@ def test_a_node_less_moves_a_clients_part_by_no_more_than_the_clipped_length(hid
     [
         ({"secure_sum.name": ""}, "each update is sent by itself: secure_sum.name = 'secagg'"),
         ({"privacy.unit": "nodes"}, r"privacy\.unit must be one of node, client .*Did you mean 'node'"),
-        ({"task.propagate": 2}, "features are averaged over neighbours: task.propagate = 0"),
-        ({"task.label_smoothing": 0.1}, "losses depend on the client's shares of classes"),
-        ({"task.class_weights": "balanced"}, "class_counts|weights of classes depend"),
-        ({"task.share_features": True}, "features"),
+        ({"inputs.propagate": 2}, "features are averaged over neighbours: inputs.propagate = 0"),
+        ({"loss.label_smoothing": 0.1}, "losses depend on the client's shares of classes"),
+        ({"loss.class_weights": "balanced"}, "class_counts|weights of classes depend"),
+        ({"exchange.features": True}, "features"),
         ({"model.name": "sage"}, "the model reads a node's neighbours: model.name = 'mlp'"),
         ({"training.epochs": 2}, r"training\.epochs = 2 has no part: training\.epochs = 1"),
         ({"training.optimizer": "adam"}, r"training\.optimizer = 'adam' has no part"),
@@ -158,7 +158,7 @@ def test_a_node_less_moves_a_clients_part_by_no_more_than_the_clipped_length(hid
         ({"codec.name": "quantized"}, "codec Quantized would have no part"),
         ({"patience": 3}, "patience would end a run by scores that hold no noise"),
         ({"budget.bytes": "1MB"}, "noise is for a number of rounds"),
-        ({"task.smoothing": 2, "task.refit": "answers"}, r"rounds by its own scale: task\.refit = ''"),
+        ({"answers.smoothing": 2, "answers.refit": "answers"}, r"rounds by its own scale: answers\.refit = ''"),
         ({"evaluation.at": "server"}, "looks at clients|look at clients"),
         ({"secure_sum.most_weight": 4}, "clients weigh more than others"),
         ({"privacy.epsilom": 4}, "Did you mean 'epsilon'"),

@@ -65,7 +65,7 @@ def test_a_site_counts_what_it_has_told_over_all_runs_and_stops(sites, tmp_path,
 @pytest.mark.parametrize(
     ("recipe", "changes"),
     [
-        ("graft_node_private", {**CHANGES, "task.smoothing": 1, "privacy.answers": 1.0}),
+        ("graft_node_private", {**CHANGES, "answers.smoothing": 1, "privacy.answers": 1.0}),
         (
             "graft_rating_private",
             {
@@ -120,7 +120,7 @@ def test_without_a_limit_it_is_counted_alone():
 
 
 def test_random_answers_add_to_what_noise_has_told():
-    options = {"task.smoothing": 1, "privacy.answers": 1.5, "secure_sum.name": "clear", "privacy.shares": 4}
+    options = {"answers.smoothing": 1, "privacy.answers": 1.5, "secure_sum.name": "clear", "privacy.shares": 4}
     told = told_by_kind(experiments.load("graft_node_private", {**CHANGES, **options}).plan)
     assert told.keys() == {"train", "smooth"}
     spent = Spending(Policy(delta=1e-4), [told["smooth"]])

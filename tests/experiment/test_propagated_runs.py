@@ -12,9 +12,9 @@ from helpers.node_runs import SMALL
 from helpers.resumed_runs import resumed_alike
 
 INPUTS = {
-    "mlp": {"model": {"name": "mlp", "hidden": 6}, "task.propagate": 2},
-    "shared": {"model": {"name": "sage", "hidden": 6}, "task.propagate": 1, "task.share_features": True},
-    "attention": {"model": {"name": "mlp", "hidden": 6}, "task.propagate": 2, "task.joined": "attention"},
+    "mlp": {"model": {"name": "mlp", "hidden": 6}, "inputs.propagate": 2},
+    "shared": {"model": {"name": "sage", "hidden": 6}, "inputs.propagate": 1, "exchange.features": True},
+    "attention": {"model": {"name": "mlp", "hidden": 6}, "inputs.propagate": 2, "inputs.hop_pooling": "attention"},
 }
 
 
@@ -29,7 +29,7 @@ def test_a_killed_run_ends_alike(whole_run, tmp_path, name):
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_answers_are_those_that_were_scored(tmp_path, name):
-    changes = {**SMALL, "task.smoothing": 0, **INPUTS[name]}
+    changes = {**SMALL, "answers.smoothing": 0, **INPUTS[name]}
     run = fedgraft.run("graft_node", out=tmp_path / "run", overrides=changes, progress=False)
     shards = run._finished.shards
     test = [(shard.name, *each) for shard in shards for each in zip(shard.ids, shard.label, shard.split, strict=True)]

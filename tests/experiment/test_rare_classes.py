@@ -87,16 +87,16 @@ def test_what_is_chosen_by_the_data_is_said(tmp_path, caplog):
     task.fitted(task.shards())
     assert "The rarer class 'fraud' is 5.42%" in caplog.text
     assert "average precision" in caplog.text
-    assert "Class weights are none by default, as task.logit_adjustment = 1 does much of what they do; " in caplog.text
-    assert "task.class_weights = 'balanced' with task.logit_adjustment = 0 sets them." in caplog.text
-    plain = {"task.label_smoothing": 0.0, "task.logit_adjustment": 0.0}
-    for options in (plain, {**plain, "task.class_weights": "balanced"}, {**plain, "task.focal": 2.0}):
+    assert "Class weights are none by default, as loss.logit_adjustment = 1 does much of what they do; " in caplog.text
+    assert "loss.class_weights = 'balanced' with loss.logit_adjustment = 0 sets them." in caplog.text
+    plain = {"loss.label_smoothing": 0.0, "loss.logit_adjustment": 0.0}
+    for options in (plain, {**plain, "loss.class_weights": "balanced"}, {**plain, "loss.focal": 2.0}):
         caplog.clear()
         task = load("graft_node", {**QUICK, **own, **options}).agreed()
         task.fitted(task.shards())
         assert "The rarer class 'fraud'" in caplog.text
         said = (
-            "Class weights are none by default; task.class_weights = 'balanced' or task.focal sets them." in caplog.text
+            "Class weights are none by default; loss.class_weights = 'balanced' or loss.focal sets them." in caplog.text
         )
         assert said == (options == plain)
     caplog.clear()
@@ -105,7 +105,7 @@ def test_what_is_chosen_by_the_data_is_said(tmp_path, caplog):
     assert "rarer" not in caplog.text
 
 
-@pytest.mark.parametrize("option", [{"task.class_weights": "balanced"}, {"task.focal": 2.0}])
+@pytest.mark.parametrize("option", [{"loss.class_weights": "balanced"}, {"loss.focal": 2.0}])
 @pytest.mark.parametrize("recipe", ["links", "node_regression"])
 def test_weights_of_a_task_without_classes_are_one_line(tmp_path, recipe, option):
     (key,) = option
@@ -166,9 +166,9 @@ def test_yardsticks_tell_the_metric_of_the_run(tmp_path):
 
 
 def test_balanced_weights_are_published_and_charged(tmp_path):
-    own, recipe = bank(tmp_path), {**QUICK, "rounds": 1, "task.logit_adjustment": 0.0}
+    own, recipe = bank(tmp_path), {**QUICK, "rounds": 1, "loss.logit_adjustment": 0.0}
     one, two = (
-        execute(load("graft_node", {**recipe, **own, "task.class_weights": weights})) for weights in ("", "balanced")
+        execute(load("graft_node", {**recipe, **own, "loss.class_weights": weights})) for weights in ("", "balanced")
     )
     assert two["bytes"]["statistics"] - one["bytes"].get("statistics", 0) >= 3 * 2 * 2 * 8
     assert one["digest"] != two["digest"]
@@ -185,8 +185,8 @@ def test_a_metric_that_does_not_fit_is_one_line(metric, said):
 
 
 def test_weights_of_a_class_that_there_is_not_name_the_nearest(tmp_path):
-    own = {**QUICK, **bank(tmp_path), "task.class_weights": {"frauds": 20.0}}
-    with pytest.raises(InputError, match=r"task\.class_weights: the data have no class 'frauds'.* mean 'fraud'\?"):
+    own = {**QUICK, **bank(tmp_path), "loss.class_weights": {"frauds": 20.0}}
+    with pytest.raises(InputError, match=r"loss\.class_weights: the data have no class 'frauds'.* mean 'fraud'\?"):
         execute(load("graft_node", own))
 
 

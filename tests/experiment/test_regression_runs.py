@@ -112,7 +112,7 @@ def test_a_task_and_its_data_agree_on_what_labels_are():
 
 def test_a_stranger_is_told_the_unit_that_all_agreed_on(tmp_path):
     """Its own nodes have no label at all; and what clients published is charged: 24 bytes up, 16 down."""
-    execute(load("node_regression", {**NODES, "task.share_states": False}), tmp_path / "run")
+    execute(load("node_regression", {**NODES, "exchange.states": False}), tmp_path / "run")
     told = open_run(tmp_path / "run").newcomer_memory["shared"]["unit"]
     assert 40 < told[0] < 60
     assert 5 < told[1] < 15

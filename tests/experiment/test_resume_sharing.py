@@ -21,7 +21,7 @@ NODES = {
     "model": {"name": "gcn", "hidden": [6, 5]},
     "selector": "all",
     "sampler": "all",
-    "task.share_states": False,
+    "exchange.states": False,
     "training.epochs": 1,
 }
 PAPERS = {"data.papers": 30, "data.clients": 4, "selector.clients": 2, "training.epochs": 1}
@@ -81,7 +81,7 @@ def of_graphs(name):
 
 
 def of_nodes(name):
-    moments = {"training.keep_moments": True, "task.dropout": 0.5}
+    moments = {"training.keep_moments": True, "loss.dropout": 0.5}
     changes = NODES | OFTEN | IN_ONE_PROCESS | DROPPING | CODEC | moments | OPTIONS.get(name, {})
     return load("fedall", {**changes, "sharing.name": name})
 

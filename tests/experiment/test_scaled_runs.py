@@ -11,7 +11,7 @@ import fedgraft
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.running.runner import execute, resume
 
-QUICK = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "task.smoothing": 0, "training.schedule": "constant"}
+QUICK = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "answers.smoothing": 0, "training.schedule": "constant"}
 
 
 def accounts(rows: int = 120, seed: int = 0) -> pd.DataFrame:

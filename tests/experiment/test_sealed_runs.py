@@ -196,7 +196,7 @@ def sites_of(tmp_path: Path, options: dict[str, Any]) -> tuple[Any, LocalSites]:
 
 @pytest.mark.parametrize("sealed", [True, False])
 def test_a_wrong_secret_at_one_site_is_one_line(tmp_path: Path, sealed: bool) -> None:
-    experiment, sites = sites_of(tmp_path, {**AUTO, **SEALED, "task.sealed": sealed})
+    experiment, sites = sites_of(tmp_path, {**AUTO, **SEALED, "exchange.encrypted_rows": sealed})
     sites.sites[1].secret = bytes(32)
     with pytest.raises(
         InputError, match=r"client 1 refuses this run: its secret \(matching\.secret .*that of client 0"
@@ -207,7 +207,7 @@ def test_a_wrong_secret_at_one_site_is_one_line(tmp_path: Path, sealed: bool) ->
 def test_a_site_without_the_secret_is_one_line(tmp_path: Path) -> None:
     data = own(tables(), "north", tmp_path)
     inside = experiments.load("fedais", at_server(SEALED))
-    with pytest.raises(InputError, match=r"task\.sealed = true needs the secret that all.*--new-secret"):
+    with pytest.raises(InputError, match=r"exchange\.encrypted_rows = true needs the secret that all.*--new-secret"):
         Site(inside, data, 0, "north", clients=CLIENTS).check()
     Site(inside, data, 0, "north", clients=CLIENTS, secret=bytes(32)).check()
 
@@ -229,10 +229,13 @@ def test_a_site_whose_program_hides_a_wrong_secret_is_told_nothing(
     [
         ({"rows.name": "sparse"}, r"rows\.name must be one of float16, identity, quantized, .*got 'sparse'"),
         ({"rows.feedback": True}, r"rows\.name must be one of float16, identity, quantized"),
-        ({"task.share_states": False, "task.share_features": False}, r"task\.sealed must be false where no rows are"),
         (
-            {"task.share_states": False, "task.aggregates": True},
-            r"task\.sealed must be false where no rows are shared; got True",
+            {"exchange.states": False, "exchange.features": False},
+            r"exchange\.encrypted_rows must be false where no rows are",
+        ),
+        (
+            {"exchange.states": False, "inputs.aggregates": True},
+            r"exchange\.encrypted_rows must be false where no rows are shared; got True",
         ),
     ],
 )
@@ -243,11 +246,13 @@ def test_options_that_seal_nothing_are_one_line(changes: dict[str, Any], message
 
 def test_rows_are_sealed_where_ids_are_matched_unless_a_recipe_says_otherwise(caplog: pytest.LogCaptureFixture) -> None:
     tables_of = {"data.name": "nodes", "data.nodes": "n.csv", "data.edges": "e.csv"}
-    assert not experiments.load("fedais", tables_of).plan.task.sealed
+    assert not experiments.load("fedais", tables_of).plan.task.exchange.encrypted_rows
     matched = experiments.load("fedais", {**tables_of, **AUTO})
-    assert matched.plan.task.sealed
-    assert matched.recipe.sections["task"]["sealed"] is True
-    assert not experiments.load("fedais", {**tables_of, **AUTO, **OPEN}).plan.task.sealed
+    assert matched.plan.task.exchange.encrypted_rows
+    assert matched.recipe.sections["exchange"]["encrypted_rows"] is True
+    assert not experiments.load("fedais", {**tables_of, **AUTO, **OPEN}).plan.task.exchange.encrypted_rows
     assert not caplog.records
-    assert not experiments.load("fedais", {**tables_of, **AUTO, "rows": {"name": "sparse"}}).plan.task.sealed
+    assert not experiments.load(
+        "fedais", {**tables_of, **AUTO, "rows": {"name": "sparse"}}
+    ).plan.task.exchange.encrypted_rows
     assert "The server can read what sites tell each other of nodes, though it learns no ids: rows.name" in caplog.text

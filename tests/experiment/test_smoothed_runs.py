@@ -21,10 +21,10 @@ from helpers.killed_runs import measured
 from helpers.node_runs import SMALL, small
 from helpers.toy_runs import charged, looped
 
-SMOOTHED = {**SMALL, "task.smoothing": 2, "checkpoint.every_seconds": 0}
-LABELS = {"task.share_labels": True}
-HIDDEN = {"task.refit": "hidden", "task.class_prior": True}
-LOCAL = {"task.refit": "answers", "task.local_fit": True}
+SMOOTHED = {**SMALL, "answers.smoothing": 2, "checkpoint.every_seconds": 0}
+LABELS = {"answers.share_labels": True}
+HIDDEN = {"answers.refit": "hidden", "answers.class_prior": True}
+LOCAL = {"answers.refit": "answers", "answers.local_fit": True}
 RECIPES = ["graft_node", "fedlocal", "fedais", "fedgcn", "fedsage_plus"]
 SHARING = ["local", "fedper", "cefgl", "gcfl"]
 SHORT = {**SMOOTHED, **LABELS, **HIDDEN, "rounds": 2}
@@ -84,7 +84,7 @@ def test_two_workers_give_the_same_behind_models_of_their_own_and_of_groups(whol
 
 
 def test_every_byte_is_charged():
-    experiment, shards = small("graft_node", task__smoothing=2)
+    experiment, shards = small("graft_node", answers__smoothing=2)
     _, loop, runtime, _ = ran(experiment, shards)
     for messages in (runtime.sent, runtime.received):  # the experimenter's own
         messages[:] = [message for message in messages if message[0] != "smoothed"]
@@ -94,7 +94,7 @@ def test_every_byte_is_charged():
 def test_scored_at_clients_the_score_is_charged_too():
     sizes = []
     for at in ("server", "clients"):
-        experiment, shards = small("graft_node", task__smoothing=2, evaluation__at=at)
+        experiment, shards = small("graft_node", answers__smoothing=2, evaluation__at=at)
         state, *_ = ran(experiment, shards)
         sizes.append(state.bytes["smoothing"])
     assert sizes[1] > sizes[0] + 1000
@@ -133,7 +133,7 @@ def test_killed_between_training_and_smoothing_only_smoothing_is_left(whole_run,
 
 
 def test_the_digest_covers_how_answers_are_smoothed(whole_run):
-    runs = (whole_run(load("graft_node", {**SMOOTHED, "task.smoothing": hops})) for hops in (1, 2))
+    runs = (whole_run(load("graft_node", {**SMOOTHED, "answers.smoothing": hops})) for hops in (1, 2))
     one, other = (run.summary["digest"] for run in runs)
     assert one != other
 
@@ -148,7 +148,7 @@ def test_what_it_takes_is_kept_back_of_a_budget(tmp_path):
         assert found["bytes"]["total"] <= budget
         assert found["bytes"]["smoothing"] == free["bytes"]["smoothing"]
         assert found["bytes"]["total"] > 0.7 * budget, "and not much more"
-    with pytest.raises(BudgetError, match=r"does not pay for smoothing answers \(task\.smoothing\)"):
+    with pytest.raises(BudgetError, match=r"does not pay for smoothing answers \(answers\.smoothing\)"):
         execute(load("graft_node", {**SMOOTHED, "budget.bytes": 3000}))
     with pytest.raises(BudgetError, match=r"budget\.bytes = 300 does not pay for asking clients what joins them"):
         execute(load("graft_node", {**SMOOTHED, "budget.bytes": 300}))
@@ -156,7 +156,7 @@ def test_what_it_takes_is_kept_back_of_a_budget(tmp_path):
 
 @pytest.mark.parametrize("kind", ["border", "smooth", "hop", "sums", "tally", "choice", "smoothed"])
 def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
-    experiment, shards = small("graft_node", task__smoothing=2, task__refit="answers")
+    experiment, shards = small("graft_node", answers__smoothing=2, answers__refit="answers")
 
     def tamper(asked, round, client, reply):
         return ClientFailed("is gone") if (asked, client) == (kind, 1) else reply
@@ -196,7 +196,7 @@ def test_where_no_client_tells_its_border_the_run_goes_on():
     ],
 )
 def test_replies_that_no_client_can_give_are_refused(kind, arrays):
-    experiment, shards = small("graft_node", task__smoothing=2, task__refit="answers")
+    experiment, shards = small("graft_node", answers__smoothing=2, answers__refit="answers")
     layout = Protocol.of(experiment.plan).reply_layouts[kind]
 
     def tamper(asked, round, client, reply):
@@ -212,7 +212,7 @@ def test_replies_that_no_client_can_give_are_refused(kind, arrays):
 def test_labels_of_training_nodes_leave_their_client_only_where_they_are_shared():
     """Messages of smoothing under one model do not depend on labels: not one bit of them."""
     for labels in (False, True):
-        experiment, shards = small("graft_node", task__smoothing=2, task__share_labels=labels)
+        experiment, shards = small("graft_node", answers__smoothing=2, answers__share_labels=labels)
         blind = [replace(each, label=np.where(each.split == 0, (each.label + 1) % 3, each.label)) for each in shards]
         told = [_rows_of(experiment, shards, each) for each in (shards, blind)]
         assert len(told[0]) == 4 * 2
@@ -235,7 +235,7 @@ def _rows_of(experiment, shards, blind):
 
 
 def test_no_message_depends_on_labels_of_test_nodes():
-    experiment, shards = small("graft_node", task__smoothing=2, task__share_labels=True)
+    experiment, shards = small("graft_node", answers__smoothing=2, answers__share_labels=True)
     blind = [replace(each, label=np.where(each.split == 2, (each.label + 1) % 3, each.label)) for each in shards]
     sent = []
     for each in (shards, blind):
@@ -263,14 +263,16 @@ def test_a_node_added_later_is_smoothed_over_its_edges(tmp_path):
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(InputError, match=r"task\.smoothing must be >= 0; got -1"):
-        load("graft_node", {**SMALL, "task.smoothing": -1})
-    with pytest.raises(InputError, match=r"task\.refit must be one of '', 'answers', 'hidden'; got 'answer'"):
-        load("graft_node", {**SMALL, "task.refit": "answer"})
-    with pytest.raises(InputError, match=r"task\.refit must be '' or 'answers' with a linear model, .* got 'hidden'"):
+    with pytest.raises(InputError, match=r"answers\.smoothing must be >= 0; got -1"):
+        load("graft_node", {**SMALL, "answers.smoothing": -1})
+    with pytest.raises(InputError, match=r"answers\.refit must be one of '', 'answers', 'hidden'; got 'answer'"):
+        load("graft_node", {**SMALL, "answers.refit": "answer"})
+    with pytest.raises(
+        InputError, match=r"answers\.refit must be '' or 'answers' with a linear model, .* got 'hidden'"
+    ):
         load("graft_node", {**SMALL, "model.hidden": []})
-    with pytest.raises(InputError, match=r"task\.share_labels must be false where task\.smoothing is 0"):
-        load("fedlocal", {**SMALL, "task.share_labels": True})
+    with pytest.raises(InputError, match=r"answers\.share_labels must be false where answers\.smoothing is 0"):
+        load("fedlocal", {**SMALL, "answers.share_labels": True})
 
 
 @pytest.mark.parametrize(
@@ -293,7 +295,7 @@ def test_edges_between_clients_that_do_not_fit_are_damage(whole_run, name, chang
 
 
 def test_edges_between_clients_belong_to_a_task_that_smooths(whole_run):
-    nothing = {"task.smoothing": 0, "task.refit": "", "task.class_prior": False, "task.local_fit": False}
+    nothing = {"answers.smoothing": 0, "answers.refit": "", "answers.class_prior": False, "answers.local_fit": False}
     experiment = load("graft_node", {**SMOOTHED, **nothing})
     state, _ = RunFolder.open(whole_run(experiment).folder).load()
     assert (state.borders, state.smoothed) == ({}, {})

@@ -26,8 +26,8 @@ from helpers.toy_runs import looped
 
 SUMMED = {
     **{name: value for name, value in SMALL.items() if name not in ("selector.clients", "sampler.batches")},
-    "task.smoothing": 2,
-    "task.refit": "",
+    "answers.smoothing": 2,
+    "answers.refit": "",
     "selector.name": "all",
     "codec.scale": "agreed",
     "codec.rounding": "stochastic",
@@ -42,7 +42,7 @@ HIDDEN = {
     "data.features": 8,
     "rounds": 4,
     "yardsticks": [],
-    "task.smoothing": 2,
+    "answers.smoothing": 2,
     "privacy.epsilon": 6.0,
     "privacy.answers": 2.0,
     "privacy.delta": 1e-4,
@@ -51,12 +51,12 @@ HIDDEN = {
 }
 GRAPHS = {
     **{"data.name": "molecules", "data.clients": 3, "data.graphs": 40, "model.hidden": 8, "yardsticks": []},
-    **{"task.class_prior": True, "rounds": 2, "runtime.workers": 0, "evaluation.at": "clients"},
+    **{"answers.class_prior": True, "rounds": 2, "runtime.workers": 0, "evaluation.at": "clients"},
     **{"sharing.name": "fedavg", "codec.name": "quantized", "codec.scale": "agreed", "codec.rounding": "stochastic"},
 }
 RUNS = {
     "nodes": ("graft_node", SUMMED),
-    "classes of their own": ("graft_node", {**SUMMED, "task.share_labels": True, "task.class_prior": True}),
+    "classes of their own": ("graft_node", {**SUMMED, "answers.share_labels": True, "answers.class_prior": True}),
     "randomised": ("graft_node_private", HIDDEN),
     "graphs": ("graft_graph", GRAPHS),
 }
@@ -228,14 +228,14 @@ def test_rows_are_those_of_what_was_drawn_whatever_answers_are(monkeypatch):
 @pytest.mark.parametrize(
     ("recipe", "change", "error"),
     [
-        ("graft_node", {**MASKED, "task.refit": "answers"}, r"rounds by its own scale: task\.refit = ''"),
-        ("graft_node_private", {**HIDDEN, "task.smoothing": 0}, r"of which none are told: task\.smoothing = 2"),
+        ("graft_node", {**MASKED, "answers.refit": "answers"}, r"rounds by its own scale: answers\.refit = ''"),
+        ("graft_node_private", {**HIDDEN, "answers.smoothing": 0}, r"of which none are told: answers\.smoothing = 2"),
         (
             "graft_node_private",
             {**HIDDEN, "privacy.answers": 6.0},
             r"below privacy\.epsilon = 6, of which it is",
         ),
-        ("graft_node_private", {**HIDDEN, "task.share_labels": True}, r"tell labels without noise"),
+        ("graft_node_private", {**HIDDEN, "answers.share_labels": True}, r"tell labels without noise"),
         ("graft_node_private", {**HIDDEN, "privacy.unit": "client"}, r"not of a whole client: privacy\.answers = 0"),
     ],
 )

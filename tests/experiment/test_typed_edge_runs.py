@@ -91,8 +91,8 @@ def test_a_model_that_does_not_read_them_says_so_and_keeps_its_bits(
 
 
 def test_options_that_count_neighbours_alike_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run(tmp_path, rounds=1, **EVERYTHING, **{"task.propagate": 1, "task.smoothing": 1})
-    note = "task.propagate and task.smoothing: each node that a metapath joins counts alike, whatever edges weigh."
+    run(tmp_path, rounds=1, **EVERYTHING, **{"inputs.propagate": 1, "answers.smoothing": 1})
+    note = "inputs.propagate and answers.smoothing: each node that a metapath joins counts alike, whatever edges weigh."
     assert caplog.text.count(note) == 1
 
 

@@ -37,7 +37,7 @@ def ran(weight: float | None, recipe: str, **changes: object):
 
 @pytest.mark.parametrize(
     ("recipe", "changes"),
-    [("graft_node", {"task__smoothing": 2}), ("fedais", {"rounds": 2}), ("fedgcn", {"rounds": 2})],
+    [("graft_node", {"answers__smoothing": 2}), ("fedais", {"rounds": 2}), ("fedgcn", {"rounds": 2})],
     ids=["smoothed", "halos", "aggregates"],
 )
 def test_a_weight_of_one_is_none(recipe: str, changes: dict[str, object]) -> None:
@@ -63,7 +63,7 @@ def test_sums_of_weights_that_few_bits_make_0_end_no_run() -> None:
 
 
 def test_weights_of_borders_are_part_of_the_state() -> None:
-    experiment, state = ran(0.25, "graft_node", task__smoothing=2)
+    experiment, state = ran(0.25, "graft_node", answers__smoothing=2)
     check_state(state, experiment.plan, experiment.selector, "state.bin")
     assert set(state.borders["weights"].tolist()) == {0.25, 1.0}
     state.borders = {**state.borders, "weights": -state.borders["weights"]}

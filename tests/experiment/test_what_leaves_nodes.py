@@ -27,7 +27,7 @@ CHANGES = {
     "yardsticks": [],
 }
 RECIPES = {
-    "plain": ("graft_node", {**CHANGES, "task.smoothing": 1}),
+    "plain": ("graft_node", {**CHANGES, "answers.smoothing": 1}),
     "own models": ("fedais", {**CHANGES, "sharing.name": "fedper"}),
     "private": ("graft_node_private", {**CHANGES, "privacy.delta": 1e-4, "privacy.shares": 3}),
 }

@@ -31,7 +31,7 @@ PLAIN = {
     "downlink": "identity",
     "rows": "identity",
     "evaluation.averaging": 0.0,
-    "task.scale": 0.0,
+    "inputs.scale": 0.0,
     "evaluation.every": 1,
 }
 """The recipe fedais without what was tuned: nothing is lost on the way, and what is scored is what is trained."""

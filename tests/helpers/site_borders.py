@@ -25,7 +25,7 @@ CHANGES = {
 COLUMNS = {"data.source_client": "from", "data.target_client": "to"}
 AUTO = {"data.target_client": "auto"}
 PSI = {"data.match": "psi"}
-SEALED, OPEN = {"task.sealed": True}, {"task.sealed": False}
+SEALED, OPEN = {"exchange.encrypted_rows": True}, {"exchange.encrypted_rows": False}
 
 
 def tables(alike: bool = False) -> dict[str, pd.DataFrame]:

@@ -6,7 +6,7 @@ from helpers.node_runs import OFTEN, SMALL
 from helpers.tiny import TINY
 
 GRAPHS = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8, "rounds": 3}
-NODES = {**SMALL, **OFTEN, "rounds": 3, "task.neighbours": 3, "task.dropout": 0.2, "sharing.name": "scaffold"}
+NODES = {**SMALL, **OFTEN, "rounds": 3, "exchange.neighbours": 3, "loss.dropout": 0.2, "sharing.name": "scaffold"}
 LINKS = {
     "data.name": "blocks",
     "data.nodes": 90,
@@ -23,12 +23,12 @@ RUNS = {
     "rating": ("fedacs", {**TINY, "rounds": 3}),
     "graph": ("cefgl", {**GRAPHS, "yardsticks": []}),
     "node": ("fedais", NODES),
-    "link": ("links", {**LINKS, "task.width": 8, "task.dropout": 0.2, "task.neighbours": 3, "yardsticks": []}),
+    "link": ("links", {**LINKS, "task.width": 8, "loss.dropout": 0.2, "exchange.neighbours": 3, "yardsticks": []}),
     "ranking": ("reputation_ucb", {**RANKING, "clock.devices": "lognormal"}),
 }
 PRIVATE = {
     **{"data.name": "blocks", "data.nodes": 90, "data.clients": 4, "data.features": 4, "rounds": 2, "yardsticks": []},
-    **{"privacy.delta": 1e-3, "privacy.epsilon": 6.0, "task.smoothing": 2, "privacy.answers": 2.0},
+    **{"privacy.delta": 1e-3, "privacy.epsilon": 6.0, "answers.smoothing": 2, "privacy.answers": 2.0},
     "secure_sum.signed": True,
 }
 ELSEWHERE = {**RUNS, "masked": ("graft_node_private", PRIVATE)}

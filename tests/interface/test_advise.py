@@ -262,7 +262,7 @@ def test_columns_decide_and_names_of_columns_can_be_told(tmp_path: Path, monkeyp
 
 def test_labels_are_shared_only_by_whoever_agrees() -> None:
     marked = [candidate for candidate in CHOICES["node"].recipes if candidate.marked]
-    assert [candidate.changes for candidate in marked] == [{"task.share_labels": True}]
+    assert [candidate.changes for candidate in marked] == [{"answers.share_labels": True}]
 
 
 def test_a_file_tells_its_data_set_however_it_is_written(tmp_path: Path) -> None:

@@ -37,21 +37,21 @@ def whole(run):
     [
         {"model": {"name": "sage", "hidden": [6, 4]}},
         {"model": {"name": "gcn", "hidden": [6, 4]}},
-        {"model": {"name": "gin", "hidden": 4}, "task.scale": 2.0},
+        {"model": {"name": "gin", "hidden": 4}, "inputs.scale": 2.0},
         {"model": {"name": "mlp", "hidden": 4}},
         {"model": {"name": "mlp", "hidden": []}},
         {"model": {"name": "sage", "hidden": 4}, "task.head": "convolution"},
         {"model": {"name": "sage", "hidden": 4}, "data.sparse": True},
         {"model": {"name": "torch_geometric.nn:GCN", "hidden_channels": 6, "num_layers": 2}},
-        {"model": {"name": "helpers.networks:Two"}, "task.scale": 2.0},
-        {"model": {"name": "mlp", "hidden": 4}, "task.scale": 2.0, "task.propagate": 2},
-        {"model": {"name": "gcn", "hidden": 4}, "data.sparse": True, "task.propagate": 1},
-        {"model": {"name": "helpers.networks:Two"}, "task.propagate": 1, "task.joined": "attention"},
-        {"model": {"name": "mlp", "hidden": []}, "task.propagate": 2, "task.joined": "last"},
-        {"model": {"name": "mlp", "hidden": []}, "task.propagate": 2, "task.joined": "mean"},
-        {"model": {"name": "mlp", "hidden": [4]}, "task.propagate": 2, "task.joined": "attention"},
+        {"model": {"name": "helpers.networks:Two"}, "inputs.scale": 2.0},
+        {"model": {"name": "mlp", "hidden": 4}, "inputs.scale": 2.0, "inputs.propagate": 2},
+        {"model": {"name": "gcn", "hidden": 4}, "data.sparse": True, "inputs.propagate": 1},
+        {"model": {"name": "helpers.networks:Two"}, "inputs.propagate": 1, "inputs.hop_pooling": "attention"},
+        {"model": {"name": "mlp", "hidden": []}, "inputs.propagate": 2, "inputs.hop_pooling": "last"},
+        {"model": {"name": "mlp", "hidden": []}, "inputs.propagate": 2, "inputs.hop_pooling": "mean"},
+        {"model": {"name": "mlp", "hidden": [4]}, "inputs.propagate": 2, "inputs.hop_pooling": "attention"},
         {"model": {"name": "gat", "hidden": 4, "embedding": 4}},
-        {"model": {"name": "multigraph", "hidden": 4, "maxima": True}, "task.propagate": 1},
+        {"model": {"name": "multigraph", "hidden": 4, "maxima": True}, "inputs.propagate": 1},
     ],
     ids=[
         *("sage", "gcn", "gin-scaled", "mlp", "linear", "convolution", "sparse", "network", "network-scaled"),
@@ -65,7 +65,7 @@ def test_a_node_model_says_of_the_whole_graph_what_the_runs_does(tmp_path, optio
     along = [torch.ones(edges.shape[1], dtype=torch.bool)] * (options["model"]["name"] == "multigraph")
     with torch.no_grad():
         found = run.export()(features, edges, *along).softmax(1)
-    np.testing.assert_allclose(found.numpy(), shares, atol=1e-6 if "task.propagate" in options else 1e-5)
+    np.testing.assert_allclose(found.numpy(), shares, atol=1e-6 if "inputs.propagate" in options else 1e-5)
 
 
 def test_a_model_of_nodes_numbers_tells_them_in_the_unit_of_the_user(tmp_path):
@@ -148,12 +148,12 @@ def test_a_model_of_graphs_numbers_tells_them_in_the_unit_of_the_user(tmp_path, 
     "options",
     [
         {"task.decoder": "perceptron", "model": {"name": "gin", "hidden": 4}},
-        {"task.likeness": True, "task.scale": 2.0, "model": {"name": "sage", "hidden": [6, 4]}},
+        {"task.likeness": True, "inputs.scale": 2.0, "model": {"name": "sage", "hidden": [6, 4]}},
         {"model": {"name": "mlp", "hidden": []}},
         {"model": {"name": "torch_geometric.nn:GCN", "hidden_channels": 6, "num_layers": 2}},
-        {"task.propagate": 2, "task.likeness": True, "task.scale": 2.0, "model": {"name": "mlp", "hidden": 4}},
-        {"task.propagate": 2, "task.joined": "attention", "model": {"name": "sage", "hidden": 4}},
-        {"task.propagate": 2, "model": {"name": "torch_geometric.nn:GCN", "hidden_channels": 6, "num_layers": 2}},
+        {"inputs.propagate": 2, "task.likeness": True, "inputs.scale": 2.0, "model": {"name": "mlp", "hidden": 4}},
+        {"inputs.propagate": 2, "inputs.hop_pooling": "attention", "model": {"name": "sage", "hidden": 4}},
+        {"inputs.propagate": 2, "model": {"name": "torch_geometric.nn:GCN", "hidden_channels": 6, "num_layers": 2}},
     ],
     ids=["perceptron", "likeness", "linear", "network", "averaged", "averaged-attention", "averaged-network"],
 )

@@ -92,14 +92,14 @@ NODE = pytest.importorskip("fedgraft.interface.node", reason="the extra 'flower'
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"task.share_labels": True}, "labels"),
+        ({"answers.share_labels": True}, "labels"),
         ({"selector.name": "power_of_choice"}, "probe"),
-        ({"task.refit": "hidden"}, "states"),
+        ({"answers.refit": "hidden"}, "states"),
     ],
 )
 def test_a_node_without_a_policy_gives_a_server_no_more_than_its_own_recipe_asks_for(change, word) -> None:
     """The task is the same to the node: what differs is what the server would learn by it."""
-    base = {"task.refit": "", "task.share_labels": False}
+    base = {"answers.refit": "", "answers.share_labels": False}
     own, theirs = without_data("graft_node", base), without_data("graft_node", {**base, **change})
     allowed = own_policy(own)
     with pytest.raises(InputError, match=word):

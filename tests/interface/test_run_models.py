@@ -33,13 +33,13 @@ CATALOGUE = {
 }
 EDGES = {
     "data": {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2},
-    "task.share_states": False,
+    "exchange.states": False,
     "evaluation.metric": "accuracy",  # by which the likeliest class is answered
 }
 TASKS = {
     "rating": ("fedacs", {"data": SHOPS, "task.folds": 2}),
-    "node": ("fedais", {**BLOCKS, "task.share_states": False}),
-    "node_regression": ("node_regression", {**BLOCKS, "task.share_states": False}),
+    "node": ("fedais", {**BLOCKS, "exchange.states": False}),
+    "node_regression": ("node_regression", {**BLOCKS, "exchange.states": False}),
     "link": ("links", BLOCKS),
     "graph": ("cefgl", MOLECULES),
     "graph_regression": ("graph_regression", MOLECULES),

@@ -15,7 +15,9 @@ def test_a_command_changes_prints_and_stores(fedgraft, tmp_path, caplog: pytest.
     ran = fedgraft("run", "graft_node", *QUICK, "--secure", "--out", str(tmp_path / "run"), "-q", "--json")
     assert ran.code == 0
     assert ran.json()["bytes"]["masking"] > 0
-    assert "--secure changes task.refit to '', codec.scale to 'agreed', codec.rounding to 'stochastic'" in caplog.text
+    assert (
+        "--secure changes answers.refit to '', codec.scale to 'agreed', codec.rounding to 'stochastic'" in caplog.text
+    )
     stored = tomllib.loads((tmp_path / "run" / "experiment.toml").read_text())
     assert stored["secure_sum"]["name"] == "secagg"
     assert stored["codec"]["scale"] == "agreed"

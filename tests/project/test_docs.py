@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedgraft.experiment.recipes import discovery
+from fedgraft.experiment.recipes.sections import STAGES
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -35,7 +36,7 @@ def test_a_methods_page_names_all_its_options(family):
     for name in sorted({*discovery.names(family)} - {*discovery.presets(family)}):
         page = f"{name}{'-sampler' if (family, name) == ('samplers', 'all') else ''}.md"
         text = (ROOT / "docs" / "methods" / page).read_text(encoding="utf-8")
-        options = {field.name for field in dataclasses.fields(discovery.find(family, name))} - {"encoder"}
+        options = {field.name for field in dataclasses.fields(discovery.find(family, name))} - {*STAGES.values()}
         missing = sorted(option for option in options if option not in text)
         assert not missing, f"{page} does not name {', '.join(missing)}"
 

@@ -17,6 +17,8 @@ from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.shops import Shops
+from fedgraft.methods.exchanges.halo import Halo
+from fedgraft.methods.losses.sampled_softmax import SampledSoftmax
 from fedgraft.methods.tasks.node import Node
 from fedgraft.methods.tasks.ranking import Ranking
 from fedgraft.methods.tasks.rating import Rating
@@ -170,19 +172,21 @@ class Drawing(Ranking):
     """Draws from torch's own generators."""
 
     def _drawn(self, seed):
-        return torch.randperm(self.items)[: self.negatives].numpy()
+        return torch.randperm(self.items)[: self.objective.negatives].numpy()
 
 
 class Fixed(Ranking):
     """Draws the same in every step."""
 
     def _drawn(self, seed):
-        return np.arange(self.negatives)
+        return np.arange(self.objective.negatives)
 
 
 @pytest.mark.parametrize("cls", [Drawing, Fixed])
 def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
-    made = tasks.laws(cls, Catalogue(users=60, items=50, count=900, clients=2), negatives=5, dropout=0.0)
+    made = tasks.laws(
+        cls, Catalogue(users=60, items=50, count=900, clients=2), objective=SampledSoftmax(5, dropout=0.0)
+    )
     laws = {str(each): each for each in made}
     with pytest.raises(AssertionError, match="breaks the law 'what_a_step_draws_depends_on_its_seed_alone'"):
         laws["what_a_step_draws_depends_on_its_seed_alone"]()
@@ -214,7 +218,7 @@ def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
 def test_a_task_that_breaks_a_law_is_caught(cls, law):
     node = cls not in (Trusting, Fussy)
     encoder = discovery.build("models", "model", {"name": "gcn"})
-    options = {"sealed": cls in (Misplaced, Backwards)} if node else {"share": "users"}
+    options = {"exchange": Halo(encrypted_rows=cls in (Misplaced, Backwards))} if node else {"share": "users"}
     task = with_part(cls, Node if node else Rating)
     laws = {str(each): each for each in tasks.laws(task, BLOCKS if node else SHOPS, encoder=encoder, **options)}
     with pytest.raises(AssertionError, match=f"{cls.__name__} breaks the law '{law}'"):

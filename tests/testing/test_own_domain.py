@@ -120,7 +120,7 @@ def test_it_is_run_asked_exported_and_reported(command, installed, options):
 
 def test_of_rare_classes_average_precision_is_judged_and_a_threshold_answers(command, installed, caplog):
     """Run two labels of roads, of each of which one class is rare, and ask: rare ones are answered, too."""
-    changes = ["data.kind=classes", "data.high=60", "task.class_weights=balanced", "runtime.workers=0"]
+    changes = ["data.kind=classes", "data.high=60", "loss.class_weights=balanced", "runtime.workers=0"]
     done = command("run", installed / f"{CODE}.toml", *changes, "--out", "run", "--json")
     assert done.code == 0, done.err
     summary = done.json()
@@ -155,9 +155,9 @@ def test_of_rare_classes_average_precision_is_judged_and_a_threshold_answers(com
     [
         (["data.kind=classes", "evaluation.metric=rmse"], "must be one of accuracy, .* whose labels are classes"),
         (["evaluation.metric=auc"], "must be one of rmse, mae, r2 for these data, whose labels are numbers; got 'auc'"),
-        (["task.class_weights=balanced"], "task.class_weights must be '' where labels are numbers; got 'balanced'"),
-        (["task.focal=2"], "task.focal must be 0 where labels are numbers"),
-        (["data.kind=classes", "task.class_weights=balance"], "Did you mean 'balanced'"),
+        (["loss.class_weights=balanced"], "loss.class_weights must be '' where labels are numbers; got 'balanced'"),
+        (["loss.focal=2"], "loss.focal must be 0 where labels are numbers"),
+        (["data.kind=classes", "loss.class_weights=balance"], "Did you mean 'balanced'"),
         (["evaluation.metric=acuracy"], "Did you mean 'accuracy'"),
     ],
 )

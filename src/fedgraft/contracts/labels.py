@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.task import Chance, Prepared, Shard, Task
 from fedgraft.contracts.values import Sums
 from fedgraft.wire.layouts import Array
@@ -93,8 +94,11 @@ class Labels(ABC):
         """Return labels as `losses` reads them, in a unit."""
 
     @abstractmethod
-    def losses(self, outputs: Tensor, label: Tensor) -> Tensor:
-        """Return the loss of each example, float32 [n], from outputs [n, width] and labels as `told`."""
+    def losses(self, outputs: Tensor, label: Tensor, shares: ClassShares | None = None) -> Tensor:
+        """Return the loss of each example, float32 [n], from outputs [n, width] and labels as `told`.
+
+        `shares` of classes at the client, for losses that depend on them; None leaves them as without.
+        """
 
     @abstractmethod
     def together(self, outputs: Sequence[Tensor]) -> Tensor:

@@ -51,6 +51,7 @@ from fedgraft.experiment.recipes.recipe import (
 from fedgraft.experiment.recipes.sections import (
     METHODS,
     SETTINGS,
+    STAGES,
     VALUES,
     Section,
     Settings,
@@ -59,7 +60,7 @@ from fedgraft.experiment.recipes.sections import (
     plain,
 )
 from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_to
-from fedgraft.experiment.recipes.task_sections import build_task
+from fedgraft.experiment.recipes.task_sections import build_task, stage_name
 from fedgraft.experiment.recipes.units import parse_bytes, with_sizes
 from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.experiment.seen_rows import untested
@@ -242,7 +243,9 @@ class Experiment:
         sampler, rows = fitted_to(self.plan.sampler, "sampler", task), build_rows(self.recipe, task)
         plan, before = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows), self.recipe.sections
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in before["task"]}
-        recipe = self._resolved(sharing=sharing, sampler=sampler)
+        others = [section for section in STAGES if section in before and section != "model"]  # encoders stay
+        stages = {section: getattr(task, STAGES[section]) for section in others}
+        recipe = self._resolved(sharing=sharing, sampler=sampler, **stages)
         return replace(self, plan=plan, recipe=recipe.with_sections({"task": {**before["task"], **known}}))
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
@@ -355,7 +358,8 @@ def _resolved(made: Experiment, task: str) -> Section:
     """Every option of every method with its value, but for what is not used, as TOML can hold it."""
     recipe, plan, stopping = made.recipe, made.plan, made.stopping
     content, task_options = recipe.sections, discovery.options_of(plan.task)
-    encoder = task_options.pop("encoder", None)
+    stages = {section: task_options.pop(field) for section, field in STAGES.items() if field in task_options}
+    of_stages = {name: as_section(stage_name(recipe, name, stage), stage) for name, stage in stages.items()}
 
     def section(name: str, method: Any) -> Section:
         return as_section(recipe.section(name, default=DEFAULT_NAMES.get(name, ""))["name"], method)
@@ -363,7 +367,7 @@ def _resolved(made: Experiment, task: str) -> Section:
     methods: dict[str, Any] = {
         "data": section("data", made.data),
         "task": {"name": task, **plain(task_options)},
-        **({"model": without_layers(section("model", encoder))} if encoder else {}),
+        **{name: without_layers(stage) if name == "model" else stage for name, stage in of_stages.items()},
         "selector": section("selector", made.selector),
         "sampler": section("sampler", plan.sampler),
         "sharing": section("sharing", plan.sharing),

@@ -40,8 +40,8 @@ from fedgraft.runtimes.workers import signals
 FAILED, BAD_INPUT, BUDGET_TOO_SMALL, BY_SIGNAL = 1, 2, 3, 128
 """Exit codes; 0 is success. One that a signal ended has `BY_SIGNAL` and its number: 130 for Ctrl-C, 143 for SIGTERM."""
 COMMANDS = (
-    *("run", "resume", "predict", "export", "serve", "compare", "report", "study", "advise", "list", "show", "shard"),
-    *("federation", "node", "policy", "privacy", "attack", "audit", "trust"),
+    *("run", "resume", "predict", "export", "serve", "compare", "report", "study", "advise", "list", "show", "recipe"),
+    *("shard", "federation", "node", "policy", "privacy", "attack", "audit", "trust"),
 )
 """Every command, and the module of `interface.commands` that holds it as `app`."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.experiment import Experiment, chosen, load
 from fedgraft.experiment.recipes.findings import Finding
 from fedgraft.experiment.recipes.recipe import Recipe
+from fedgraft.experiment.recipes.server_choices import FEDERATION_S
 from fedgraft.experiment.running import portable, runner
 from fedgraft.experiment.storage import folder_check
 from fedgraft.experiment.storage.folder_check import FEDERATION
@@ -23,8 +25,6 @@ from fedgraft.runtimes.federation.folders import FederationFolder
 from fedgraft.runtimes.federation.key_origins import MADE_BY, REMEDY, is_signed, made_here
 
 SITES: Final = "sites"
-OWN: Final = ("data", "task")
-"""Sections of a recipe that are the federation's."""
 SCORED_AT: Final = "evaluation.at"
 _REMEDY: Final = REMEDY[:1].lower() + REMEDY[1:]
 
@@ -84,10 +84,12 @@ def on_federation(
     `experiment.load`, changes nothing of the federation's.
     """
     for key in overrides:
-        if key.partition(".")[0] in OWN:
+        if key.partition(".")[0] in FEDERATION_S:
             raise InputError(f"{key} cannot be given with --on: data and task are those of {federation.recipe}.")
     own = load(str(federation.recipe))
-    read = Recipe.read(recipe).with_sections({section: own.recipe.sections[section] for section in OWN})
+    read, theirs = Recipe.read(recipe), own.recipe.sections
+    others = {key: value for key, value in read.sections.items() if key not in FEDERATION_S}
+    read = replace(read, sections={**others, **{key: theirs[key] for key in FEDERATION_S if key in theirs}})
     changes = {"seed": own.seed, **overrides, "yardsticks": []}
     resolved = Path(recipe).resolve() == federation.recipe
     at = read.section("evaluation").get("at")
@@ -95,7 +97,7 @@ def on_federation(
         changes.setdefault(SCORED_AT, "clients")
     if read.section("runtime").get("name") != SITES and overrides.get("runtime.name") != SITES:
         changes["runtime.name"] = SITES
-    read = (Recipe(read.name, read.sections) if resolved else read).asking(OWN)
+    read = (Recipe(read.name, read.sections) if resolved else read).asking(FEDERATION_S)
     return chosen(read, changes, switch, partial(keys_of_server, federation))
 
 

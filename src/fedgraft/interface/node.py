@@ -155,6 +155,9 @@ def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None, al
     for name, agreed in AGREED.items():
         open_ones = [key for key in agreed if is_unsaid(known[name].get(key))]
         _check_same(name, _plain(section_of(theirs, name), open_ones), _plain(known[name], open_ones))
+    for name in server_choices.FEDERATION_S:
+        if name not in AGREED:
+            _check_same(name, section_of(theirs, name), section_of(known, name))
     if strange := sorted({*outside_names(theirs)} - {*outside_names(known)}):
         raise InputError(f"it names the class {strange[0]!r}, which this node's recipe does not")
     experiment = Experiment.from_toml(text, "The server's recipe")

@@ -329,7 +329,7 @@ class Given(Block):
     def edge_index(self) -> Tensor:
         """Not where sums are given: raises `InputError`."""
         raise InputError(
-            "task.aggregates must be false with a model that reads edges: it sends sums of neighbours alone."
+            "inputs.aggregates must be false with a model that reads edges: it sends sums of neighbours alone."
         )
 
     @property

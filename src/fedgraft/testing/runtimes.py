@@ -29,7 +29,9 @@ REMEMBERING: dict[str, Any] = {
 """Sections of a run in which clients are probed and remember: what messages lost, corrections, momentum."""
 NODES: dict[str, Any] = {
     "data": {"name": "blocks", "nodes": 60, "classes": 3, "clients": 3, "features": 8},
-    "task": {"name": "node", "neighbours": 3, "dropout": 0.2},
+    "task": {"name": "node"},
+    "exchange": {"neighbours": 3},
+    "loss": {"dropout": 0.2},
     "model": {"name": "gcn", "hidden": 8},
     "sampler": {"name": "all", "batches": 2, "refresh": True},
     "training": {"optimizer": "adam", "learning_rate": 0.05, "keep_moments": True, "proximal": 0.1},

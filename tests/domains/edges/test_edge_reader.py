@@ -11,6 +11,7 @@ from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.experiment.predicting.export import source_text
 from fedgraft.methods.data.edges import Edges
+from fedgraft.methods.inputs.raw_features import RawFeatures
 from fedgraft.methods.models.gat import GAT
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gin import GIN
@@ -78,7 +79,9 @@ def said(task: Edge, shard: EdgeShard, asked: pd.DataFrame) -> tuple[np.ndarray,
 @pytest.mark.parametrize("encoder", ENCODERS, ids=lambda each: type(each).__name__)
 def test_it_says_what_the_client_does(encoder: LayeredEncoder) -> None:
     shard = toy()
-    answers, found, told = said(Edge(encoder, scale=2.0).fitted([shard]), shard, ASKED.assign(**{"0": np.arange(5.0)}))
+    answers, found, told = said(
+        Edge(encoder, inputs=RawFeatures(scale=2.0)).fitted([shard]), shard, ASKED.assign(**{"0": np.arange(5.0)})
+    )
     wanted = np.stack([answers["probability_good"], answers["probability_bad"]], axis=1)
     np.testing.assert_allclose(found.softmax(1).numpy(), wanted, atol=1e-5)
     assert np.unique(wanted[:, 0].round(6)).size == 5

@@ -21,6 +21,8 @@ from fedgraft.domains.labels.class_weights import (
 )
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.errors import InputError, WireError
+from fedgraft.methods.exchanges.halo import Halo
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 
@@ -38,7 +40,13 @@ def test_balanced_weights_by_hand_are_finite_whatever_there_is():
 
 
 def test_all_clients_counts_make_one_weight_that_all_are_told():
-    task = Node(SAGE(), class_weights="balanced", classes=2, class_names=("ok", "fraud"), share_states=False)
+    task = Node(
+        SAGE(),
+        classes=2,
+        class_names=("ok", "fraud"),
+        objective=CrossEntropy(class_weights="balanced"),
+        exchange=Halo(states=False),
+    )
     published = {k: {COUNTS: np.array(counts, np.float64)} for k, counts in enumerate([[6, 0], [3, 1]])}
     assert [spec.name for spec in task.publications.statistics_layout][-1] == COUNTS
     assert [spec.name for spec in task.publications.combined_layout][-1] == WEIGHTS
@@ -77,7 +85,10 @@ def test_counts_that_no_client_has_are_refused(counts):
 
 def test_a_focal_loss_is_small_where_the_own_class_is_sure():
     outputs, label = torch.tensor([[0.0, 0.0], [4.0, 0.0]]), torch.tensor([0, 0])
-    plain, focal = Classes(count=2).losses(outputs, label), Classes(count=2, focal=2.0).losses(outputs, label)
+    plain, focal = (
+        Classes(count=2).losses(outputs, label),
+        Classes(count=2, objective=CrossEntropy(focal=2.0)).losses(outputs, label),
+    )
     np.testing.assert_allclose(focal[0], plain[0] * 0.25, rtol=1e-5)
     assert focal[1] < 0.001 * plain[1]
 
@@ -87,7 +98,7 @@ def test_errors_name_the_option_the_class_and_the_nearest_right_name():
         check_weights("Node", "balance")
     with pytest.raises(InputError, match=r"Node\.class_weights\.fraud must be a number >= 0; got -1"):
         check_weights("Node", {"fraud": -1})
-    with pytest.raises(InputError, match=r"Node\.focal must be >= 0"):
-        Node(SAGE(), focal=-1.0)
+    with pytest.raises(InputError, match=r"CrossEntropy\.focal must be >= 0"):
+        CrossEntropy(focal=-1.0)
     with pytest.raises(InputError, match=r"no class 'frod'; 'ok', 'fraud'\. Did you mean 'fraud'\?"):
         check_names("task", {"frod": 2.0}, ("ok", "fraud"))

@@ -9,9 +9,11 @@ import pytest
 import torch
 from torch import nn
 
+from fedgraft.contracts.loss import ClassObjective, NumberObjective
 from fedgraft.domains.labelled.shard import LabelledShard
 from fedgraft.domains.labelled.task import LabelTask
 from fedgraft.errors import InputError
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 
 NAN = np.nan
 PAIRS = LabelledShard(
@@ -43,6 +45,8 @@ class Told(LabelTask[LabelledShard]):
 
     network: ClassVar[type[nn.Module]] = Network
     sizes: ClassVar[tuple[int, int]] = (3, 4)
+
+    objective: ClassObjective | NumberObjective = CrossEntropy()
 
     def inputs(self, shard: LabelledShard) -> tuple[torch.Tensor, ...]:
         """Nothing is read."""

@@ -85,7 +85,7 @@ def test_models_answer_together_label_by_label():
 
 def test_a_loss_counts_as_often_as_the_weight_of_its_class_of_its_label_says():
     label, weights = torch.tensor([[0, 1], [1, -1]]), torch.tensor([[1.0, 3.0], [1.0, 5.0]])
-    losses = CLASSES.losses(torch.zeros(2, 4), label, weights)
+    losses = CLASSES.losses(torch.zeros(2, 4), label, weights=weights)
     assert losses.tolist() == pytest.approx([(1 + 5) / 2 * math.log(2), 3 * math.log(2)])
 
 

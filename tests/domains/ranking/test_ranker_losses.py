@@ -3,28 +3,7 @@ import math
 import pytest
 import torch
 
-from fedgraft.domains.ranking.ranker_losses import dependence, margin, sampled_softmax
-
-TAKEN = torch.tensor([1.0, 0.0])
-OTHERS = torch.tensor([[0.5, 1.5], [-3.0, 9.0]])
-HAD = torch.tensor([[False, False], [False, True]])
-
-
-def test_a_margin_by_hand():
-    # 0.5 lacks 0.5 of being one below 1, 1.5 lacks 1.5; -3 is low enough, and the item that the user has is no item.
-    assert margin(TAKEN, OTHERS, HAD, 1.0).tolist() == [1.0, 0.0]
-    assert margin(TAKEN, OTHERS, HAD, 4.0).tolist() == [4.0, 1.0]
-    assert margin(TAKEN, OTHERS, ~HAD | True, 1.0).tolist() == [0.0, 0.0]
-
-
-def test_a_softmax_by_hand():
-    # 2 of 6 items are drawn: each counts three times.
-    expected = [
-        math.log(math.e + 3 * math.exp(0.5) + 3 * math.exp(1.5)) - 1,
-        math.log(1 + 3 * math.exp(-3)),
-    ]
-    assert sampled_softmax(TAKEN, OTHERS, HAD, 6).tolist() == pytest.approx(expected, abs=1e-6)
-    assert sampled_softmax(TAKEN, OTHERS, ~HAD | True, 6).tolist() == [0.0, 0.0]
+from fedgraft.domains.ranking.ranker_losses import dependence
 
 
 def test_distance_correlation_is_one_for_the_same_block_and_small_for_another():

@@ -6,8 +6,9 @@ from scipy import sparse
 
 from fedgraft.domains.typed.metapath_graphs import metapath_matrix
 from fedgraft.domains.typed.shards import TypedGraph
-from fedgraft.domains.typed.smoothed_features import blocks, smoothed
+from fedgraft.domains.typed.smoothed_features import smoothed
 from fedgraft.methods.data.typed_blocks import TypedBlocks
+from fedgraft.methods.inputs.propagated import Propagated
 from fedgraft.methods.models.metapath_means import MetapathMeans
 from fedgraft.methods.tasks.typed_node import TypedNode
 
@@ -37,9 +38,10 @@ def papers(is_sparse: bool = False) -> TypedGraph:
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_three_papers_by_hand(is_sparse: bool) -> None:
     graph = papers(is_sparse)
-    inputs = smoothed(graph.features, [metapath_matrix(graph, each) for each in graph.metapaths], 2)
+    read, joins = Propagated(propagate=2), [metapath_matrix(graph, each) for each in graph.metapaths]
+    inputs = smoothed(read, graph.features, joins)
     assert isinstance(inputs, np.ndarray), "few zeros are left"
-    assert inputs.shape == (3, 2 * blocks(2, 2))
+    assert inputs.shape == (3, 2 * read.blocks(2))
     # By authors papers 0 and 1 have their mean, once and for all; by venues 1 and 2 do.
     np.testing.assert_array_equal(inputs[:, 0], [0, 1, 2])
     np.testing.assert_array_equal(inputs[:, [2, 4]].T, [[0.5, 0.5, 2]] * 2)
@@ -48,7 +50,11 @@ def test_three_papers_by_hand(is_sparse: bool) -> None:
 
 
 def test_features_are_scaled_first_and_the_target_type_alone_adds_nothing() -> None:
-    task = TypedNode(encoder=MetapathMeans(hidden=4), metapaths=("paper", "paper-author-paper"), propagate=1, scale=2.0)
+    task = TypedNode(
+        encoder=MetapathMeans(hidden=4),
+        metapaths=("paper", "paper-author-paper"),
+        inputs=Propagated(propagate=1, scale=2.0),
+    )
     shard = TypedBlocks(papers=30, clients=2, classes=3, features=16).load(0)[0]
     fitted = task.fitted([shard])
     rows = fitted.prepare(shard, {}).features
@@ -58,7 +64,7 @@ def test_features_are_scaled_first_and_the_target_type_alone_adds_nothing() -> N
 
 
 def test_no_hop_is_the_features_alone() -> None:
-    assert blocks(3, 0) == 1
+    assert Propagated().blocks(3) == 1
     shard = TypedBlocks(papers=30, clients=2, classes=3, features=16).load(0)[0]
     task = TypedNode(encoder=MetapathMeans(hidden=4)).fitted([shard])
     assert task.prepare(shard, {}).features.shape[1] == shard.width

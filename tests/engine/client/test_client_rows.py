@@ -25,7 +25,7 @@ def g() -> np.random.Generator:
 
 @pytest.fixture(scope="module")
 def case() -> tuple[Any, Any]:
-    experiment, shards = small(task__sealed=True, rows__name="float16")
+    experiment, shards = small(exchange__encrypted_rows=True, rows__name="float16")
     return experiment.plan, shards
 
 

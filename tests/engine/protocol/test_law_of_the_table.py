@@ -40,7 +40,7 @@ COMMON = {"rounds": ROUNDS, "yardsticks": [], "privacy.delta": 1e-4, "evaluation
 RECIPES = {
     "graft_node_private": {
         **{"data.name": "blocks", "data.nodes": 60, "data.features": 3, "data.clients": CLIENTS},
-        **{"task.smoothing": 2, "privacy.answers": 1.0},
+        **{"answers.smoothing": 2, "privacy.answers": 1.0},
     },
     "graft_graph_private": {"data.sets": "MUTAG", "data.clients": CLIENTS, "task.wl_width": 16},
     "graft_rating_private": {

@@ -43,9 +43,9 @@ def test_golden_recipes() -> None:
 @pytest.mark.parametrize(
     ("recipe", "option", "value", "word"),
     [
-        ("fedais", "task.share_features", False, "features"),
-        ("fedais", "task.share_states", False, "states"),
-        ("graft_node", "task.share_labels", True, "labels"),
+        ("fedais", "exchange.features", False, "features"),
+        ("fedais", "exchange.states", False, "states"),
+        ("graft_node", "answers.share_labels", True, "labels"),
         ("fedacs", "task.share", "nothing", "users"),
         ("plain_gcn", "sharing.name", "fedproto", "prototypes"),
         ("plain_gcn", "sharing.name", "fedgta", "class_counts"),

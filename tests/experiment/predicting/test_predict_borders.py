@@ -21,7 +21,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "auto": ("fedais", False, {**AUTO, **PSI}),
     "columns": ("fedais", True, COLUMNS),
     "columns of edges": ("fedais", True, {**COLUMNS, **CARRIED}),
-    "halo of one": ("fedais", False, {**AUTO, "task.halo": 1}),
+    "halo of one": ("fedais", False, {**AUTO, "exchange.halo": 1}),
 }
 NEW = {f"f{k}": [0.5, -0.25] for k in range(4)}
 LOST = "edges lead to 1 nodes of other clients that this site was never joined to"
@@ -137,7 +137,7 @@ def test_a_site_has_its_own_nodes_and_new_ones_alone(case: Any) -> None:
 TWINS = {
     "features and states": ("fedais", {}, 1e-6),
     "sums of features": ("fedgcn", {}, 1e-6),
-    "smoothed answers": ("graft_node", {"rounds": 30, "task.share_labels": True}, 0.02),
+    "smoothed answers": ("graft_node", {"rounds": 30, "answers.share_labels": True}, 0.02),
 }
 
 

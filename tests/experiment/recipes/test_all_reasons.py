@@ -38,7 +38,7 @@ def test_masks_and_noise_tell_together() -> None:
 
 
 def test_what_noise_does_not_hide_is_told_together() -> None:
-    said = refusal("graft_node_private", {"task.share_features": True, "task.class_weights": "balanced", "patience": 2})
+    said = refusal("graft_node_private", {"exchange.features": True, "loss.class_weights": "balanced", "patience": 2})
     for reason in ("clients tell each other of nodes", "class_counts, features without noise", "patience = 0"):
         assert reason in said
 
@@ -49,9 +49,9 @@ CLIENT = {"privacy.unit": "client", "training.epochs": 2, "privacy.delta": 1e-4}
 @pytest.mark.parametrize(("recipe", "changes"), [("graft_node_private", CLIENT), ("graft_node_central", {})])
 def test_states_of_border_nodes_are_told_beside_sums_and_noisy_models(recipe: str, changes: dict[str, object]) -> None:
     """The break: hidden states went to other clients as they are, under a claim for whole clients."""
-    states = {"data.name": "blocks", "task.share_states": True, "model.name": "sage", "model.hidden": 8}
+    states = {"data.name": "blocks", "exchange.states": True, "model.name": "sage", "model.hidden": 8}
     said = refusal(recipe, {**states, **changes})
-    assert "messages of kind 'train' tell states without noise: task.share_states = false" in said
+    assert "messages of kind 'train' tell states without noise: exchange.states = false" in said
 
 
 def test_too_few_clients_are_one_of_the_reasons() -> None:

@@ -64,11 +64,11 @@ def test_what_is_said_to_suit_runs_with_masks(recipe: str) -> None:
 
 def test_masks_alone_as_an_override_change_the_same(caplog: pytest.LogCaptureFixture) -> None:
     switched = without_data("graft_node", switch=SWITCH)
-    assert "--secure changes task.refit to '', codec.scale to 'agreed'" in caplog.text
+    assert "--secure changes answers.refit to '', codec.scale to 'agreed'" in caplog.text
     caplog.clear()
     given = without_data("graft_node", {"secure_sum.name": "secagg"})
     assert given.recipe.sections == switched.recipe.sections
-    assert "secure_sum.name = 'secagg' changes task.refit to '', codec.scale to 'agreed'" in caplog.text
+    assert "secure_sum.name = 'secagg' changes answers.refit to '', codec.scale to 'agreed'" in caplog.text
     clear = without_data("graft_node", {"secure_sum.name": "clear"})
     assert clear.recipe.sections["codec"] == switched.recipe.sections["codec"], "the same numbers, unmasked"
     assert clear.recipe.sections["task"] == switched.recipe.sections["task"]
@@ -118,7 +118,7 @@ def test_a_users_file_asks_for_it_and_keeps_what_it_says(tmp_path, caplog: pytes
     made = without_data(str(file))
     assert made.recipe.sections["codec"]["bits"] == 5
     assert made.recipe.sections["codec"]["scale"] == "agreed"
-    assert "changes task.refit to ''" in caplog.text
+    assert "changes answers.refit to ''" in caplog.text
     base.write_text('extends = "graft_node"\naggregation = "median"\n[codec]\nscale = "max"\n')
     with pytest.raises(InputError) as error:
         without_data(str(file))

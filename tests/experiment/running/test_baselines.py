@@ -49,7 +49,7 @@ def test_centralised_is_all_data_in_one_place():
     ("recipe", "changes"),
     [
         ("fedlocal", {"data.name": "blocks", "data.nodes": 90, "data.features": 6, "model.hidden": 6}),
-        ("rafhgl", {"data.name": "typed_blocks", "data.papers": 60, "task.neighbours": 0}),
+        ("rafhgl", {"data.name": "typed_blocks", "data.papers": 60, "exchange.neighbours": 0}),
     ],
 )
 def test_in_one_place_with_the_clients_cut_every_client_sees_what_it_sees_alone(recipe, changes):

@@ -12,11 +12,11 @@ GRAPHS = {"data.name": "molecules", "data.clients": 3, "data.graphs": 40, "model
 QUICK = {"rounds": 9, "runtime.workers": 0, "yardsticks": []}
 UNSTEADY = {"training.learning_rate": 0.03, "training.schedule": "constant"}
 RUNS = {
-    "shared": ("fedais", {**BLOCKS, **UNSTEADY, "task.neighbours": 3}),
-    "averaged": ("fedais", {**BLOCKS, **UNSTEADY, "task.neighbours": 3, "evaluation.averaging": 0.5}),
-    "scored at clients": ("fedais", {**BLOCKS, **UNSTEADY, "task.neighbours": 3, "evaluation.at": "clients"}),
+    "shared": ("fedais", {**BLOCKS, **UNSTEADY, "exchange.neighbours": 3}),
+    "averaged": ("fedais", {**BLOCKS, **UNSTEADY, "exchange.neighbours": 3, "evaluation.averaging": 0.5}),
+    "scored at clients": ("fedais", {**BLOCKS, **UNSTEADY, "exchange.neighbours": 3, "evaluation.at": "clients"}),
     "personal": ("cefgl", {**GRAPHS, **UNSTEADY}),
-    "smoothed": ("graft_node", {**BLOCKS, **UNSTEADY, "model.hidden": [8], "task.smoothing": 1}),
+    "smoothed": ("graft_node", {**BLOCKS, **UNSTEADY, "model.hidden": [8], "answers.smoothing": 1}),
 }
 
 

@@ -55,7 +55,7 @@ def test_answers_are_smoothed_anew_after_the_new_last_round(tmp_path):
         "data": {"name": "blocks", "nodes": 120, "clients": 2, "features": 8},
         "model.hidden": 4,
         "selector.name": "all",
-        "task.smoothing": 1,
+        "answers.smoothing": 1,
         "training.schedule": "constant",
         "runtime.workers": 0,
         "yardsticks": [],

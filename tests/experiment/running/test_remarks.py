@@ -10,6 +10,7 @@ from fedgraft.domains.labels.judged import METRICS
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.baselines import constant
 from fedgraft.experiment.running.remarks import remarks, survival
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 
 NAMES = ("ok", "fraud", "odd")
 
@@ -78,7 +79,7 @@ def test_classes(recipe, metric, classes):
     assert "it is at chance" in said
     (said,) = remarks_of(task, known(task, classes), round=0)
     assert "chance" not in said
-    assert ("task.class_weights=balanced" in said, "evaluation.metric" in said) == (True, metric == "accuracy")
+    assert ("loss.class_weights=balanced" in said, "evaluation.metric" in said) == (True, metric == "accuracy")
 
 
 def test_twice_the_share_of_a_class_of_one_in_a_thousand_is_a_find():
@@ -91,7 +92,7 @@ def test_twice_the_share_of_a_class_of_one_in_a_thousand_is_a_find():
 
 
 def test_weights_that_are_set_are_not_suggested_and_a_given_start_is_named():
-    task = replace(nodes("accuracy"), class_weights="balanced")
+    task = replace(nodes("accuracy"), objective=CrossEntropy(class_weights="balanced"))
     (said,) = remarks_of(task, known(task, 2), round=0, start={"weight": np.zeros(1)})
     assert said.startswith("The model that the run began with is kept")
     assert "class_weights" not in said

@@ -17,7 +17,7 @@ CATALOGUE = {"data.clients": 3, "data.users": 60, "data.items": 40, "data.count"
 TYPED = {"data.clients": 3, "data.papers": 90, "data.features": 8, "training.epochs": 1}
 TASKS = {
     "rating": ("fedacs", TINY),
-    "node": ("fedais", {**BLOCKS, "task.neighbours": 3, "yardsticks": ["node_majority"]}),
+    "node": ("fedais", {**BLOCKS, "exchange.neighbours": 3, "yardsticks": ["node_majority"]}),
     "graph": (
         "cefgl",
         {"data.name": "molecules", "data.clients": 3, "data.graphs": 20, "model.hidden": 8, "yardsticks": ["majority"]},

@@ -13,6 +13,7 @@ from fedgraft.domains.nodes.base.shards import merge_shards
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
 from fedgraft.domains.nodes.training.surroundings import Surroundings
 from fedgraft.errors import InputError
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.network import Network
 from fedgraft.methods.models.pyg import Pyg
 from fedgraft.methods.tasks.node import Node
@@ -105,7 +106,7 @@ def test_a_task_learns_from_columns(
 ) -> None:
     shards = shards_of()
     with caplog.at_level("WARNING"):
-        task = Node(encoder, neighbours=0).fitted(shards)
+        task = Node(encoder, exchange=Halo(neighbours=0)).fitted(shards)
     assert caplog.messages == []
     (data,) = set_up(task, shards)
     model = task.model(torch.Generator().manual_seed(0))
@@ -121,7 +122,7 @@ def test_a_task_learns_from_columns(
 @pytest.mark.parametrize("encoder", ENCODERS[:3], ids=lambda each: each.module.split(":")[1])
 def test_two_clients_compute_what_one_with_all_does(encoder: EdgeLayeredEncoder) -> None:
     shards = shards_of(owner=OWNER)
-    task = Node(encoder, neighbours=0).fitted(shards)
+    task = Node(encoder, exchange=Halo(neighbours=0)).fitted(shards)
     model = model_of(task)
     parts = torch.cat([data.scored(model)[: data.own] for data in relayed(task, shards, model)])
     (data,) = set_up(task, [merge_shards(shards)])
@@ -176,7 +177,7 @@ def test_a_network_that_does_not_use_columns_is_named(caplog: pytest.LogCaptureF
 
 def test_a_whole_network_is_exported_with_columns() -> None:
     encoder, shards = Network(f"{__name__}:Net"), shards_of()
-    task = Node(encoder, neighbours=0, share_features=False, share_states=False).fitted(shards)
+    task = Node(encoder, exchange=Halo(neighbours=0, features=False, states=False)).fitted(shards)
     model, block = model_of(task), read(shards[0])
     (data,) = set_up(task, shards)
     found = exported(task.plain(model, None, {}))(

@@ -9,6 +9,7 @@ from torch_geometric.nn import GATConv
 from fedgraft.contracts import Draw
 from fedgraft.contracts.task import example_losses
 from fedgraft.errors import InputError
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gat import GAT
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn.propagate import Given
@@ -74,7 +75,7 @@ def test_heads_that_do_not_divide_a_width_are_averaged() -> None:
 
 def test_two_clients_compute_what_one_with_all_does() -> None:
     shards = shards_of(WEIGHT, owner=OWNER)
-    task = Node(GAT(hidden=4, embedding=4), neighbours=0).fitted(shards)
+    task = Node(GAT(hidden=4, embedding=4), exchange=Halo(neighbours=0)).fitted(shards)
     model = model_of(task)
     parts = torch.cat([data.scored(model)[: data.own] for data in relayed(task, shards, model)])
     (data,) = set_up(task, [task.pooled(shards)])
@@ -84,7 +85,7 @@ def test_two_clients_compute_what_one_with_all_does() -> None:
 def test_a_task_learns_from_columns(caplog: pytest.LogCaptureFixture) -> None:
     shards = shards_of(WEIGHT)
     with caplog.at_level("WARNING"):
-        task = Node(GAT(hidden=4, embedding=4), neighbours=2, head="convolution").fitted(shards)
+        task = Node(GAT(hidden=4, embedding=4), head="convolution", exchange=Halo(neighbours=2)).fitted(shards)
     assert caplog.messages == []
     (data,) = set_up(task, shards)
     model = task.model(torch.Generator().manual_seed(0))
@@ -95,7 +96,7 @@ def test_a_task_learns_from_columns(caplog: pytest.LogCaptureFixture) -> None:
 def test_sums_alone_tell_nothing_of_edges() -> None:
     block = block_of(edges_of([(0, 1)], 6))
     given = Given(block.matrix, block.place, block.degree, block.degree_from, given=torch.zeros(6, 3))
-    with pytest.raises(InputError, match=r"task.aggregates must be false"):
+    with pytest.raises(InputError, match=r"inputs.aggregates must be false"):
         drawn()(STATES, given)
 
 

@@ -9,6 +9,7 @@ from torch_geometric.nn import GINEConv
 from fedgraft.contracts import Draw
 from fedgraft.contracts.task import example_losses
 from fedgraft.errors import InputError
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gine import GINE
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn.propagate import Block
@@ -81,7 +82,7 @@ def test_drawn_edges_stand_for_all() -> None:
 
 def test_two_clients_compute_what_one_with_all_does() -> None:
     shards = shards_of(WEIGHT, owner=OWNER)
-    task = Node(GINE(hidden=4), neighbours=0).fitted(shards)
+    task = Node(GINE(hidden=4), exchange=Halo(neighbours=0)).fitted(shards)
     model = model_of(task)
     parts = torch.cat([data.scored(model)[: data.own] for data in relayed(task, shards, model)])
     (data,) = set_up(task, [task.pooled(shards)])
@@ -90,7 +91,7 @@ def test_two_clients_compute_what_one_with_all_does() -> None:
 
 def test_a_task_learns_from_columns() -> None:
     shards = shards_of()
-    task = Node(GINE(hidden=4), neighbours=0).fitted(shards)
+    task = Node(GINE(hidden=4), exchange=Halo(neighbours=0)).fitted(shards)
     (data,) = set_up(task, shards)
     model = task.model(torch.Generator().manual_seed(0))
     example_losses(task.loss(model, data, Draw(np.arange(len(data.rows["train"]))), None)).mean().backward()
@@ -100,7 +101,7 @@ def test_a_task_learns_from_columns() -> None:
 @pytest.mark.parametrize("width", [2, 0])
 def test_a_trained_model_is_exported(width: int) -> None:
     shards = shards_of(values=np.zeros((7, 0), np.float32)) if not width else shards_of()
-    task = Node(GINE(hidden=4), neighbours=0, share_features=False, share_states=False).fitted(shards)
+    task = Node(GINE(hidden=4), exchange=Halo(neighbours=0, features=False, states=False)).fitted(shards)
     model = model_of(task)
     (data,) = set_up(task, shards)
     block: Block = read(shards[0])

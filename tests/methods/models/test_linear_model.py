@@ -16,7 +16,9 @@ LINEAR = {**SMALL, "model.name": "mlp", "model.hidden": []}
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_without_layers_logits_are_linear_in_the_features(is_sparse):
-    experiment, shards = small("fedlocal", model__name="mlp", model__hidden=[], data__sparse=is_sparse, task__scale=0.0)
+    experiment, shards = small(
+        "fedlocal", model__name="mlp", model__hidden=[], data__sparse=is_sparse, inputs__scale=0.0
+    )
     task = experiment.plan.task
     assert isinstance(task, Node)
     model, data = model_of(task), set_up(task, shards)[0]

@@ -13,6 +13,7 @@ from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach
 from fedgraft.errors import InputError
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gin import GIN
 from fedgraft.methods.models.multigraph import Multigraph
 from fedgraft.methods.tasks.node import Node
@@ -144,7 +145,7 @@ def test_a_mean_over_drawn_edges_estimates_that_of_all() -> None:
 def test_sums_alone_tell_nothing_of_edges() -> None:
     block = block_of(edges_of([(0, 1)], 3))
     given = Given(block.matrix, block.place, block.degree, block.degree_from, given=torch.zeros(3, 1))
-    with pytest.raises(InputError, match=r"task.aggregates must be false"):
+    with pytest.raises(InputError, match=r"inputs.aggregates must be false"):
         Multigraph().convolution(1, 2, torch.Generator())(STATES, given)
 
 
@@ -168,7 +169,7 @@ def test_impossible_options_are_refused(option: str) -> None:
 
 def test_a_task_learns_from_what_edges_carry() -> None:
     shard = star()
-    task = Node(Multigraph(hidden=4), neighbours=0).fitted([shard])
+    task = Node(Multigraph(hidden=4), exchange=Halo(neighbours=0)).fitted([shard])
     model = task.model(torch.Generator().manual_seed(0))
     (data,) = set_up(task, [shard])
     draw = Draw(np.arange(len(data.rows["train"])))
@@ -192,7 +193,7 @@ def test_a_trained_model_is_exported(
 ) -> None:
     shards = edge_shards.shards_of(weight, values, is_directed=is_directed)
     encoder = Multigraph(hidden=4, maxima=maxima)
-    task = Node(encoder, neighbours=0, share_features=False, share_states=False).fitted(shards)
+    task = Node(encoder, exchange=Halo(neighbours=0, features=False, states=False)).fitted(shards)
     model, block = model_of(task), edge_shards.read(shards[0])
     (data,) = set_up(task, shards)
     plain = task.plain(model, None, {})

@@ -91,7 +91,7 @@ def test_a_task_that_shares_more_is_refused():
     with pytest.raises(
         InputError, match="needs a task that offers generator, which 'node' with these options does not"
     ):
-        small("fedsage_plus", task__share_features=True)
+        small("fedsage_plus", exchange__features=True)
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def test_equal_runs_are_equal_and_lossy_codecs_are_survived():
 def test_samplers_that_refresh_pull_embeddings_before_their_steps(pull):
     halo = {}
     for refresh in (False, True):
-        changes = {"sampler__name": "all", "sampler__refresh": refresh, "task__pull": pull}
+        changes = {"sampler__name": "all", "sampler__refresh": refresh, "exchange__pull": pull}
         experiment, shards = small("fedsage_plus", rounds=1, **changes)
         rows = []
         with looped(experiment, shards=shards) as (loop, _):

@@ -221,7 +221,7 @@ def test_what_is_not_linear_is_refused():
     with pytest.raises(InputError, match=text):
         load("graft_once", {"model.hidden": [4], "data.name": "blocks"})
     with pytest.raises(InputError, match=text):
-        load("graft_once", {"task.generator": True, "task.propagate": 0, "data.name": "blocks"})
+        load("graft_once", {"task.generator": True, "inputs.propagate": 0, "data.name": "blocks"})
     with pytest.raises(InputError, match="which task Graph with these options"):
         load("cefgl", {"sharing.name": "ridge", "data.name": "molecules"})
 

@@ -208,7 +208,6 @@ def test_large_held_out_splits_come_in_several_batches(monkeypatch):
     ("options", "reason"),
     [
         ({"normalise": "layer"}, "Graph.normalise"),
-        ({"dropout": 1.0}, r"Graph\.dropout must be in \[0, 1\); got 1\.0"),
         ({"walks": 0}, r"Graph\.walks must be >= 1; got 0"),
         ({"degrees": 0}, r"Graph\.degrees must be >= 1; got 0"),
         ({"wl": -1}, r"Graph\.wl must be >= 0; got -1"),

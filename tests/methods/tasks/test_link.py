@@ -18,9 +18,12 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.data.blocks import Blocks
+from fedgraft.methods.inputs.raw_features import RawFeatures
+from fedgraft.methods.losses.pair_entropy import PairEntropy
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.link import Link
 from helpers import toy_nodes
+from helpers.stages import staged
 
 BLOCKS = Blocks(nodes=120, classes=3, clients=2, features=8, degree=8.0)
 SMALL = {"data.name": "blocks", "data.nodes": 150, "data.clients": 3, "data.degree": 12.0, "data.homophily": 0.95}
@@ -29,7 +32,7 @@ QUICK = {**SMALL, "data.signal": 3.0, "rounds": 6, "runtime.workers": 0, "yardst
 
 def made(**options):
     """A task fitted to two clients, and one's prepared data with a model."""
-    task = Link(SAGE(hidden=8, layers=1), width=4, **options)
+    task = Link(SAGE(hidden=8, layers=1), **staged("link", {"width": 4, **options}))
     shards = derived_shards(task, BLOCKS.load(1), 1)
     task = task.fitted(shards)
     return task, task.prepare(shards[0], {}), task.model(torch.Generator().manual_seed(1)).eval()
@@ -77,7 +80,7 @@ def test_the_weight_of_likeness_is_learnt():
 
 
 def test_the_loss_is_that_of_an_edge_and_the_mean_of_what_it_is_drawn_against():
-    task, data, model = made(negatives=3)
+    task, data, model = made(objective=PairEntropy(3))
     draw = Draw(np.array([4, 2]), seed=9)
     others, found = data.without_edge(draw.examples, 3, 9)
     assert found.all()
@@ -101,7 +104,7 @@ def test_a_step_learns_against_pairs_without_a_training_edge():
 def test_where_every_pair_has_an_edge_there_is_nothing_to_learn_against():
     edges = [(a, b) for a in range(4) for b in range(a)]
     (complete,) = cut(toy_nodes.whole(edges, label=[0] * 4), np.zeros(4, int), ["client"])
-    data = LinkData.of(whole(complete), SAGE(), 1, 0.0)
+    data = LinkData.of(whole(complete), SAGE(), 1, RawFeatures())
     assert not data.without_edge(np.arange(6), 2, seed=1)[1].any()
     task = Link(SAGE(hidden=4, layers=1), features=2)
     model = task.model(torch.Generator().manual_seed(1))
@@ -122,7 +125,7 @@ def test_edges_held_out_change_nothing_in_training():
 
 def test_all_neighbours_drawn_are_all_neighbours():
     task, data, model = made()
-    drawn, _, _ = made(neighbours=1000)
+    drawn, _, _ = made(**{"exchange.neighbours": 1000})
     draw = Draw(np.arange(9), seed=2)
     assert torch.allclose(task.loss(model, data, draw, None), drawn.loss(model, data, draw, None), atol=1e-6)
 
@@ -156,18 +159,16 @@ def test_all_data_in_one_place_are_scored_on_the_same_pairs():
     ("options", "message"),
     [
         ({"width": 0}, r"Link\.width must be >= 1; got 0\."),
-        ({"negatives": 0}, r"Link\.negatives must be >= 1; got 0\."),
         ({"k": 0}, r"Link\.k must be >= 1; got 0\."),
-        ({"neighbours": -1}, r"Link\.neighbours must be >= 0; got -1\."),
+        ({"exchange.neighbours": -1}, r"exchange\.neighbours must be >= 0; got -1\."),
         ({"test": 0.0}, r"Link\.test must be in \(0, 1\); got 0\.0\."),
         ({"validation": 0.5, "test": 0.5}, r"Link\.validation \+ Link\.test must be below 1, so that edges are left"),
-        ({"dropout": 1.0}, r"Link\.dropout must be in \[0, 1\); got 1\.0\."),
-        ({"scale": -1.0}, r"Link\.scale must be >= 0 \(0 = as they are\); got -1\.0\."),
+        ({"inputs.scale": -1.0}, r"inputs\.scale must be >= 0 \(0 = as they are\); got -1\.0\."),
     ],
 )
 def test_errors_name_the_option(options, message):
     with pytest.raises(InputError, match=message):
-        Link(SAGE(), **options)
+        Link(SAGE(), **staged("link", options))
 
 
 def test_clients_without_any_edge_are_told():

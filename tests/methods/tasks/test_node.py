@@ -10,10 +10,12 @@ from fedgraft.contracts import Draw
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 from helpers.node_runs import added, model_of, relayed, set_up, small
+from helpers.stages import restaged, staged
 from helpers.toy_nodes import whole
 from helpers.toy_runs import looped
 
@@ -24,7 +26,7 @@ COUNTS = ("correct", "count", "true", "claimed", "hit")
 
 def by_hand(layers=2, **options):
     """h = own + mean over neighbours, of the first feature alone; class 0 is likelier where it is above 1.5."""
-    task = Node(SAGE(hidden=(1,) * layers), neighbours=0, **options).fitted(PATH)
+    task = Node(SAGE(hidden=(1,) * layers), **staged("node", {"exchange": Halo(neighbours=0), **options})).fitted(PATH)
     model = task.model(torch.Generator()).eval()
     with torch.no_grad():
         for key, parameter in model.named_parameters():
@@ -48,11 +50,11 @@ def last(task, model, data):
 
 
 def test_draws_only_what_it_must():
-    quiet = Node(SAGE(), neighbours=0)
+    quiet = Node(SAGE(), exchange=Halo(neighbours=0))
     assert (quiet.seeds_draws, quiet.stochastic) == (False, False)
-    assert replace(quiet, neighbours=5).seeds_draws
-    assert replace(quiet, dropout=0.5).stochastic
-    made = replace(quiet, generator=True, share_features=False, share_states=False)
+    assert restaged(quiet, {"exchange.neighbours": 5}).seeds_draws
+    assert restaged(quiet, {"loss.dropout": 0.5}).stochastic
+    made = restaged(quiet, {"generator": True, "exchange.features": False, "exchange.states": False})
     assert (made.seeds_draws, made.stochastic) == (True, True)
 
 
@@ -89,11 +91,11 @@ def test_two_layers_by_hand():
 
 
 def test_features_alone_and_states_alone_by_hand():
-    task, model = by_hand(share_states=False)
+    task, model = by_hand(**{"exchange.states": False})
     here, there = set_up(task, PATH)
     assert (task.exchanged.halo_widths, here.halo) == ((), 1)
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[3, 3], [3]]
-    task, model = by_hand(share_features=False)
+    task, model = by_hand(**{"exchange.features": False})
     here, there = relayed(task, PATH, model)
     # First layer: 0 + 1, 1 + 0, and 2 alone. Second: 1 + 1, 1 + (1 + 2) / 2 and 2 + 1.
     assert [last(task, model, data).ravel().tolist() for data in (here, there)] == [[2, 2.5], [3]]
@@ -110,7 +112,7 @@ def test_training_uses_the_states_that_are_remembered_by_hand():
     assert example_losses(task.loss(model, here, step, None)).tolist() == pytest.approx([cross_entropy(3.0, 1)])
     here.states.write(0, np.array([1]), np.array([[7]], np.float32))
     assert example_losses(task.loss(model, here, step, None)).tolist() == pytest.approx([cross_entropy(8.0, 1)])
-    task, model = by_hand(fresh=True)
+    task, model = by_hand(**{"exchange.fresh": True})
     here, _ = set_up(task, PATH)
     here.states.write(0, np.array([1]), np.array([[7]], np.float32))
     found = example_losses(task.loss(model, here, step, None))
@@ -182,7 +184,7 @@ def test_so_it_is_by_way_of_the_server_whatever_clients_remember(name, head, lay
 @pytest.mark.parametrize("name", ["sage", "gcn"])
 def test_with_nothing_shared_a_graph_is_as_if_no_edge_were_cut(name):
     experiment, shards = small(
-        "fedlocal", sharing__name="fedavg", task__share_features=False, task__share_states=False, model__name=name
+        "fedlocal", sharing__name="fedavg", exchange__features=False, exchange__states=False, model__name=name
     )
     task, model = experiment.plan.task, model_of(experiment.plan.task)
     owner = np.repeat(np.arange(len(shards)), [shard.own for shard in shards])

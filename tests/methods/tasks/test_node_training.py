@@ -8,18 +8,21 @@ import torch
 
 from fedgraft import wire
 from fedgraft.contracts import Draw
+from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import SPLITS, HaloRows
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
 from fedgraft.errors import InputError, WireError
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 from helpers.node_runs import model_of, relayed, set_up, small, store_of
+from helpers.stages import restaged, staged
 from helpers.toy_nodes import whole
 from helpers.toy_runs import same
 
-PLAIN = {"task__neighbours": 0, "task__logit_adjustment": 0.0, "task__label_smoothing": 0.0}
+PLAIN = {"exchange__neighbours": 0, "loss__logit_adjustment": 0.0, "loss__label_smoothing": 0.0}
 """Losses are cross-entropies, of all neighbours."""
 
 
@@ -48,7 +51,9 @@ def losses(task, model, data, **draw):
     return example_losses(task.loss(model, data, Draw(**draw), None)).detach()
 
 
-@pytest.mark.parametrize("changes", [{}, {"task__fresh": True}, {"task__head": "convolution"}, {"model__name": "gcn"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"exchange__fresh": True}, {"task__head": "convolution"}, {"model__name": "gcn"}]
+)
 def test_losses_from_remembered_states_of_this_very_model_are_those_of_a_look(changes):
     task, model, data = made(**PLAIN, **changes)
     for each in data:
@@ -78,10 +83,12 @@ def test_a_look_is_pushed_once_and_a_step_pushes_what_it_moved():
     np.testing.assert_array_equal(pushed.slot, moved[np.isin(moved, here.needed)])
 
 
-@pytest.mark.parametrize("changes", [{}, {"task__fresh": True}, {"task__head": "convolution", "task__fresh": True}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"exchange__fresh": True}, {"task__head": "convolution", "exchange__fresh": True}]
+)
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_step_reads_the_rows_that_it_says_and_no_others(changes, ahead):
-    task, model, data = made(recipe="fedall", task__neighbours=2, **{"sampler__batches": 3, **changes})
+    task, model, data = made(recipe="fedall", exchange__neighbours=2, **{"sampler__batches": 3, **changes})
     here = data[0]
     everything = here.states.to_tree()
     step = {"examples": np.array([0, 3, 4]), "seed": 11}
@@ -105,19 +112,19 @@ def test_a_step_reads_the_rows_that_it_says_and_no_others(changes, ahead):
 
 
 def test_equal_seeds_are_equal_steps_and_the_number_of_neighbours_is_the_draws():
-    task, model, data = made(recipe="fedall", task__neighbours=2, sampler__batches=3)
+    task, model, data = made(recipe="fedall", exchange__neighbours=2, sampler__batches=3)
     here = data[1]
     one, same_again, other = (losses(task, model, here, seed=seed) for seed in (5, 5, 6))
     assert torch.equal(one, same_again)
     assert not torch.equal(one, other)
-    everybody = losses(replace(task, neighbours=0), model, here, seed=5)
+    everybody = losses(restaged(task, {"exchange.neighbours": 0}), model, here, seed=5)
     assert torch.equal(losses(task, model, here, seed=5, neighbours=(100, 100)), everybody)
     with pytest.raises(InputError, match="layers must be 2, the model's convolutions; got 1"):
         losses(task, model, here, neighbours=(3,))
 
 
 def test_what_is_computed_from_is_kept_while_nothing_changes_and_made_anew_when_it_does():
-    task, model, data = made(task__neighbours=0)
+    task, model, data = made(exchange__neighbours=0)
     here = data[0]
     before = losses(task, model, here)
     kept = here.kept["train"]
@@ -202,7 +209,7 @@ def test_labels_of_held_out_nodes_are_seen_by_no_step_and_no_state(encoder, is_s
 def test_given_sums_of_neighbours_the_first_layer_is_that_of_the_whole_graph(encoder, is_sparse):
     experiment, shards = small("fedgcn", data__sparse=is_sparse)
     task = replace(experiment.plan.task, encoder=encoder, head="linear")
-    assert task.aggregates
+    assert task.inputs.aggregates
     model = model_of(task)
     data, graph = set_up(task, shards), task.prepare(merge_shards(shards), {})
     for split in SPLITS[1:]:
@@ -221,11 +228,12 @@ def test_a_profile_tells_the_shares_of_classes():
 
 def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_alone():
     task, model, (here, *_) = made(**PLAIN)
-    raised = replace(task, logit_adjustment=2.0)
+    raised = replace(task, objective=CrossEntropy(logit_adjustment=2.0))
     counts = np.bincount(here.label[here.rows["train"]], minlength=task.classes)
-    here.class_counts = counts = np.where(np.arange(task.classes) == 1, 0, counts)  # as if nobody were of class 1
+    counts = np.where(np.arange(task.classes) == 1, 0, counts)  # as if nobody were of class 1
+    here.shares = ClassShares.of(counts)
     logs = np.log(np.where(counts, counts / counts.sum(), 1e-4))
-    np.testing.assert_allclose(here.log_shares, logs, rtol=1e-6)
+    np.testing.assert_allclose(here.shares.logs, logs, rtol=1e-6)
 
     plain = here.logits(model, here.computed(here.rows["train"], (0,) * task.layers, False), False).detach()
     label = torch.from_numpy(here.label[here.rows["train"]])
@@ -237,10 +245,11 @@ def test_logits_are_raised_by_the_log_shares_of_the_clients_classes_in_training_
 
 def test_labels_are_spread_over_the_clients_classes_in_training_alone():
     task, model, (here, *_) = made(**PLAIN)
-    smooth = replace(task, label_smoothing=0.3)
+    smooth = replace(task, objective=CrossEntropy(label_smoothing=0.3))
     plain = here.logits(model, here.computed(here.rows["train"], (0,) * task.layers, False), False).detach()
     logs, label = plain.log_softmax(1).numpy(), here.label[here.rows["train"]]
-    shares = np.bincount(label, minlength=task.classes) / len(label)
+    counts = np.bincount(label, minlength=task.classes)
+    shares, here.shares = counts / len(label), ClassShares.of(counts)
     expected = -0.7 * logs[np.arange(len(label)), label] - 0.3 * logs @ shares
     np.testing.assert_allclose(losses(smooth, model, here), expected, rtol=1e-4)
     np.testing.assert_array_equal(looked(smooth, model, here), looked(task, model, here))
@@ -262,18 +271,20 @@ def test_a_task_learns_of_the_data_what_its_model_must_know():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"neighbours": -1}, r"Node\.neighbours must be >= 0; got -1\."),
-        ({"halo": -1}, r"Node\.halo must be >= 0; got -1\."),
+        ({"exchange.neighbours": -1}, r"exchange\.neighbours must be >= 0; got -1\."),
+        ({"exchange.halo": -1}, r"exchange\.halo must be >= 0; got -1\."),
         ({"features": -1}, r"Node\.features must be >= 0; got -1\."),
         ({"classes": -2}, r"Node\.classes must be >= 0; got -2\."),
-        ({"dropout": 1.0}, r"Node\.dropout must be in \[0, 1\); got 1\.0\."),
-        ({"logit_adjustment": -1.0}, r"Node\.logit_adjustment must be >= 0 \(0 = none\); got -1\.0\."),
-        ({"label_smoothing": 1.0}, r"Node\.label_smoothing must be in \[0, 1\); got 1\.0\."),
-        ({"dropout": -0.1}, r"Node\.dropout must be in \[0, 1\); got -0\.1\."),
-        ({"aggregates": True}, r"Node\.aggregates must be false where states are shared, or features are not; got"),
-        ({"aggregates": True, "share_states": False, "share_features": False}, r"Node\.aggregates must be false where"),
+        (
+            {"inputs.aggregates": True},
+            r"inputs\.aggregates must be false where states are shared, or features are not; got",
+        ),
+        (
+            {"inputs.aggregates": True, "exchange.states": False, "exchange.features": False},
+            r"inputs\.aggregates must be false where",
+        ),
     ],
 )
 def test_bad_options(options, message):
     with pytest.raises(InputError, match=message):
-        Node(SAGE(), **options)
+        Node(SAGE(), **staged("node", options))

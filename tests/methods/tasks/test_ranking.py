@@ -14,10 +14,12 @@ from fedgraft.errors import InputError
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.tasks.ranking import Ranking
 from helpers.ranking_shards import ranking_shard
+from helpers.stages import staged
 
 ROWS = [(0, 0, 0), (0, 1, 0), (0, 2, 0), (0, 3, 1), (1, 4, 0), (1, 0, 2), (2, 5, 1)]
 TEXT = {"text": np.linspace(-1, 1, 12).reshape(6, 2)}
-ALL = {"negatives": 0, "dropout": 0.0, "width": 4, "tied": False}
+ALL = {"loss.negatives": 0, "loss.dropout": 0.0, "width": 4, "tied": False}
+MARGIN = {"loss.name": "margin", "loss.margin": 1.0}
 
 
 def shard(rows=ROWS, users=3, items=6, **given):
@@ -25,7 +27,7 @@ def shard(rows=ROWS, users=3, items=6, **given):
 
 
 def prepared(shard, **options):
-    task = Ranking(**{**ALL, **options}).fitted([shard])
+    task = Ranking(**staged("ranking", {**ALL, **options})).fitted([shard])
     return task, task.prepare(shard, {})
 
 
@@ -47,7 +49,7 @@ def linear(task, tables):
 
 
 def test_an_interaction_is_scored_without_itself():
-    task, data = prepared(shard([(0, 0, 0), (0, 1, 0)], 1, 3), width=1, factors=1, power=1.0, objective="margin")
+    task, data = prepared(shard([(0, 0, 0), (0, 1, 0)], 1, 3), width=1, factors=1, power=1.0, **MARGIN)
     history = [[1.0], [3.0], [0.0]]
     model = linear(task, {"identity": [[10.0], [20.0], [50.0]], "history": history, "bias": [0.0, 0.0, 0.0]})
     # Item 0 is scored for the user of item 1 alone, 3 * 10, against item 2, 3 * 50; item 1 for 1: 1 * 20 against 50.
@@ -55,13 +57,13 @@ def test_an_interaction_is_scored_without_itself():
 
 
 def test_a_user_of_one_interaction_is_ranked_by_biases():
-    task, data = prepared(shard([(0, 0, 0)], 1, 3), objective="margin")
+    task, data = prepared(shard([(0, 0, 0)], 1, 3), **MARGIN)
     model = linear(task, {"bias": [1.0, 2.5, -9.0]})
     assert losses(task, model, data, 0).tolist() == pytest.approx([(2.5 - 1 + 1) / 2])
 
 
 def test_drawn_items_are_never_those_that_the_user_has_in_training():
-    task, data = prepared(shard(), objective="margin", margin=1.0)
+    task, data = prepared(shard(), **MARGIN)
     with torch.no_grad():
         model = linear(task, {"identity": np.zeros((6, 4)), "bias": [9.0, 9.0, 9.0, 0.0, 0.0, 0.0]})
         assert losses(task, model, data, 0, 1, 2).tolist() == [0, 0, 0]
@@ -71,7 +73,7 @@ def test_drawn_items_are_never_those_that_the_user_has_in_training():
 
 def test_a_step_draws_from_its_seed():
     made = Catalogue(users=40, items=60, count=600, clients=1).load(1)
-    task, data = prepared(made[0], negatives=7)
+    task, data = prepared(made[0], **{"loss.negatives": 7})
     drawn = [task._drawn(seed) for seed in (1, 1, 2)]
     assert drawn[0].tolist() == drawn[1].tolist() != drawn[2].tolist()
     assert len(set(drawn[0].tolist())) == 7
@@ -165,13 +167,9 @@ def test_a_user_who_has_every_item_is_told():
     ("options", "message"),
     [
         ({"width": 10, "factors": 4}, r"Ranking\.width must be >= 1 and a multiple of the 4 factors; got 10\."),
-        ({"objective": "softmx"}, r"Ranking\.objective must be one of .* Did you mean 'softmax'\?"),
         ({"power": 2.0}, r"Ranking\.power must be in \[0, 1\]; got 2\.0\."),
-        ({"negatives": -1}, r"Ranking\.negatives must be >= 0 \(0 = all items\); got -1\."),
-        ({"dropout": 1.0}, r"Ranking\.dropout must be in \[0, 1\); got 1\.0\."),
         ({"factors": 1, "decorrelation": 0.1}, r"Ranking\.factors must be >= 2 where they are decorrelated; got 1\."),
         ({"k": 0}, r"Ranking\.k must be >= 1; got 0\."),
-        ({"margin": 0.0}, r"Ranking\.margin must be > 0; got 0\.0\."),
     ],
 )
 def test_errors_name_the_option(options, message):

@@ -15,11 +15,12 @@ from fedgraft.methods.tasks.ranking import Ranking
 from fedgraft.methods.yardsticks.popularity import Popularity
 from fedgraft.nn.flat_model import FlatModel
 from helpers.ranking_shards import ranking_shard
+from helpers.stages import staged
 
 
 def trained(shard, epochs, batch=512, rate=0.02, decay=0.1, **options):
     """The task, the data and a model that was trained at one place; a small one by default."""
-    task = Ranking(**{"width": 16, "hidden": 16, "negatives": 64, **options}).fitted([shard])
+    task = Ranking(**staged("ranking", {"width": 16, "hidden": 16, "loss.negatives": 64, **options})).fitted([shard])
     data = task.prepare(shard, {})
     flat = FlatModel(task.model(torch.Generator().manual_seed(1)))
     optimizer = Optimizer(Training(optimizer="adamw", learning_rate=rate, second_moment=0.99, weight_decay=decay), flat)
@@ -101,6 +102,8 @@ def test_movielens_beats_popularity_after_three_passes(data_root: Path):
     task = Ranking()
     shards = ML100K(root=str(data_root / "ml-100k")).load(1)
     pooled = task.pooled(shards)
-    found = scored(*trained(pooled, 3, batch=1024, rate=0.007, decay=0.3, width=64, hidden=64, negatives=128))
+    found = scored(
+        *trained(pooled, 3, batch=1024, rate=0.007, decay=0.3, width=64, hidden=64, **{"loss.negatives": 128})
+    )
     assert found["auc"] > 0.91
     assert found["ndcg_at_50"] > 0.27

@@ -10,6 +10,7 @@ from fedgraft.errors import InputError
 from fedgraft.methods.models.han import HAN
 from fedgraft.methods.models.metapath_means import MetapathMeans
 from fedgraft.methods.tasks.typed_node import TypedNode
+from helpers.stages import staged
 from helpers.typed_graphs import typed_graph
 
 EDGES = {
@@ -21,7 +22,7 @@ SMALL = HAN(hidden=8, heads=2)
 
 
 def fitted(encoder=SMALL, graph=GRAPH, **options):
-    return TypedNode(encoder, **options).fitted([graph])
+    return TypedNode(encoder, **staged("typed_node", options)).fitted([graph])
 
 
 def drawn(task, seed=1):
@@ -148,8 +149,7 @@ def test_new_nodes_are_answered_for_from_their_edges():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"neighbours": -1}, r"TypedNode\.neighbours must be >= 0"),
-        ({"dropout": 1.0}, r"TypedNode\.dropout must be in \[0, 1\)"),
+        ({"exchange.neighbours": -1}, r"exchange\.neighbours must be >= 0"),
         ({"features": 7}, r"task\.features = 7, but the data have 5"),
     ],
 )

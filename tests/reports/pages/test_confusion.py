@@ -51,7 +51,7 @@ def test_counts_of_clients_with_other_classes_add_up_by_name() -> None:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> fedgraft.Run:
     out = tmp_path_factory.mktemp("runs") / "nodes"
-    changes = {**SMALL, **PLAIN, "task.share_states": False}
+    changes = {**SMALL, **PLAIN, "exchange.states": False}
     return fedgraft.run("fedais", out=out, progress=False, overrides=changes)
 
 

@@ -55,7 +55,7 @@ class Sites(Federation):
 @pytest.fixture(scope="module", params=["hashes", "psi"])
 def match(request):
     """How ids are matched; where they are masked, rows are sealed, too."""
-    return ("data.match", request.param), ("task.sealed", request.param == "psi")
+    return ("data.match", request.param), ("exchange.encrypted_rows", request.param == "psi")
 
 
 @pytest.fixture(scope="module")

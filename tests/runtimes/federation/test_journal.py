@@ -268,7 +268,9 @@ SMOOTHED = {"data.name": "blocks", "data.nodes": 120, "data.clients": 3, "data.f
 
 @pytest.mark.parametrize("refit", ["", "answers"])
 def test_smoothing_asks_for_as_many_hops_as_the_recipe_says(tmp_path, refit):
-    summary, sites = federated_files("graft_node", {**SMOOTHED, "task.refit": refit, "task.smoothing": 3}, tmp_path)
+    summary, sites = federated_files(
+        "graft_node", {**SMOOTHED, "answers.refit": refit, "answers.smoothing": 3}, tmp_path
+    )
     assert not any(summary["failures"].values())
     lines = logged(tmp_path / "nodes" / sites.names[0] / FILE)
     assert {line["decision"] for line in lines} == {"sent"}

@@ -35,7 +35,7 @@ COMMON = {
 RECIPES = {
     "graft_node_private": {
         **{"data.name": "blocks", "data.nodes": 90, "data.features": 4},
-        **{"task.smoothing": 1, "privacy.answers": 1.0},
+        **{"answers.smoothing": 1, "privacy.answers": 1.0},
     },
     "graft_rating_private": {"data.users": 30, "data.items": 30, "data.count": 200, "training.epochs": 1},
 }

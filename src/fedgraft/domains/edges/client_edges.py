@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fedgraft.contracts.labels import Unit
+from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.values import HaloRows, Indices
 from fedgraft.domains.edges.model import EdgeModel
 from fedgraft.domains.nodes.training.client_graph import NodeData
@@ -27,6 +28,7 @@ class EdgeData:
         rows: {split: int64 [examples]}.
         unit: in which labels are that are numbers.
         weights: float32 [classes], by which losses of training edges are multiplied; None for 1.
+        shares: of classes among training edges, where losses depend on them.
     """
 
     nodes: NodeData
@@ -36,6 +38,7 @@ class EdgeData:
     rows: dict[str, Indices]
     unit: Unit
     weights: Tensor | None
+    shares: ClassShares | None
 
     def states(self, model: EdgeModel, notes: bool = False) -> Tensor:
         """Return states of all copies, float32 [own + halo + 1, width], where the model is; the last one is zero.

@@ -12,6 +12,7 @@ from torch import nn
 from fedgraft.contracts import Draw, Halo, HaloRows, Indices
 from fedgraft.contracts.abilities import HaloTask, NamingTask, SealedTask
 from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.contracts.exchange import Exchange
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of
 from fedgraft.domains.edges.model import EdgeModel
@@ -40,10 +41,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
 
     encoder: LayeredEncoder
     windows: int
-    share_features: bool
-    share_states: bool
-    share_history: bool
-    sealed: bool
+    exchange: Exchange
     scale: float
     features: int
     edge_features: int
@@ -54,7 +52,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
     @property
     def halo_widths(self) -> tuple[int, ...]:
         """Widths of all layers: what is told of an edge reads the last."""
-        return self.encoder.widths if self.share_states else ()
+        return self.encoder.widths if self.exchange.states else ()
 
     @property
     def pull(self) -> str:
@@ -66,7 +64,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
         """Addresses of the halo and what others may know of own copies; what came before edges."""
         copies = Published(self._set_up, self._copies)
         history = Published(self._history)
-        return (*([copies] * self._connected), *([history] * self.share_history))
+        return (*([copies] * self._connected), *([history] * self.exchange.history))
 
     def _copies(self, shard: EdgeShard) -> tuple[Any, Any]:
         seen = self._seen(shard)
@@ -79,12 +77,12 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
     @property
     def seals(self) -> bool:
         """Whether rows are sealed."""
-        return self.sealed
+        return self.exchange.encrypted_rows
 
     @property
     def hands_on(self) -> bool:
         """Whether features, states or histories are shared."""
-        return self.share_features or self.share_states or self.share_history
+        return self.exchange.features or self.exchange.states or self.exchange.history
 
     @property
     def handed_on(self) -> tuple[str, ...]:
@@ -98,7 +96,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
     def received_places(self, client: int, shard: EdgeShard, shared: Arrays) -> Mapping[str, Indices]:
         """Copies elsewhere; who tells histories."""
         copies = self._set_up.received_places(self.halo_of(shard), shared) if self._connected else {}
-        return {**copies, **(self._history.received_places(client, shared) if self.share_history else {})}
+        return {**copies, **(self._history.received_places(client, shared) if self.exchange.history else {})}
 
     def halo_of(self, shard: EdgeShard) -> Halo:
         """Return the addresses of copies elsewhere."""
@@ -134,18 +132,17 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
             known=all_known,
             needed=needed,
             states=States(graph.own, graph.halo, self.halo_widths),
-            class_counts=np.zeros(0, np.int64),
             sums=None,
             degree=graph.weighted_degree,
             layers=self.encoder.depth,
-            exchanges=self.share_states,
+            exchanges=self.exchange.states,
         )
         return nodes, seen.ends
 
     def history(self, shard: EdgeShard, shared: Arrays) -> NDArray[np.float32]:
         """What came before each edge, float32 [examples, n]; of targets elsewhere as their clients told it."""
         found = history_of(shard)
-        told, later = self._history.received(shard, shared if self.share_history else {})
+        told, later = self._history.received(shard, shared if self.exchange.history else {})
         asked = np.flatnonzero((shard.order >= 1) & (shard.ends[1] >= shard.graph.own))
         told[asked] = later[shard.ends[1][asked] - shard.graph.own]
         found[:, -told.shape[1] :] += told
@@ -153,7 +150,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
 
     def remember(self, data: EdgeData, own: int, states: Tree) -> None:
         """Put states of the halo, which a client of so many nodes remembers, into data to which edges were added."""
-        if self.share_states:
+        if self.exchange.states:
             kept = remembered_halo(states, own * self.copies, data.nodes.halo, self.halo_widths)
             data.nodes.states.receive(kept)
 
@@ -193,20 +190,20 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
     @property
     def _exchanges(self) -> list[HaloSetup | ToldHistory]:
         """What clients tell each other before training."""
-        return [*([self._set_up] * self._connected), *([self._history] * self.share_history)]
+        return [*([self._set_up] * self._connected), *([self._history] * self.exchange.history)]
 
     @property
     def _history(self) -> ToldHistory:
-        return ToldHistory(self.edge_features, self.sealed)
+        return ToldHistory(self.edge_features, self.exchange.encrypted_rows)
 
     @property
     def _connected(self) -> bool:
-        return self.share_states or self.share_features
+        return self.exchange.states or self.exchange.features
 
     @property
     def _set_up(self) -> HaloSetup:
         coding = FeatureCoding(self.features + COUNTS, self.sparse)
-        return HaloSetup(coding, self.share_features, self.edge_weights, self.sealed)
+        return HaloSetup(coding, self.exchange.features, self.edge_weights, self.exchange.encrypted_rows)
 
     def _seen(self, shard: EdgeShard) -> Unrolled:
         """Copies of the nodes that take part, their features as the model reads them."""

@@ -9,6 +9,7 @@ from torch import nn
 from fedgraft.contracts import Indices
 from fedgraft.contracts.abilities.clipping import ClippedGradientTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.loss import ClassObjective
 from fedgraft.domains.graphs.counts_model import CountsModel
 from fedgraft.domains.graphs.graph_task import GraphData
 from fedgraft.domains.graphs.shards import GraphShard
@@ -24,8 +25,7 @@ class ClippedGraphs(ClippedGradientTask[GraphShard, GraphData]):
     example: ClassVar[str] = "graph"
 
     encoder: LayeredEncoder | NetworkEncoder
-    class_weights: str | dict[str, float]
-    focal: float
+    objective: ClassObjective
 
     @property
     def unclipped(self) -> tuple[str, str]:
@@ -33,8 +33,13 @@ class ClippedGraphs(ClippedGradientTask[GraphShard, GraphData]):
         if isinstance(self.encoder, NetworkEncoder) or self.encoder.depth:
             why = "a graph's gradient is known by itself for a linear model of its subtrees alone"
             return why, "model.name = 'mlp', model.hidden = [], task.wl and task.wl_shared"
-        if self.class_weights and not isinstance(self.class_weights, dict):
-            return "weights of classes depend on how many graphs each has", "task.class_weights = '' or a table"
+        if self.objective.reads_shares:
+            return (
+                "losses depend on the client's shares of classes",
+                "loss.label_smoothing and loss.logit_adjustment = 0",
+            )
+        if isinstance(self.objective.class_weights, str) and self.objective.class_weights:
+            return "weights of classes depend on how many graphs each has", "loss.class_weights = '' or a table"
         return "", ""
 
     def clipped(self, model: nn.Module, data: GraphData, examples: Indices, longest: float) -> Arrays:
@@ -51,7 +56,7 @@ class ClippedGraphs(ClippedGradientTask[GraphShard, GraphData]):
         """The one layer, what it reads, and losses of what it gives."""
         assert isinstance(model, CountsModel), "it was checked"
         graphs = data.train[examples]
-        losses_of = entropies_of(data.label[graphs], data.weights, self.focal)
+        losses_of = entropies_of(data.label[graphs], data.weights, self.objective)
         # The layer reads counts times the factor, as the model does.
         counts = data.collator.counted(graphs) * model.subtrees.loud
         return [model.subtrees.layer], counts, losses_of

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.loss import ClassShares
 from fedgraft.domains.graphs.batches import Batch
 from fedgraft.domains.graphs.model import Subtrees
 
@@ -34,6 +35,6 @@ class CountsModel(nn.Module):
         """Return logits as they are."""
         return hidden
 
-    def losses(self, hidden: Tensor, batch: Batch) -> Tensor:
+    def losses(self, hidden: Tensor, batch: Batch, shares: ClassShares | None = None) -> Tensor:
         """Return the losses of graphs, float32 [graphs]."""
-        return self.labels.losses(hidden, batch.label)
+        return self.labels.losses(hidden, batch.label, shares)

@@ -14,7 +14,8 @@ from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.tasks import VariantTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
-from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt, ProperFraction
+from fedgraft.contracts.loss import ClassShares, Objective
+from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
@@ -55,6 +56,7 @@ class GraphData:
     variant: Variant
     unit: Unit
     weights: Tensor | None = None
+    shares: ClassShares | None = None
     moved: dict[tuple[str, str], list[Batch]] = field(default_factory=dict)
 
     def on(self, device: torch.device, split: str) -> list[Batch]:
@@ -78,8 +80,8 @@ class GraphTask(
     asks: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
 
     encoder: LayeredEncoder | NetworkEncoder
+    objective: Objective
     normalise: Literal["batch", "nothing"] = "batch"
-    dropout: ProperFraction = 0.0
     places: bool = False
     structure: bool = False
     walks: PositiveInt = 16
@@ -197,7 +199,9 @@ class GraphTask(
         normalise, buckets = self.normalise == "batch", self.wl_width * (self.wl > 0)
         subtrees = buckets, self.wl_into, self.wl_scale
         edges = self.edge_features
-        return GraphModel(self.encoder, own, places, normalise, self.dropout, g, *subtrees, self.labels, edges)
+        return GraphModel(
+            self.encoder, own, places, normalise, self.objective.dropout, g, *subtrees, self.labels, edges
+        )
 
     def together(self, models: Sequence[nn.Module]) -> nn.Module:
         """Return one model that answers as several: the mean of their probabilities or numbers."""
@@ -207,7 +211,7 @@ class GraphTask(
         """Return the loss of each graph of the draw, and the head's hidden layer."""
         batch = data.collator.batch(data.train[draw.examples]).to(device_of(model))
         hidden = model.represent(batch)  # type: ignore[operator]
-        losses = weighted(model.losses(hidden, batch), batch.label, data.weights)  # type: ignore[operator]
+        losses = weighted(model.losses(hidden, batch, data.shares), batch.label, data.weights)  # type: ignore[operator]
         return Losses(losses, hidden=hidden)
 
     def evaluate(self, model: nn.Module, data: GraphData) -> dict[str, Sums]:

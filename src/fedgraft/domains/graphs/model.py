@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.loss import ClassShares
 from fedgraft.domains.graphs.batches import Batch
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.nn.layers import RowLinear, linear, normal
@@ -95,9 +96,9 @@ class GraphModel(nn.Module):
         outputs = self.heads(hidden, batch)
         return outputs[0] if len(outputs) == 1 else self.labels.together(outputs)
 
-    def losses(self, hidden: Tensor, batch: Batch) -> Tensor:
+    def losses(self, hidden: Tensor, batch: Batch, shares: ClassShares | None = None) -> Tensor:
         """Return the losses of graphs, float32 [graphs], summed over heads: each learns as if it were alone."""
-        each = [self.labels.losses(outputs, batch.label) for outputs in self.heads(hidden, batch)]
+        each = [self.labels.losses(outputs, batch.label, shares) for outputs in self.heads(hidden, batch)]
         return each[0] if len(each) == 1 else torch.stack(each).sum(0)
 
     def heads(self, hidden: Tensor, batch: Batch) -> list[Tensor]:

@@ -1,20 +1,24 @@
 """What tasks have in common whose data say what their labels are: the kind, its measure, what examples count."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from annotated_types import Ge
 from torch import Tensor
 
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import Labels, Unit
+from fedgraft.contracts.loss import ClassObjective, ClassWeights, Objective
 from fedgraft.contracts.parts import part
 from fedgraft.contracts.task import Prepared
 from fedgraft.domains.labelled.shard import LabelledShard, labels_of
 from fedgraft.domains.labels import numbers
-from fedgraft.domains.labels.class_weights import BALANCED, ClassWeights, PublishedCounts, check_weights, weights_of
+from fedgraft.domains.labels.class_weights import (
+    BALANCED,
+    PublishedCounts,
+    weights_of,
+)
 from fedgraft.domains.labels.judged import METRICS
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.shared_unit import PublishedMoments, unit_of
@@ -29,16 +33,15 @@ Labelled = TypeVar("Labelled", bound=LabelledShard)
 class LabelsOfData(JudgedByData[Labelled, Prepared]):
     """Tell labels that are classes or numbers, as the data have them; options as of `LabelTask`."""
 
+    objective: Objective
     class_names: tuple[str, ...] = ()
     judged: str = ""
     rare: str = ""
-    class_weights: ClassWeights = ""
-    focal: Annotated[float, Ge(0), "0 = off"] = 0.0
 
     @cached_property
     def labels(self) -> Labels:
         """As the data have them."""
-        return labels_of(self.class_names, (), self.judged, self.rare, self.focal)
+        return labels_of(self.class_names, (), self.judged, self.rare, self.objective)
 
     @part
     def publications(self) -> Publications:
@@ -50,7 +53,7 @@ class LabelsOfData(JudgedByData[Labelled, Prepared]):
         """Moments of numbers; how many examples each class has, where these are to count alike."""
         shape, labels = self.labels.numbers, len(getattr(self, "label_names", ()))
         moments = () if shape is None else (Published(PublishedMoments(shape)),)
-        counts = (Published(PublishedCounts(len(self.class_names), labels)),) if self.class_weights == BALANCED else ()
+        counts = (Published(PublishedCounts(len(self.class_names), labels)),) if self._weighs == BALANCED else ()
         return (*moments, *counts)
 
     @property
@@ -73,7 +76,6 @@ class LabelsOfData(JudgedByData[Labelled, Prepared]):
 
         Raises `InputError` for what classes alone, or numbers alone, have; and where there is nothing to learn.
         """
-        check_weights("task", self.class_weights)  # not at its birth, where a domain's task checks its own
         known = self.known_of(telling(shards)[0])
         told = replace(self, **{name: value for name, value in known.items() if not getattr(self, name)})
         kind, allowed = ("classes", METRICS) if told.class_names else ("numbers", numbers.METRICS)
@@ -83,8 +85,14 @@ class LabelsOfData(JudgedByData[Labelled, Prepared]):
                 f"{self.judged!r}.{nearest(self.judged, allowed)}"
             )
         if not told.class_names:
-            require(not self.class_weights, "task.class_weights", "'' where labels are numbers", self.class_weights)
-            require(not self.focal, "task.focal", "0 where labels are numbers", self.focal)
+            self._check_numbers_loss()
+        elif not isinstance(self.objective, ClassObjective):
+            raise InputError(f"{type(self.objective).__name__} is a loss of numbers; these data have classes.")
+        elif getattr(told, "label_names", ()):
+            plain = not self.objective.reads_shares
+            require(
+                plain, "loss", "one that reads no shares of classes where an example has several labels", self.objective
+            )
         return super(LabelsOfData, told).judged_by(shards, True)
 
     def known_of(self, shard: Labelled) -> dict[str, Any]:
@@ -99,6 +107,20 @@ class LabelsOfData(JudgedByData[Labelled, Prepared]):
                 raise InputError(f"{shards[0].name} and {shard.name} must be labelled alike; got {known} and {other}.")
         return replace(self, **known)
 
+    def _check_numbers_loss(self) -> None:
+        """Raise `InputError` for options of a loss of classes where labels are numbers."""
+        if isinstance(self.objective, ClassObjective):
+            for each in fields(self.objective):  # type: ignore[arg-type]
+                value, fits = getattr(self.objective, each.name), each.name == "dropout"
+                none = f"{each.default:g}" if isinstance(each.default, float) else repr(each.default)
+                allowed = f"{none} where labels are numbers"
+                require(fits or value == each.default, f"loss.{each.name}", allowed, value)
+
+    @property
+    def _weighs(self) -> ClassWeights:
+        """How classes weigh; "" where the loss is not of classes."""
+        return self.objective.class_weights if isinstance(self.objective, ClassObjective) else ""
+
     def unit_of(self, shard: Labelled, shared: Arrays) -> Unit:
         """Return the unit of numbers that all clients have in common; the client's own where nothing is known of it."""
         return unit_of(self.labels, shard, shared)
@@ -106,4 +128,4 @@ class LabelsOfData(JudgedByData[Labelled, Prepared]):
     def weights_of(self, shard: Labelled, shared: Arrays) -> Tensor | None:
         """Return weights of classes, float32 [classes] or [labels, classes]; None for none."""
         names = self.class_names
-        return weights_of(self.class_weights, shard, shared, names, len(names)) if names else None
+        return weights_of(self._weighs, shard, shared, names, len(names)) if names else None

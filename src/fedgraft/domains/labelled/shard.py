@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.loss import ClassObjective, NumberObjective, Objective
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Examples
 from fedgraft.domains.labels.classes import Classes
@@ -19,20 +20,25 @@ from fedgraft.wire.layouts import Array
 
 
 def labels_of(
-    class_names: Sequence[str], label_names: Sequence[str], judged: str = "", rare: str = "", focal: float = 0.0
+    class_names: Sequence[str],
+    label_names: Sequence[str],
+    judged: str = "",
+    rare: str = "",
+    objective: Objective | None = None,
 ) -> Labels:
     """Return the kind of labels with these classes, numbers where there are none; several where labels have names.
 
-    `judged`, `rare` and `focal` are as of `JudgedClasses`, or of `Numbers`. Before the data are known, the measure
+    `judged`, `rare` and `objective` are as of `JudgedClasses`, or of `Numbers`. Before the data are known, the measure
     tells whether there are classes.
     """
     each: Labels
+    of_classes = objective if isinstance(objective, ClassObjective) else None
     if judged in METRICS:
-        each = JudgedClasses(tuple(class_names), 0, focal, judged, rare, max(1, len(label_names)))
+        each = JudgedClasses(tuple(class_names), 0, of_classes, judged, rare, max(1, len(label_names)))
     elif class_names:
-        each = Classes(tuple(class_names), focal=focal)
+        each = Classes(tuple(class_names), objective=of_classes)
     else:
-        each = Numbers(judged=judged or "rmse")
+        each = Numbers(objective if isinstance(objective, NumberObjective) else None, judged or "rmse")
     return Several(each, tuple(label_names)) if label_names else each
 
 

@@ -17,18 +17,19 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.abilities import PlainModel, PredictingTask
 from fedgraft.contracts.labels import Labels, Unit
+from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Draw, Indices, Questions, Sums
 from fedgraft.domains.labelled.labels_of_data import Labelled, LabelsOfData
 from fedgraft.domains.labelled.model import Inputs, LabelModel
 from fedgraft.domains.labelled.shard import labels_of
-from fedgraft.domains.labels.class_weights import weighted
+from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.several import Several
 from fedgraft.domains.labels.shared_unit import training_labels
 from fedgraft.domains.tables.asked import clients_said
 from fedgraft.domains.tables.reader import read_asked
 from fedgraft.domains.tables.schema import Column, Table
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -54,6 +55,7 @@ class LabelledData:
     rows: dict[str, Indices]
     unit: Unit
     weights: Tensor | None = None
+    shares: ClassShares | None = None
 
 
 _USAGE = """from model import load
@@ -79,10 +81,7 @@ class LabelTask(
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data. Of several labels it
             is that which fewer validation examples have.
-        class_weights: what the loss of an example of each class is multiplied by: "" for 1, "balanced" so that all
-            classes of all clients count alike, label by label, or a table {class = weight}, others having 1.
-        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
-            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
+        objective: the loss, of classes or numbers; a domain's task says which by default.
     """
 
     asks: ClassVar[tuple[str, ...]] = ("examples",)
@@ -92,10 +91,14 @@ class LabelTask(
     ends: int = 0
     label_names: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(not self.objective.dropout, "loss.dropout", "0: the network drops nothing", self.objective.dropout)
+
     @cached_property
     def labels(self) -> Labels:
         """As the data have them; several where they have names."""
-        return labels_of(self.class_names, self.label_names, self.judged, self.rare, self.focal)
+        return labels_of(self.class_names, self.label_names, self.judged, self.rare, self.objective)
 
     @abstractmethod
     def inputs(self, shard: Labelled) -> Inputs:
@@ -122,6 +125,7 @@ class LabelTask(
             rows,
             unit.around(own),
             self.weights_of(shard, shared),
+            None if shard.label_names else shares_of(self.objective, shard, len(self.class_names)),
         )
 
     def examples(self, data: LabelledData) -> int:
@@ -138,8 +142,9 @@ class LabelTask(
         outputs = self._outputs(model, data.inputs, data.ends[:, rows])
         label = data.label[rows].to(outputs.device)
         if isinstance(self.labels, Several):
-            return self.labels.losses(outputs, label, None if data.weights is None else data.weights.to(label.device))
-        return weighted(self.labels.losses(outputs, label), label, data.weights)
+            weights = None if data.weights is None else data.weights.to(label.device)
+            return self.labels.losses(outputs, label, weights=weights)
+        return weighted(self.labels.losses(outputs, label, data.shares), label, data.weights)
 
     def evaluate(self, model: nn.Module, data: LabelledData) -> dict[str, Sums]:
         """Return the labels' sums."""

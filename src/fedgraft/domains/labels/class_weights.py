@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fedgraft.contracts.labels import Floats
+from fedgraft.contracts.loss import ClassObjective, ClassShares, ClassWeights, Objective
 from fedgraft.contracts.values import Indices
 from fedgraft.errors import InputError, WireError, nearest, require
 from fedgraft.wire.layouts import Arrays, Layout, Spec
@@ -16,7 +17,6 @@ from fedgraft.wire.layouts import Arrays, Layout, Spec
 BALANCED = "balanced"
 COUNTS, WEIGHTS = "class_counts", "class_weights"
 """float64 [classes], what a client publishes, how many training examples it has; what all get back."""
-ClassWeights = str | dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,12 @@ def weights_of(said: ClassWeights, shard: Any, shared: Arrays, names: tuple[str,
     if said == BALANCED and WEIGHTS in shared:
         return torch.from_numpy(shared[WEIGHTS].astype(np.float32))
     return own_weights(said, shard, names, classes)
+
+
+def shares_of(objective: Objective, shard: Any, classes: int) -> ClassShares | None:
+    """Return the shares of classes among a client's training examples; None for a loss that reads none."""
+    reads = isinstance(objective, ClassObjective) and objective.reads_shares
+    return ClassShares.of(counts_of(shard, classes)) if reads else None
 
 
 def check_counts(counts: Floats) -> None:

@@ -11,14 +11,13 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.abilities.predicting import SHARE
 from fedgraft.contracts.labels import Batches, Labels, Unit
+from fedgraft.contracts.loss import ClassObjective, ClassShares
 from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import Indices, Sums
 from fedgraft.domains.labels import counts
 from fedgraft.domains.labels.chance import chance_of
 from fedgraft.wire.layouts import Array
 
-TINY: Final = 1e-6
-"""The least that 1 - p is taken for, of which a power is taken."""
 PARTS: Final = 5
 """Parts of the list of classes whose shares a client can report: as many as ratings have grades."""
 PROFILE: Final = frozenset(f"label_{k}" for k in range(PARTS))
@@ -32,8 +31,7 @@ class Classes(Labels):
     Args:
         names: of the classes; () where each client has its own.
         count: how many there are where they have no names.
-        focal: the exponent of 1 - p by which a loss shrinks as the probability p of the own class grows, >= 0 (Lin et
-            al., "Focal Loss", ICCV 2017); 0 = off.
+        objective: the loss of training; None for the cross-entropy.
     """
 
     better: ClassVar[str] = "higher"
@@ -42,7 +40,7 @@ class Classes(Labels):
 
     names: tuple[str, ...] = ()
     count: int = 0
-    focal: float = 0.0
+    objective: ClassObjective | None = None
 
     @property
     def width(self) -> int:
@@ -62,10 +60,11 @@ class Classes(Labels):
         """Return the classes as they are, int64 [n]."""
         return label
 
-    def losses(self, outputs: Tensor, label: Tensor) -> Tensor:
-        """Return cross-entropies, float32 [n], of logits [n, classes]."""
-        losses = nn.functional.cross_entropy(outputs, label, reduction="none")
-        return losses * (1 - (-losses).exp()).clamp(min=TINY) ** self.focal if self.focal else losses
+    def losses(self, outputs: Tensor, label: Tensor, shares: ClassShares | None = None) -> Tensor:
+        """Return losses of training, float32 [n], of logits [n, classes]."""
+        if self.objective is not None:
+            return self.objective.losses(outputs, label, shares)
+        return nn.functional.cross_entropy(outputs, label, reduction="none")
 
     def together(self, outputs: Sequence[Tensor]) -> Tensor:
         """Return the logarithm of the mean of probabilities, float32 [n, classes]."""

@@ -1,28 +1,28 @@
-"""Cross-entropies of examples that weigh by their classes, with their gradient."""
+"""Losses of examples that weigh by their classes, with their gradient."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from fedgraft.nn.manual_gradients import cross_entropies
+from fedgraft.contracts.loss import ClassObjective
 from fedgraft.wire.layouts import Array
 
 
 def entropies_of(
-    label: Array, weights: Tensor | None, focal: float
+    label: Array, weights: Tensor | None, objective: ClassObjective
 ) -> Callable[[Tensor], tuple[Tensor, Callable[[Tensor], Tensor]]]:
     """Return what makes losses of logits, as `nn.clipped_gradients` takes it.
 
     Args:
         label: int64 [examples].
         weights: float32 [classes], by which losses are multiplied; None for 1.
-        focal: as of `cross_entropies`.
+        objective: the loss of training.
     """
 
     def losses_of(logits: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         own = torch.from_numpy(label).to(logits.device)
-        losses, back = cross_entropies(logits, own, None, focal)
+        losses, back = objective.with_gradient(logits, own, None)
         if weights is None:
             return losses, back
         each = weights.to(logits)[own]

@@ -36,7 +36,7 @@ class JudgedClasses(Classes):
     Args:
         names: of the classes.
         count: how many there are where they have no names.
-        focal: as of `Classes`.
+        objective: as of `Classes`.
         judged: one of `METRICS`.
         rare: name of the rarer of two classes; "" = the one that there are fewer examples of.
         labels: how many such labels an example has, >= 1, which share the bins of probability that are counted.

@@ -1,6 +1,6 @@
 """What tasks that tell labels do to be judged by a measure that is asked for, or by one that suits the data."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, Self
 
@@ -9,6 +9,7 @@ import numpy as np
 from fedgraft.contracts.abilities.counting import CountedTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import LabelledTask
+from fedgraft.contracts.loss import ClassObjective
 from fedgraft.contracts.task import ClassCounts, Prepared, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels import numbers
@@ -56,9 +57,9 @@ class JudgedByData(LabelledTask[Shard, Prepared], CountedTask[Shard]):
 
         Raises `InputError` where nothing can be learnt: one class alone, or numbers that are all equal.
         """
-        if isinstance(weights := getattr(self, "class_weights", ""), dict) and len(shards):
+        if isinstance(weights := getattr(getattr(self, "objective", None), "class_weights", ""), dict) and len(shards):
             names: list[str] = [name for each in telling(shards) for name in each.classes]  # type: ignore[attr-defined]
-            check_names("task", weights, tuple(dict.fromkeys(names)))
+            check_names("loss", weights, tuple(dict.fromkeys(names)))
         if not (own or self.judged):
             return self
         if not self.tells_classes:
@@ -74,8 +75,8 @@ class JudgedByData(LabelledTask[Shard, Prepared], CountedTask[Shard]):
         """Return this task judged by what suits classes that clients have told of, and notes why."""
         if not self.tells_classes:
             return self, []
-        if isinstance(weights := getattr(self, "class_weights", ""), dict):
-            check_names("task", weights, classes.names)
+        if isinstance(weights := getattr(getattr(self, "objective", None), "class_weights", ""), dict):
+            check_names("loss", weights, classes.names)
         told = zip(classes.least.tolist(), classes.most.tolist(), strict=True)
         shown = [f"{least:,}" if least == most else f"{least:,} to {most:,}" for least, most in told]
         suited, notes = self._by_classes(classes.names if classes.alike else None, classes.least, classes.most)
@@ -119,21 +120,25 @@ class JudgedByData(LabelledTask[Shard, Prepared], CountedTask[Shard]):
         judged, notes = self.judged, list[str]()
         if not judged and two and (said := rare_said(names, least, most)):
             judged = "average_precision"
-            notes.append(f"{said}; evaluation.metric = 'accuracy' goes by that.{self._weights_said(options)}")
+            notes.append(f"{said}; evaluation.metric = 'accuracy' goes by that.{self._weights_said()}")
         if not judged and len(names) <= MOST_CLASSES:
             judged = "accuracy"
         return (replace(self, judged=judged, **known) if judged else self), notes  # type: ignore[type-var]
 
-    def _weights_said(self, options: Collection[str]) -> str:
+    def _weights_said(self) -> str:
         """Say what else a rare class can be given, unless it is, or the task has no such option."""
-        weights, focal = (getattr(self, name, "") for name in ("class_weights", "focal"))
-        if "class_weights" not in options or weights or focal:
+        objective: Any = getattr(self, "objective", None)
+        if (
+            not isinstance(objective, ClassObjective)
+            or objective.class_weights
+            or bool(getattr(objective, "focal", 0.0))
+        ):
             return ""
-        smoothed, adjusted = (getattr(self, name, 0.0) for name in ("label_smoothing", "logit_adjustment"))
-        focal = "" if smoothed else " or task.focal"  # which does not go with it
-        beside = f", as task.logit_adjustment = {adjusted:g} does much of what they do" if adjusted else ""
-        instead = " with task.logit_adjustment = 0" if adjusted else ""
-        return f" Class weights are none by default{beside}; task.class_weights = 'balanced'{focal}{instead} sets them."
+        smoothed, adjusted = (float(getattr(objective, name, 0.0)) for name in ("label_smoothing", "logit_adjustment"))
+        focal = "" if smoothed else " or loss.focal"  # which does not go with it
+        beside = f", as loss.logit_adjustment = {adjusted:g} does much of what they do" if adjusted else ""
+        instead = " with loss.logit_adjustment = 0" if adjusted else ""
+        return f" Class weights are none by default{beside}; loss.class_weights = 'balanced'{focal}{instead} sets them."
 
 
 def rare_said(names: Sequence[str], least: Indices, most: Indices) -> str:

@@ -7,9 +7,10 @@ from typing import ClassVar, Final
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fedgraft.contracts.labels import Batches, Labels, Unit
+from fedgraft.contracts.loss import ClassShares, NumberObjective
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import Sums
@@ -29,7 +30,7 @@ class Numbers(Labels):
     predicts these means has 0.
 
     Args:
-        huber: error in training's unit above which a loss is linear and no longer squared, >= 0; 0 = none.
+        objective: the loss of training; None for half the squared error.
         judged: one of `METRICS`, the score.
     """
 
@@ -37,7 +38,7 @@ class Numbers(Labels):
     numbers: ClassVar[tuple[int, ...]] = ()
     sums: ClassVar[tuple[str, ...]] = SUMS
 
-    huber: float = 0.0
+    objective: NumberObjective | None = None
     judged: str = "rmse"
 
     @property
@@ -61,10 +62,10 @@ class Numbers(Labels):
         """Return the numbers in a unit, float32 [n]."""
         return unit.told(label)
 
-    def losses(self, outputs: Tensor, label: Tensor) -> Tensor:
-        """Half the squared errors, float32 [n]; those above `huber` > 0 count linearly (Huber, 1964)."""
-        if self.huber:
-            return nn.functional.huber_loss(outputs[:, 0], label, reduction="none", delta=self.huber)
+    def losses(self, outputs: Tensor, label: Tensor, shares: ClassShares | None = None) -> Tensor:
+        """Return losses of training, float32 [n]."""
+        if self.objective is not None:
+            return self.objective.losses(outputs[:, 0], label)
         return 0.5 * (outputs[:, 0] - label).square()
 
     def together(self, outputs: Sequence[Tensor]) -> Tensor:

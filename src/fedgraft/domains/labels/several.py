@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fedgraft.contracts.labels import Batches, Labels, Unit
+from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import Sums
 from fedgraft.domains.labels.class_weights import weighted
@@ -71,7 +72,9 @@ class Several(Labels):
         columns = [self.each.told(column, unit.of_label(number)) for number, column in enumerate(label.T)]
         return np.stack(columns, axis=1)
 
-    def losses(self, outputs: Tensor, label: Tensor, weights: Tensor | None = None) -> Tensor:
+    def losses(
+        self, outputs: Tensor, label: Tensor, shares: ClassShares | None = None, weights: Tensor | None = None
+    ) -> Tensor:
         """Return the mean loss over the labels that an example has, float32 [n]; 0 where it has none.
 
         `weights`, float32 [labels, classes], are what a loss is multiplied by; None for 1.

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts.abilities.smoothing import Border, Means, SmoothingTask, means_in
+from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import SCORED_SPLITS, Indices, Sums
 from fedgraft.domains.labels.classes import Classes
@@ -49,11 +50,7 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
     labels: Labels
     scored: Callable[[torch.nn.Module, Any], Singles]
     answered: Callable[[Any], Answered]
-    class_prior: bool
-    smoothing: int = 0
-    share_labels: bool = False
-    refit: str = ""
-    local_fit: bool = False
+    answering: Answers
     classes: int = 0
     hidden: Callable[[torch.nn.Module, Any], Singles] | None = None
     width: int = 0
@@ -61,7 +58,10 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
     @property
     def hops(self) -> int:
         """`smoothing`; one, over no edge, where without it another change of answers is chosen."""
-        return max(self.smoothing, int(self.class_prior or bool(self.refit) or self.local_fit))
+        return max(
+            self.answering.smoothing,
+            int(self.answering.class_prior or bool(self.answering.refit) or self.answering.local_fit),
+        )
 
     @property
     def row_width(self) -> int:
@@ -71,8 +71,10 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
     @property
     def row_tells(self) -> frozenset[str]:
         """Answers; with `share_labels` errors, which tell labels; of a layer fitted to hidden states these."""
-        more = {"labels"} if self.share_labels else set()
-        return super().row_tells | (more | ({"states"} if self.refit == HIDDEN else set()) if self.row_width else set())
+        more = {"labels"} if self.answering.share_labels else set()
+        return super().row_tells | (
+            more | ({"states"} if self.answering.refit == HIDDEN else set()) if self.row_width else set()
+        )
 
     @property
     def choices(self) -> int:
@@ -86,33 +88,33 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
     def border(self, data: Any) -> Border:
         """Return the edges to nodes of others, all of them: `halo` has no part in it; none without smoothing."""
         border = self.answered(data).border
-        return border if self.smoothing else Border.nobodys(border.own)
+        return border if self.answering.smoothing else Border.nobodys(border.own)
 
     @property
     def sums_layout(self) -> Layout:
         """Layout of products over training examples; empty without `refit`."""
-        return self._smoothing.fit.sums_layout if self.refit else Layout(())
+        return self._smoothing.fit.sums_layout if self.answering.refit else Layout(())
 
     @property
     def layer_layout(self) -> Layout:
         """Layout of a linear layer."""
-        return self._smoothing.fit.layer_layout if self.refit else Layout(())
+        return self._smoothing.fit.layer_layout if self.answering.refit else Layout(())
 
     def answers(self, model: torch.nn.Module, data: Any) -> Singles:
         """Return probabilities, [own, classes]; behind them the last hidden layer, in (-1, 1), if it is smoothed."""
         shares = self.scored(model, data)
-        if self.refit != HIDDEN or self.hidden is None:
+        if self.answering.refit != HIDDEN or self.hidden is None:
             return shares
         hidden = self.hidden(model, data)
         return np.concatenate([shares, hidden / (SOFT + np.abs(hidden))], axis=1).astype(np.float32)
 
     def hop_sums(self, data: Any, answers: Singles, means: Sequence[Means]) -> Arrays:
         """Return the products over training examples of what is known of them after all hops."""
-        return self._smoothing.sums(self.answered(data), answers, means) if self.refit else {}
+        return self._smoothing.sums(self.answered(data), answers, means) if self.answering.refit else {}
 
     def hop_layer(self, sums: Sequence[Arrays]) -> Arrays:
         """Return the linear layer of least squares."""
-        return self._smoothing.fit.layer(sums) if self.refit else {}
+        return self._smoothing.fit.layer(sums) if self.answering.refit else {}
 
     def told(self, data: Any, answers: Singles, means: Sequence[Means]) -> Singles:
         """Return probabilities after so many hops, with `share_labels` beside the errors, [border, row_width]."""
@@ -174,6 +176,12 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
 
     @cached_property
     def _smoothing(self) -> Smoothing:
-        hidden = self.width if self.refit == HIDDEN else 0
-        ways = {"class_prior": self.class_prior, "refit": bool(self.refit), "local_fit": self.local_fit}
-        return Smoothing(self.smoothing, self.classes or 2, self.share_labels, **ways, hidden=hidden)
+        hidden = self.width if self.answering.refit == HIDDEN else 0
+        ways = {
+            "class_prior": self.answering.class_prior,
+            "refit": bool(self.answering.refit),
+            "local_fit": self.answering.local_fit,
+        }
+        return Smoothing(
+            self.answering.smoothing, self.classes or 2, self.answering.share_labels, **ways, hidden=hidden
+        )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.contracts.encoder import Encoder
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features, scaled
 from fedgraft.domains.links.shards import LinkShard, codes_of
@@ -19,7 +20,7 @@ from fedgraft.domains.nodes.base.features import inner_products
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.training.neighbour_sampling import scattered
-from fedgraft.domains.nodes.training.smoothed_inputs import PLAIN, SmoothedInputs
+from fedgraft.domains.nodes.training.smoothed_inputs import prepared, rows_of
 from fedgraft.nn.layers import device_of
 
 TRIES: Final = 8
@@ -51,21 +52,21 @@ class LinkData:
         shard: LinkShard,
         encoder: Encoder,
         layers: int,
-        scale: float,
+        inputs: Inputs,
         likeness: bool = False,
-        inputs: SmoothedInputs = PLAIN,
         columns: int = 0,
     ) -> "LinkData":
         """Prepare a client's part for a model with this encoder and so many convolutions.
 
-        Features are brought to the length `scale`; 0 = as they are. `likeness` says whether their cosines join a score.
-        `inputs` are made of features over training edges, which the model takes to have so many columns.
+        `inputs` are made of features over training edges, which the model takes to have so many columns. `likeness`
+        says whether cosines of features join a score.
         """
         graph = shard.graph
-        seen = inputs.of(replace(graph, features=scaled(graph.features, scale)) if scale else graph)
+        scale = inputs.scale if graph.scale_rows else 0.0
+        seen = prepared(inputs, replace(graph, features=scaled(graph.features, scale)) if scale else graph)
         nobody = FeatureCoding(seen.width, not isinstance(seen.features, np.ndarray)).empty(0)
         nodes = NodeData(
-            features=inputs.rows(seen.features, nobody),
+            features=rows_of(inputs, seen.features, nobody),
             around=around_of(graph, None, np.ones(graph.own, bool), encoder, inputs.width(graph.width), columns),
             own=graph.own,
             halo=0,
@@ -74,7 +75,6 @@ class LinkData:
             known=np.ones(graph.own, bool),
             needed=np.zeros(0, np.int64),
             states=States(graph.own, 0, ()),
-            class_counts=np.zeros(0, np.int64),
             sums=None,
             degree=graph.weighted_degree,
             layers=layers,

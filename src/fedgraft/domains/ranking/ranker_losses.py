@@ -1,35 +1,14 @@
-"""Losses of a ranker: a taken item against sampled ones, and factors that are to be independent."""
+"""How much the factors of a ranker, which are to be independent, hang together."""
 
 import itertools
-import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import relu
 
 SAMPLED = 128
 """Most items that the independence of factors is told from: the cost grows with the square."""
 LEAST = 1e-8
 """What keeps the gradient of a root finite at 0."""
-
-
-def sampled_softmax(taken: Tensor, others: Tensor, had: Tensor, items: int) -> Tensor:
-    """Return the cross-entropy of a softmax over the taken item and the others, float32 [n].
-
-    The others, float32 [n, drawn], stand for all items: with n of N drawn, each counts N / n times. Those that the user
-    has, bool [n, drawn], do not count. `taken` is float32 [n], `items` is N, the number of items in the catalogue.
-    """
-    others = (others + math.log(items / others.shape[1])).masked_fill(had, -torch.inf)
-    return torch.logsumexp(torch.cat([taken[:, None], others], 1), 1) - taken
-
-
-def margin(taken: Tensor, others: Tensor, had: Tensor, width: float) -> Tensor:
-    """Return the mean, over the others, of what each lacks to be `width` below the taken item, float32 [n].
-
-    Arguments as `sampled_softmax`; 0 where the user has all of the others.
-    """
-    lacking = relu(others - taken[:, None] + width).masked_fill(had, 0.0)
-    return lacking.sum(1) / (~had).sum(1).clamp(min=1)
 
 
 def dependence(channels: Tensor) -> Tensor:

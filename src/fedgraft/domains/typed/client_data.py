@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features, factors_to
 from fedgraft.domains.typed.joined_answers import JoinedTargets
@@ -30,6 +31,7 @@ class TypedData:
         label: int64 [targets].
         rows: {split: int64 [nodes], target nodes}.
         weights: float32 [classes], by which losses of training nodes are multiplied; None for 1.
+        shares: of classes among training nodes, where losses depend on them.
         around: the target nodes that metapaths join, where answers are bettered by them; else None.
         joined: int64 [2, edges], target nodes that metapaths join; None until somebody asks.
     """
@@ -40,6 +42,7 @@ class TypedData:
     label: Tensor
     rows: dict[str, Indices]
     weights: Tensor | None = None
+    shares: ClassShares | None = None
     around: JoinedTargets | None = None
     joined: Indices | None = None
     moved: dict[str, "TypedData"] = field(default_factory=dict)

@@ -10,29 +10,23 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.domains.examples import Features, compact
 
 
-def blocks(metapaths: int, hops: int) -> int:
-    """Return how many times as wide as features the inputs of so many metapaths and hops are."""
-    return 1 + metapaths * hops
-
-
-def smoothed(features: Features, joins: Sequence[sparse.csr_matrix], hops: int) -> Features:
-    """Return inputs [targets, `blocks` x f] of features [targets, f], dense where averages have left few zeros.
+def smoothed(inputs: Inputs, features: Features, joins: Sequence[sparse.csr_matrix]) -> Features:
+    """Return what a model reads of features [targets, f], dense where averages have left few zeros.
 
     `joins` are the metapaths' matrices [targets, targets]: 1 where two nodes are joined, and on the diagonal.
     """
-    parts = [features]
+    paths = []
     for matrix in joins:
-        joined = np.diff(matrix.indptr).astype(np.float32)
-        rows = features
-        for _ in range(hops):
-            rows = _divided(matrix @ rows, joined)
-            parts.append(rows)
-    if isinstance(features, np.ndarray):
-        return np.concatenate(parts, axis=1)
-    return compact(sparse.csr_matrix(sparse.hstack(parts, format="csr")))
+        joined, hops = np.diff(matrix.indptr).astype(np.float32), [features]
+        for _ in range(inputs.hops):
+            hops.append(_divided(matrix @ hops[-1], joined))
+        paths.append(hops[1:])
+    made = inputs.together(features, paths)
+    return made if isinstance(made, np.ndarray) else compact(sparse.csr_matrix(made))
 
 
 def _divided(total: Features, by: np.ndarray) -> Features:

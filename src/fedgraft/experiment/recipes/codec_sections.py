@@ -64,7 +64,7 @@ def sealed_by_data(recipe: Recipe, plan: Plan, data: Data[Any]) -> Plan:
 
     Where that cannot be, a note says why.
     """
-    task, said = plan.task.ability(SealedTask), "sealed" in recipe.sections.get("task", {})
+    task, said = plan.task.ability(SealedTask), "encrypted_rows" in recipe.section("exchange")
     if said or not (isinstance(data, MatchedData) and data.matches and task and task.hands_on):
         return plan
     try:
@@ -80,7 +80,7 @@ def _check_sealed(rows: Codec[Any], section: Section, task: Task[Any, Any]) -> N
     sealed = task.ability(SealedTask)
     if sealed and sealed.seals and not isinstance(rows, RowCodec):
         known = [name for name in discovery.names("codecs") if issubclass(discovery.find("codecs", name), RowCodec)]
-        allowed = f"one of {', '.join(known)}, which code each row by itself, where task.sealed is true"
+        allowed = f"one of {', '.join(known)}, which code each row by itself, where exchange.encrypted_rows is true"
         raise InputError(f"rows.name must be {allowed}; got {section['name']!r}.")
 
 

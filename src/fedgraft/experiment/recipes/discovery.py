@@ -28,8 +28,12 @@ from fedgraft.contracts import (
     Sharing,
     Task,
 )
+from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.encoder import Encoder
+from fedgraft.contracts.exchange import Exchange
+from fedgraft.contracts.inputs import Inputs
+from fedgraft.contracts.loss import Objective
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, require_one_of, unknown
 from fedgraft.experiment.recipes.method_names import FAMILIES, PACKAGES, entry_points, files, names, one_line, presets
@@ -48,11 +52,17 @@ CONTRACTS: dict[str, type[Any]] = {
     "server_optimizers": ServerOptimizer,
     "tasks": Task,
     "models": Encoder,
+    "inputs": Inputs,
+    "losses": Objective,
+    "exchanges": Exchange,
+    "answers": Answers,
     "data": Data,
     "yardsticks": Yardstick,
     "runtimes": RuntimeOptions,
 }
 """Every family, and what its classes are."""
+SINGULAR = {"inputs": "inputs", "losses": "loss", "answers": "answers"}
+"""Families of which one is not called as they are, without the "s"."""
 SHOWN = 3
 """Most names that an error lists of those that have an option."""
 
@@ -67,7 +77,7 @@ def find(family: str, name: str) -> type[Any]:
     if name in (known := presets(family)):
         return find(family, known[name][0])
     if name not in files(family):
-        raise unknown(family.removesuffix("s"), name, names(family))
+        raise unknown(SINGULAR.get(family, family.removesuffix("s")), name, names(family))
     module = importlib.import_module(f"{PACKAGES[family]}.{name}")
     wanted = name.replace("_", "")
     cls: type[Any] = next(cls for key, cls in vars(module).items() if key.lower() == wanted and _fits(family, cls))
@@ -129,13 +139,17 @@ def section_of(family: str, instance: Any) -> dict[str, Any] | None:
     cls = type(instance)
     if not _fits(family, cls):
         return None
-    package, _, module = cls.__module__.rpartition(".")
-    name = module if package == PACKAGES[family] else outside_name(cls)
-    options = options_of(instance)
+    name, options = name_of(family, cls), options_of(instance)
     holds = [option for option, value in options.items() if dataclasses.is_dataclass(value)]
     if holds or any(map(dataclasses.is_dataclass, options.get("codecs", ()))):
         raise InputError(f"{cls.__name__} holds other methods; give it as a dict or a list, as a recipe does.")
     return {"name": name, **options}
+
+
+def name_of(family: str, cls: type[Any]) -> str:
+    """Return the name by which a class is found. Raises `InputError` as `outside_name`."""
+    package, _, module = cls.__module__.rpartition(".")
+    return module if package == PACKAGES[family] else outside_name(cls)
 
 
 def outside_name(cls: type[Any]) -> str:

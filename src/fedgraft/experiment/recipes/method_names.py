@@ -29,6 +29,10 @@ PACKAGES = {
             "server_optimizers",
             "tasks",
             "models",
+            "inputs",
+            "losses",
+            "exchanges",
+            "answers",
             "data",
             "yardsticks",
         )

@@ -11,12 +11,20 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 from fedgraft.contracts import Codec
+from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.encoder import Encoder
+from fedgraft.contracts.exchange import Exchange
+from fedgraft.contracts.inputs import Inputs
+from fedgraft.contracts.loss import Objective
 
 _ARGS = "Args:"
 _ARGUMENT = re.compile(r" {4}(\w+): (.*)")
 _WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", Path: "path", Any: "object"}
 """Types by the words that TOML has for them, where it has any."""
+
+
+STAGES = (Encoder, Inputs, Objective, Exchange, Answers)
+"""Contracts of what a recipe sets in a section of its own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +60,7 @@ def options(cls: type[Any], fixed: Mapping[str, Any] | None = None) -> tuple[Opt
     return tuple(
         Option(field.name, _type(hints[field.name]), _default(field), texts.get(field.name, ""))
         for field in dataclasses.fields(cls)
-        if field.init and field.name not in (fixed or {}) and not _is_encoder(hints[field.name])
+        if field.init and field.name not in (fixed or {}) and not _is_stage(hints[field.name])
     )
 
 
@@ -111,5 +119,5 @@ def _default(field: "dataclasses.Field[Any]") -> str:
     return "" if field.default_factory is dataclasses.MISSING else json.dumps(field.default_factory())
 
 
-def _is_encoder(hint: Any) -> bool:
-    return all(isinstance(each, type) and issubclass(each, Encoder) for each in get_args(hint) or (hint,))
+def _is_stage(hint: Any) -> bool:
+    return all(isinstance(each, type) and issubclass(each, STAGES) for each in get_args(hint) or (hint,))

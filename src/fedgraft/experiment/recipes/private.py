@@ -42,9 +42,9 @@ _NOT_OF_TRAINING: Final = (
 """Kinds of messages that hold noise, that such a recipe has none of, or that are of held-out examples."""
 _MASKED: Final = "secure_sum.name = 'secagg' (or 'clear', where privacy.shares = 1 or the server may see all)"
 _LESS: Final = "options of [task] and [selector] with which clients tell less (docs/security.md)"
-_STAY: Final = "task.share_states = false", {"task.share_states": False}
+_STAY: Final = "exchange.states = false", {"exchange.states": False}
 _REMEDIES: Final[dict[str, tuple[str, Mapping[str, Any] | None]]] = {
-    **dict.fromkeys(("smooth", "hop"), ("task.share_labels = false", None)),
+    **dict.fromkeys(("smooth", "hop"), ("answers.share_labels = false", None)),
     **dict.fromkeys(("train", "wait"), _STAY),
 }
 """{kind: what to take instead, and changes by which it suits}."""
@@ -155,7 +155,7 @@ def _of_answers(plan: Plan) -> list[Finding]:
         return []
     part = f"privacy.answers = {plan.privacy.answers:g} is for answers of nodes"
     if not plan.row_width:
-        return [Finding(f"{part}, of which none are told", "task.smoothing = 2, or privacy.answers = 0")]
+        return [Finding(f"{part}, of which none are told", "answers.smoothing = 2, or privacy.answers = 0")]
     return [] if plan.privacy.of_examples else [Finding(f"{part}, not of a whole {CLIENT}", "privacy.answers = 0")]
 
 

@@ -28,7 +28,7 @@ import tomli_w
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe_files import read_file, recipes
-from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES, Section
+from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, STAGES, VALUES, Section
 
 DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg", "aggregation": "mean", "runtime": "processes"}
 """Methods of sections that a recipe need not have."""
@@ -142,6 +142,7 @@ def override(content: Section, changes: Mapping[str, Any]) -> Section:
     for key, value in changes.items():
         section, _, option = key.partition(".")
         if option == "name" and section in METHODS and _name(result.get(section), section) != value:
+            _drop_stages(result, section)
             _apply_alternative(result, section, value)
     for key, value in sorted(changes.items(), key=lambda change: "." in change[0] and not change[0].endswith(".name")):
         section, _, option = key.partition(".")
@@ -155,8 +156,9 @@ def override(content: Section, changes: Mapping[str, Any]) -> Section:
             result[section] = _override_chain(section, result[section], chain, option, value)
             continue
         if option == "name":
-            changed = chain is not None or _name(result.get(section), section) != value
-            result[section] = {"name": value} if changed else section_of(result, section)
+            had = _name(result.get(section), section)
+            changed = chain is not None or (had != value and not _is_named(section, had, result, value))
+            result[section] = {"name": value} if changed else {**section_of(result, section), "name": value}
         else:
             result[section] = {**section_of(result, section, named=section in METHODS), option: value}
     _check_integers(result)
@@ -277,11 +279,28 @@ def _apply_alternative(result: Section, section: str, name: Any) -> None:
     """Put in place what the recipe wants where a section names another method."""
     by_name = result.get("alternatives", {}).get(section, {})
     wanted = by_name.get(name, by_name.get(ANY, {}))
+    if "task" in wanted:
+        _drop_stages(result, "task")
     for key, options in wanted.items():
         if key == section:
             result[key] = {"name": name, **options}
         else:
             result[key] = {**result.get(key, {}), **options} if key in SETTINGS else options
+
+
+def _is_named(section: str, had: Any, result: Section, name: Any) -> bool:
+    """Return whether a stage without a name is given one whose method has all that it sets: it may be the default."""
+    if section not in STAGES or had is not None:
+        return False
+    has = {each.name for each in fields(discovery.find(METHODS[section], str(name)))}
+    return {*section_of(result, section)} <= has
+
+
+def _drop_stages(result: Section, section: str) -> None:
+    """Leave out the stages of a task where the section is that of another task: they were meant for it."""
+    for stage in STAGES if section == "task" else ():
+        if stage != "model":
+            result.pop(stage, None)
 
 
 def _chain(section: Any) -> Sequence[Section] | None:

@@ -25,5 +25,7 @@ def found(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[Findi
             why = f"{section} {type(method).__name__} learns from them"
             found.append(Finding(why, f"{section}.name = {instead!r}", change))
     if plan.smoothing is not None:
-        found.append(Finding("a way to smooth answers is chosen by them", "task.smoothing = 0", {"task.smoothing": 0}))
+        found.append(
+            Finding("a way to smooth answers is chosen by them", "answers.smoothing = 0", {"answers.smoothing": 0})
+        )
     return [replace(each, frame=_FRAME) for each in found]

@@ -23,7 +23,11 @@ Section = dict[str, Any]
 METHODS = {
     "data": "data",
     "task": "tasks",
+    "inputs": "inputs",
     "model": "models",
+    "loss": "losses",
+    "exchange": "exchanges",
+    "answers": "answers",
     "selector": "selectors",
     "sampler": "samplers",
     "codec": "codecs",
@@ -35,10 +39,22 @@ METHODS = {
     "runtime": "runtimes",
 }
 """Sections that name a method, and the method's family."""
+STAGES = {
+    "inputs": "inputs",
+    "model": "encoder",
+    "loss": "objective",
+    "exchange": "exchange",
+    "answers": "answering",
+}
+"""Sections that say of what a task is made, and the field of the task that each is; a task need not have them all."""
 QUESTIONS = {
     "data": "What is there to learn from? The data set, and how it is dealt to clients.",
-    "task": "To solve what? The data say which task; only its options are set here.",
+    "task": "To solve what? The data say which task; only its own options are set here, its stages in other sections.",
+    "inputs": "What is read of features? Without a name it is what the task reads by default.",
     "model": "With which graph encoder? Left out for a task that has a model of its own.",
+    "loss": "What is made small? The loss of training. Without a name it is that of the task by default.",
+    "exchange": "What do clients tell each other of nodes? Without a name it is as the task has it by default.",
+    "answers": "What is made of answers? Ways that validation chooses from, for tasks that have any.",
     "selector": "Who trains? It chooses the clients of every round.",
     "sampler": "On what? It chooses the examples, and the neighbours, that a client trains on.",
     "codec": "What is sent? The codec of updates, on the way up; of models, down, too, where there is no [downlink].\n"

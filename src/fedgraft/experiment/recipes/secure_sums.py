@@ -71,7 +71,7 @@ def of_clients(plan: Plan) -> list[Finding]:
         found.append(Finding(why, "let each keep its own", own))
     if plan.sums_layout.specs:
         why = "a layer is fitted to products that each client rounds by its own scale"
-        found.append(Finding(why, "task.refit = ''", {"task.refit": ""}))
+        found.append(Finding(why, "answers.refit = ''", {"answers.refit": ""}))
     return found
 
 

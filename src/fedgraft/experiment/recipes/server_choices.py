@@ -7,7 +7,7 @@ from typing import Any, Final
 from fedgraft.contracts import ProbingSelector, Selector
 from fedgraft.engine.plan import HOME
 from fedgraft.errors import InputError, unknown
-from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, Section
+from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, STAGES, Section
 
 FREE: Final = (
     *("recipe", "description", "seed", "rounds", "patience", "yardsticks"),
@@ -23,7 +23,7 @@ what leaves it.
 closer its update is to a gradient at the model it was sent, of which its examples are the easier rebuilt (Zhu et al.,
 "Deep Leakage from Gradients", NeurIPS 2019; Geiping et al., NeurIPS 2020).
 """
-FEDERATION_S: Final = ("data", "task")
+FEDERATION_S: Final = ("data", "task", *(section for section in STAGES if section != "model"))
 """Sections that say what data a site has and what is learnt of them: no site may allow others."""
 TELLS_LESS: Final = {"evaluation.at": (HOME, "clients", "server")}
 """{option: its values, each tells the server no more than those behind it}; it may choose one that tells less."""

@@ -29,7 +29,7 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.discovery import find
-from fedgraft.experiment.recipes.sections import Settings
+from fedgraft.experiment.recipes.sections import STAGES, Settings
 from fedgraft.experiment.recipes.yardstick_choice import TRAINED_YARDSTICKS
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.running.raw_data import made_when_used, raw_data_bytes
@@ -222,7 +222,7 @@ def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
     state = hashlib.blake2b(digest_size=16)
     state.update(f"2:{name}".encode())  # the first number changes when a yardstick's meaning does
     if name in TRAINED_YARDSTICKS:
-        used = ("task", "model", "sampler", "sharing", "training", "rounds", "seed")
+        used = ("task", *STAGES, "sampler", "sharing", "training", "rounds", "seed")
         state.update(f"averaging {experiment.settings.evaluation.averaging};".encode())
         state.update(json.dumps({key: experiment.recipe.sections.get(key) for key in used}, sort_keys=True).encode())
     task = experiment.plan.task

@@ -71,9 +71,12 @@ def _untrained(plan: Plan, state: RunState, chance: str) -> str:
     task, rounds = plan.task, f"{state.round} round{'s' * (state.round > 1)}"
     known, judged = getattr(task, "metrics", ()), task.metric
     more = "evaluation.metric=average_precision (or macro_f1), " if judged == "accuracy" and "macro_f1" in known else ""
-    weights = getattr(task, "tells_classes", True) and not getattr(task, "class_weights", "none")
-    instead = " with task.logit_adjustment=0" if getattr(task, "logit_adjustment", 0.0) else ""
-    rare = f", or task.class_weights=balanced{instead} where a class is rare" if weights else ""
+    weights = getattr(task, "tells_classes", True) and not getattr(
+        getattr(task, "objective", None), "class_weights", "none"
+    )
+    adjusted = getattr(getattr(task, "objective", None), "logit_adjustment", 0.0)
+    instead = " with loss.logit_adjustment=0" if adjusted else ""
+    rare = f", or loss.class_weights=balanced{instead} where a class is rare" if weights else ""
     model = "model that the run began with" if plan.start else "untrained model"
     return (
         f"The {model} is kept: {judged} on validation was best in round 0, and none of {rounds} was better"

@@ -13,6 +13,7 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.own_parameters import Own, fitting
 from fedgraft.experiment.recipes.findings import Finding, UnsuitedError
 from fedgraft.experiment.recipes.recipe import section_of
+from fedgraft.experiment.recipes.sections import STAGES
 from fedgraft.experiment.seen_rows import Hashes, new_rows, seen_at_end
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.provenance import Origin
@@ -120,7 +121,8 @@ class Start:
         if not experiment.plan.variants:
             return list(self.own)
         before, here = self.began.get("named", {}), began.get("named", {})
-        return [name for name in self.own if then["task"] == now["task"] and before.get(name) == here.get(name)]
+        alike = all(then.get(each) == now.get(each) for each in ("task", *STAGES) if each != "model")
+        return [name for name in self.own if alike and before.get(name) == here.get(name)]
 
     def _check_options(self, experiment: Experiment) -> None:
         """Raise `InputError` where task or encoder are others, or the task is fitted to other data."""

@@ -141,7 +141,7 @@ class Site:
         if own.plan.sealed is None:
             return False
         if not self.secret:
-            said = f"task.sealed = true needs the secret that all sites have in common: {LACKS_SECRET}"
+            said = f"exchange.encrypted_rows = true needs the secret that all sites have in common: {LACKS_SECRET}"
             raise RefusedError(said, SECRET)
         return True
 

@@ -1,7 +1,7 @@
 """Edge: tell the class or the number of an edge, by the edges before it."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +13,10 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Questions, Sums, part
 from fedgraft.contracts.abilities import Classified, PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
+from fedgraft.contracts.exchange import ExchangeOfEdges, SilentExchange
+from fedgraft.contracts.inputs import OwnInputs
+from fedgraft.contracts.loss import ClassObjective, NumberObjective
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.edges.client_edges import EdgeData
 from fedgraft.domains.edges.edge_reader import plain_edges
@@ -24,12 +27,15 @@ from fedgraft.domains.edges.queries import AskedEdges, split_edges_asked, with_a
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
 from fedgraft.domains.edges.unrolled import COUNTS
 from fedgraft.domains.labelled.labels_of_data import LabelsOfData
-from fedgraft.domains.labels.class_weights import weighted
+from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.shared_unit import training_labels, unit_in
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures
 from fedgraft.domains.publications import Published
 from fedgraft.errors import require
+from fedgraft.methods.exchanges.windowed_halo import WindowedHalo
+from fedgraft.methods.inputs.raw_features import RawFeatures
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.wire.layouts import Array, Arrays
 
 
@@ -62,26 +68,16 @@ class Edge(
         window. Labels are no inputs, unless the data have made them columns of earlier edges.
 
     Args:
+        inputs: what is read of features; the recipe's [inputs].
         encoder: the convolutions; the recipe's [model].
+        exchange: what clients tell each other of nodes and edges; the recipe's [exchange].
+        objective: what training makes small; the recipe's [loss]. Where labels are numbers the default, a loss of
+            classes, stands for half the squared error.
         windows: parts of the training edges, >= 2.
         readout: width of the perceptron's hidden layer, >= 1; ours.
-        share_features: whether clients publish the features of nodes with edges to other clients, once, a row for each
-            part; where not, edges to nodes elsewhere carry no message to the first layer.
-        share_states: whether clients tell each other states of such nodes, of each layer. With neither, edges between
-            clients carry nothing, and nothing is known of their targets.
-        share_history: whether the client of an edge's target tells that of its source what came before the edge at the
-            target: how many edges, and the means of their columns.
-        sealed: whether the server hands all these on unread: each row is encrypted by itself, under a secret that the
-            sites of a federation have. Where all clients are on one machine rows are as long, and open.
-        dropout: share of each hidden layer dropped in training, in [0, 1).
-        scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         class_names: of the classes; taken from the data.
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
-        class_weights: what the loss of an edge of each class is multiplied by: "" for 1, "balanced" so that all classes
-            of all clients count alike, or a table {class = weight}, others having 1.
-        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
-            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
         features: width of features of nodes; 0 = as the data have.
         edge_features: numbers that an edge carries to its ends; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
@@ -95,12 +91,9 @@ class Edge(
     encoder: LayeredEncoder
     windows: Annotated[int, Ge(2), "so that what trains hears from edges"] = 4
     readout: PositiveInt = 128
-    share_features: bool = True
-    share_states: bool = True
-    share_history: bool = True
-    sealed: bool = False
-    dropout: ProperFraction = 0.0
-    scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
+    inputs: OwnInputs = RawFeatures()
+    exchange: ExchangeOfEdges | SilentExchange = WindowedHalo()
+    objective: ClassObjective | NumberObjective = field(default=CrossEntropy(), kw_only=True)
     features: NonNegativeInt = 0
     edge_features: NonNegativeInt = 0
     edge_weights: bool = False
@@ -109,7 +102,12 @@ class Edge(
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.exchanged.hands_on or not self.sealed, "Edge.sealed", "false where nothing is shared", self.sealed)
+        require(
+            self.exchanged.hands_on or not self.exchange.encrypted_rows,
+            "exchange.encrypted_rows",
+            "false where nothing is shared",
+            self.exchange.encrypted_rows,
+        )
         require(self.encoder.depth >= 1, "Edge.encoder", "of at least one convolution", self.encoder.depth)
 
     @part
@@ -118,11 +116,8 @@ class Edge(
         return EdgeExchange(
             self.encoder,
             self.windows,
-            self.share_features,
-            self.share_states,
-            self.share_history,
-            self.sealed,
-            self.scale,
+            self.exchange,
+            self.inputs.scale,
             self.features,
             self.edge_features,
             self.edge_weights,
@@ -137,12 +132,12 @@ class Edge(
 
     def sealing(self) -> Self:
         """Return this task with sealed rows."""
-        return replace(self, sealed=True)
+        return replace(self, exchange=replace(self.exchange, encrypted_rows=True))  # type: ignore[type-var]
 
     @property
     def stochastic(self) -> bool:
         """True where there is dropout, or a stochastic convolution."""
-        return self.dropout > 0 or self.encoder.stochastic
+        return self.objective.dropout > 0 or self.encoder.stochastic
 
     def known_of(self, shard: EdgeShard) -> dict[str, Any]:
         """Return the kind of labels, and the widths of what is read."""
@@ -169,6 +164,7 @@ class Edge(
             rows={split: shard.rows(split) for split in SPLITS},
             unit=unit.around(own),
             weights=self.weights_of(shard, shared),
+            shares=shares_of(self.objective, shard, len(self.class_names)),
         )
 
     def examples(self, data: EdgeData) -> int:
@@ -179,7 +175,9 @@ class Edge(
         """Return a model, the same for all clients."""
         features, messages = self.features + COUNTS, self.edge_features
         columns = self.columns + history_width(messages)
-        return EdgeModel(self.encoder, features, messages, columns, self.readout, self.labels.width, self.dropout, g)
+        return EdgeModel(
+            self.encoder, features, messages, columns, self.readout, self.labels.width, self.objective.dropout, g
+        )
 
     def loss(self, model: nn.Module, data: EdgeData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Return the labels' losses of the draw's edges, float32 [n]."""
@@ -190,7 +188,7 @@ class Edge(
         """Return the labels' losses of some edges, float32 [n]."""
         outputs = data.outputs(model, states, rows)
         label = data.label[rows].to(outputs.device)
-        return weighted(self.labels.losses(outputs, label), label, data.weights)
+        return weighted(self.labels.losses(outputs, label, data.shares), label, data.weights)
 
     def evaluate(self, model: nn.Module, data: EdgeData) -> dict[str, Sums]:
         """Return the labels' sums."""
@@ -255,6 +253,6 @@ class Edge(
     def plain(self, model: nn.Module, shard: EdgeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions, what came before an edge, and the perceptron; numbers in the user's unit."""
         assert isinstance(model, EdgeModel), "edges have no ensembles"
-        read, widths = ReadFeatures(self.features, self.scale), (self.edge_features, self.columns)
+        read, widths = ReadFeatures.of(self.features, self.inputs), (self.edge_features, self.columns)
         unit = None if self.class_names else unit_in(shared)
         return plain_edges(model, self.encoder, self.class_names, read, widths, self.edge_weights, unit)

@@ -3,30 +3,32 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
-from annotated_types import Ge
 from torch import nn
 
 from fedgraft.contracts import Observations, part
 from fedgraft.contracts.abilities import Classified, ObservedTask, PlainModel
+from fedgraft.contracts.answers import OwnAnswers
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.loss import ClassObjective, ClassShares
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.model import width_of
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.audited import AuditedClasses
-from fedgraft.domains.labels.class_weights import own_weights
+from fedgraft.domains.labels.class_weights import counts_of, own_weights
 from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.labels.smoothing import Apart, Singles
 from fedgraft.errors import require
+from fedgraft.methods.answers.prior_shift import PriorShift
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -53,10 +55,12 @@ class Graph(
     Differs: the papers do not say what their input layers and heads look like.
 
     Args:
+        objective: what training makes small; the recipe's [loss].
+        answering: what is made of answers; the recipe's [answers]. Heads are the client's own, so that there is little
+            to gain.
         encoder: the convolutions; the recipe's [model]. Without any (`mlp` with hidden = []) the model is linear in
             counts of subtrees.
         normalise: "batch" (Xu et al.) or "nothing", behind every convolution.
-        dropout: share of the perceptron's inputs dropped in training, in [0, 1).
         places: whether the first layer sees nodes' places (random walks that return, degrees) beside their features.
         structure: whether the model has a second channel beside the first, of convolutions that see nodes' places and
             no features; sharing methods that need one set it.
@@ -64,13 +68,6 @@ class Graph(
         degrees: largest degree that places are told by, >= 1 (FedStar: 16).
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
-        class_weights: what the loss of an example of each class is multiplied by: "" for 1, "balanced" so that all
-            classes of a client count alike (its graphs / (classes x graphs of the class)), or a table {class = weight},
-            others having 1.
-        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
-            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
-        class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
-            gains by it. Heads are the client's own, so that there is little to gain.
         class_names: names of the classes where all clients have the same; taken from the data.
         wl: steps of Weisfeiler-Lehman colours whose counts the model sees beside the convolutions, >= 0; 0 = none.
         wl_width: buckets that colours are hashed into, >= 1.
@@ -86,28 +83,23 @@ class Graph(
 
     profile: ClassVar[frozenset[str]] = PROFILE
 
+    objective: ClassObjective = CrossEntropy()
+    answering: OwnAnswers = PriorShift()
     judged: str = ""
     rare: str = ""
-    class_weights: str | dict[str, float] = ""
-    focal: Annotated[float, Ge(0), "0 = off"] = 0.0
     class_names: tuple[str, ...] = ()
-    class_prior: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        class_weights.check_weights("Graph", self.class_weights)
 
     @cached_property
     def labels(self) -> Labels:
         """One class of several, the client's own."""
         if self.judged and self.class_names:
-            return JudgedClasses(self.class_names, focal=self.focal, judged=self.judged, rare=self.rare)
-        return Classes(focal=self.focal)
+            return JudgedClasses(self.class_names, objective=self.objective, judged=self.judged, rare=self.rare)
+        return Classes(objective=self.objective)
 
     @part
     def smoothed(self) -> SmoothedAnswers:
         """How answers are bettered after training."""
-        return SmoothedAnswers(self.labels, self.scored, _answered, self.class_prior)
+        return SmoothedAnswers(self.labels, self.scored, _answered, self.answering)
 
     @part
     def audited(self) -> AuditedClasses:
@@ -117,7 +109,7 @@ class Graph(
     @part
     def clipping(self) -> ClippedGraphs:
         """The gradient of each training graph by itself."""
-        return ClippedGraphs(self.encoder, self.class_weights, self.focal)
+        return ClippedGraphs(self.encoder, self.objective)
 
     @property
     def common_outputs(self) -> int:
@@ -138,7 +130,10 @@ class Graph(
     def prepare(self, shard: GraphShard, shared: Arrays) -> GraphData:
         """Held-out graphs as batches, training graphs to be put together; weights of classes."""
         data = super().prepare(shard, shared)
-        return replace(data, weights=own_weights(self.class_weights, shard, shard.classes, len(shard.classes)))
+        classes = len(shard.classes)
+        weights = own_weights(self.objective.class_weights, shard, shard.classes, classes)
+        shares = ClassShares.of(counts_of(shard, classes)) if self.objective.reads_shares else None
+        return replace(data, weights=weights, shares=shares)
 
     def scored(self, model: nn.Module, data: GraphData) -> Singles:
         """Return probabilities of the graphs of all splits, one behind the other, float32 [graphs, classes]."""
@@ -152,7 +147,7 @@ class Graph(
     ) -> dict[str, Array]:
         """The likeliest class of each graph, and how likely the model takes it, and each class, to be."""
         outputs, then = self.outputs_of(model, asked), remembered.get("smoothing", {}).get("answers")
-        if self.class_prior and then is not None:
+        if self.answering.class_prior and then is not None:
             known = _in_order({split: [shard.label[shard.rows(split)]] for split in SPLITS})
             every = np.concatenate([then, outputs.softmax(1).numpy()])
             outputs = torch.from_numpy(self.smoothed.shifted(known, every, remembered)[len(then) :]).log()
@@ -183,7 +178,7 @@ class Graph(
         for batch in (each.to(device) for each in parts):
             hidden = model.represent(batch)  # type: ignore[operator]
             logits = model.classify(hidden, batch)  # type: ignore[operator]
-            each = model.losses(hidden, batch)  # type: ignore[operator]
+            each = model.losses(hidden, batch, data.shares)  # type: ignore[operator]
             seen.append((each, logits.softmax(1), hidden, logits.argmax(1) == batch.label))
         losses, shares, states, correct = (torch.cat(parts).numpy(force=True) for parts in zip(*seen, strict=True))
         sizes, labels = data.collator.sizes[data.train].astype(np.float32), data.label[data.train]

@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, cast
+from typing import cast
 
-from annotated_types import Ge
 from torch import nn
 
 from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.loss import NumberObjective
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.numbers import Numbers
+from fedgraft.methods.losses.squared_error import SquaredError
 from fedgraft.wire.layouts import Arrays
 
 
@@ -27,15 +28,14 @@ class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask):
     Asked: tables `nodes` and `edges` with the columns of the data set `graphs`; and `graphs`, with columns "graph" and
     perhaps "client", where not one client answers for all, or in another order than that of `nodes`.
 
-    Source: as of the task `graph`; Huber, "Robust Estimation of a Location Parameter", 1964 (`huber`).
+    Source: as of the task `graph`.
     Differs: each client standardises by its own training graphs; nothing is published for it.
 
     Args:
         encoder: the convolutions; the recipe's [model].
-        huber: error, in standard deviations, above which a loss is linear and no longer squared, >= 0; 0 = none.
+        objective: what training makes small; the recipe's [loss].
         judged: what a model is chosen by and told as, "rmse", "mae" or "r2"; taken from evaluation.metric.
         normalise: "batch" or "nothing", behind every convolution.
-        dropout: share of the perceptron's inputs dropped in training, in [0, 1).
         places: whether the first layer sees nodes' places beside their features.
         structure: whether the model has a second channel that sees places alone; sharing methods that need one set it.
         walks: longest random walk that places are told by, >= 1.
@@ -51,13 +51,13 @@ class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask):
         edge_weights: whether edges have weights; taken from the data.
     """
 
-    huber: Annotated[float, Ge(0), "0 = squared errors"] = 0.0
+    objective: NumberObjective = SquaredError()
     judged: str = ""
 
     @cached_property
     def labels(self) -> Labels:
         """One number."""
-        return Numbers(self.huber, self.judged or "rmse")
+        return Numbers(self.objective, self.judged or "rmse")
 
     @property
     def tells_classes(self) -> bool:

@@ -8,13 +8,16 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 import torch
-from annotated_types import Ge, Interval
+from annotated_types import Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums, Task
 from fedgraft.contracts.abilities import DerivingTask, PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
+from fedgraft.contracts.exchange import SilentExchange
+from fedgraft.contracts.inputs import Inputs
+from fedgraft.contracts.loss import PairObjective
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
@@ -31,9 +34,11 @@ from fedgraft.domains.nodes.reading.queries import with_new_nodes
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures
 from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
+from fedgraft.methods.exchanges.no_exchange import NoExchange
+from fedgraft.methods.inputs.propagated import Propagated
+from fedgraft.methods.losses.pair_entropy import PairEntropy
 from fedgraft.wire.layouts import Array, Arrays
 
 
@@ -64,26 +69,21 @@ class Link(
         pairs without an edge, however few its edges are, so that luck has less of a part in it.
 
     Args:
+        inputs: what is read of features; the recipe's [inputs].
         encoder: the convolutions; the recipe's [model].
+        exchange: which neighbours take part; the recipe's [exchange].
+        objective: what training makes small; the recipe's [loss].
         width: of an embedding, >= 1.
         decoder: "product", the embeddings' inner product and a bias, or "perceptron", of one hidden layer over their
             entrywise product.
         likeness: whether the cosine of the two nodes' features joins the score, by a weight that is learnt.
-        negatives: pairs without an edge that a training edge learns against in a step, >= 1.
         validation: share of a client's edges that are for validation, in (0, 1) (Kipf and Welling: 0.05).
         test: share that are for test, in (0, 1); both together below 1.
-        neighbours: most neighbours of a node that take part in training, per layer, drawn anew for every batch; 0 =
-            all. Scores and predictions always see all.
-        dropout: share of each hidden layer dropped in training, in [0, 1).
-        scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         k: pairs without an edge that hits@k looks at, >= 1.
         features: width of features; 0 = as the data have.
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
-        propagate: hops over which features are averaged over training edges before training, >= 0, as of the task
-            `node`; 0 = features as they are.
-        joined: how the model reads features after these hops: "concatenate", "last", "mean" or "attention".
         judged: what a model is chosen by and told as, "auc" (default), "average_precision" or "hits_at_k" with the
             number k in place of "k"; taken from evaluation.metric.
     """
@@ -98,28 +98,27 @@ class Link(
     asks: ClassVar[tuple[str, ...]] = ("pairs", "nodes", "edges")
 
     encoder: LayeredEncoder | NetworkEncoder
+    inputs: Inputs = Propagated()
+    exchange: SilentExchange = NoExchange()
+    objective: PairObjective = PairEntropy()
     width: PositiveInt = 64
     decoder: Literal["product", "perceptron"] = "product"
     likeness: bool = False
-    negatives: PositiveInt = 1
     validation: Annotated[float, Interval(gt=0, lt=1)] = 0.1
     test: Annotated[float, Interval(gt=0, lt=1)] = 0.1
-    neighbours: NonNegativeInt = 0
-    dropout: ProperFraction = 0.0
-    scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
     k: PositiveInt = metrics.HITS
     features: NonNegativeInt = 0
     edge_features: int = 0
     edge_weights: bool = False
     sparse: bool = False
     judged: str = ""
-    propagate: Annotated[int, Ge(0), "0 = none"] = 0
-    joined: Joined = "concatenate"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         together = self.validation + self.test
         require(together < 1, "Link.validation + Link.test", "below 1, so that edges are left to train on", together)
+        whole = not self.inputs.sums_neighbours
+        require(whole, "inputs.aggregates", "false for links: no edge is between clients", self.inputs)
 
     @property
     def metric(self) -> str:
@@ -134,17 +133,12 @@ class Link(
     @property
     def stochastic(self) -> bool:
         """True where there is dropout, or a stochastic convolution."""
-        return self.dropout > 0 or self.encoder.stochastic
+        return self.objective.dropout > 0 or self.encoder.stochastic
 
     @cached_property
     def layers(self) -> int:
         """Number of convolutions; a whole network is one."""
         return 1 if isinstance(self.encoder, NetworkEncoder) else max(1, self.encoder.depth)
-
-    @cached_property
-    def inputs(self) -> SmoothedInputs:
-        """How the model's inputs are made of features."""
-        return SmoothedInputs(self.propagate, self.joined)
 
     def derived(self, shard: NodeShard, g: np.random.Generator | None) -> LinkShard:
         """Return a client's part of a graph with some of its edges held out; without a generator none is."""
@@ -167,7 +161,7 @@ class Link(
                 raise InputError(f"task.{name} = {option}, but the data have {value}.")
         if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
             tell(unread(self.encoder, self.inputs.width(graph.width), graph.edge_rows))
-        check_inputs([shard.graph for shard in shards], self.propagate, self.inputs.attends)
+        check_inputs([shard.graph for shard in shards], self.inputs.hops, self.inputs.attends)
         return replace(self, **known, sparse=not isinstance(graph.features, np.ndarray))
 
     def prepare(self, shard: LinkShard, shared: Arrays) -> LinkData:
@@ -186,17 +180,20 @@ class Link(
         """Return a model, the same for all clients."""
         attention = attention_of(self.inputs, self.features)
         width = self.inputs.width(self.features or 1)
-        nodes = NodeModel(self.encoder, width, self.width, "linear", self.dropout, g, attention, self.edge_features)
+        nodes = NodeModel(
+            self.encoder, width, self.width, "linear", self.objective.dropout, g, attention, self.edge_features
+        )
         return LinkModel(nodes, self.width, self.decoder, self.likeness, g)
 
     def loss(self, model: nn.Module, data: LinkData, draw: Draw, encoded: Tensor | None) -> Tensor:
         """Each edge's cross-entropy and the mean of those of the pairs it learns against, float32 [edges]."""
         edges = data.edges[:, draw.examples]
-        others, drawn = data.without_edge(draw.examples, self.negatives, draw.seed)
+        others, drawn = data.without_edge(draw.examples, self.objective.negatives, draw.seed)
         odds = data.log_odds(model, np.concatenate([edges, others], axis=1), self._most(draw), draw.seed)
         count = edges.shape[1]
-        against = nn.functional.softplus(odds[count:]) * torch.from_numpy(drawn).to(odds.device)
-        return nn.functional.softplus(-odds[:count]) + against.view(count, self.negatives).mean(1)
+        shape = count, self.objective.negatives
+        there = torch.from_numpy(drawn).to(odds.device).view(shape)
+        return self.objective.losses(odds[:count], odds[count:].view(shape), there)
 
     def evaluate(self, model: nn.Module, data: LinkData) -> dict[str, Sums]:
         """Return sums over edges held out."""
@@ -240,20 +237,17 @@ class Link(
         """The convolutions, the linear layer and what makes a score of two nodes."""
         assert isinstance(model, LinkModel), "links have no ensembles"
         read, width = (
-            ReadFeatures(self.features, self.scale, self.propagate, self.joined),
+            ReadFeatures.of(self.features, self.inputs),
             self.inputs.width(self.features),
         )
-        edges = ReadEdges.of(self.encoder, width, self.edge_features, self.edge_weights, self.propagate > 0)
+        edges = ReadEdges.of(self.encoder, width, self.edge_features, self.edge_weights, self.inputs.hops > 0)
         return plain_links(model, self.encoder, width, read, edges)
 
     def _data(self, shard: LinkShard) -> LinkData:
-        scale = self.scale if shard.graph.scale_rows else 0.0
-        return LinkData.of(
-            shard, self.encoder, self.layers, scale, self.likeness, self.inputs, columns=self.edge_features
-        )
+        return LinkData.of(shard, self.encoder, self.layers, self.inputs, self.likeness, self.edge_features)
 
     def _most(self, draw: Draw) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
         if layers := len(draw.neighbours):
             require(layers == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", layers)
-        return draw.neighbours or (self.neighbours,) * self.layers
+        return draw.neighbours or (self.exchange.neighbours,) * self.layers

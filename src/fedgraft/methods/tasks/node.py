@@ -3,22 +3,25 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import torch
-from annotated_types import Ge, Interval
+from annotated_types import Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Sums, part
 from fedgraft.contracts.abilities import PlainModel
 from fedgraft.contracts.abilities.linear import Linear
+from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt, ProperFraction
+from fedgraft.contracts.exchange import ExchangeOfNodes, SilentExchange
+from fedgraft.contracts.inputs import Inputs
+from fedgraft.contracts.loss import ClassObjective
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.task import Loss, LossesAndBackward
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.domains.labels import class_weights
 from fedgraft.domains.labels.audited import AuditedClasses
-from fedgraft.domains.labels.class_weights import BALANCED, WEIGHTS, PublishedCounts, weights_of
+from fedgraft.domains.labels.class_weights import BALANCED, WEIGHTS, PublishedCounts, shares_of, weights_of
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
@@ -36,12 +39,16 @@ from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
 from fedgraft.domains.nodes.task.views import NodeViews
 from fedgraft.domains.nodes.training.client_graph import NodeData
-from fedgraft.domains.nodes.training.losses import Objective, by_hand, losses_of, losses_with_back, objective_of
+from fedgraft.domains.nodes.training.losses import by_hand, losses_of, losses_with_back
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel, network_of_nodes
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.publications import Published
 from fedgraft.errors import InputError, require
+from fedgraft.methods.answers.smoothed import Smoothed
+from fedgraft.methods.exchanges.halo import Halo
+from fedgraft.methods.inputs.propagated import Propagated
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.wire.layouts import Array, Arrays
 
 
@@ -64,22 +71,12 @@ class Node(NodeTask):
         is known yet is left out, and the others count for it; the paper has one round of warm-up instead.
 
     Args:
+        inputs: what is read of features; the recipe's [inputs].
         encoder: the convolutions; the recipe's [model].
+        objective: what training makes small; the recipe's [loss].
+        exchange: what clients tell each other of nodes; the recipe's [exchange].
+        answering: what is made of answers; the recipe's [answers].
         head: "linear", a linear layer behind the encoder's convolutions, or "convolution", one more of these.
-        neighbours: most neighbours of a node that take part in training, per layer, drawn anew for every batch; 0 =
-            all (FedAIS: 10). Scores and predictions always see all that `halo` leaves.
-        halo: most neighbours elsewhere of a node, chosen once for the whole run; 0 = all. What a client keeps of others
-            is at most so many times what it keeps of its own nodes.
-        share_features: whether clients publish the features of nodes with neighbours elsewhere, once.
-        share_states: whether clients tell each other hidden states of such nodes. With neither, the edges between
-            clients are as if they were not there.
-        sealed: whether the server hands these on unread: each row is encrypted by itself, under a secret that the sites
-            of a federation have. Where all clients are on one machine rows are as long, and open.
-        aggregates: whether every node gets, once, the sum of all its neighbours' features (FedGCN, Yao et al., NeurIPS
-            2023); the first layer then draws no neighbours, features are not shared otherwise, and states are not.
-        fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
-        pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for because the batch to
-            come reads it, changed or not.
         generator: whether the model has a generator of neighbours, with which clients mend their parts of the graph
             (FedSage+, Zhang et al., NeurIPS 2021); sharing methods that need one set it. Then neither features nor
             states are shared.
@@ -90,68 +87,36 @@ class Node(NodeTask):
         hidden: share of its nodes that a client hides from itself to train the generator, in (0, 1) (FedSage+: 0.5).
         elsewhere: nodes of others whose embeddings a client is told, to train the generator to make its own nodes of
             them, and most of its own whose it tells, >= 0; 64 is ours, in place of all.
-        dropout: share of each hidden layer dropped in training, in [0, 1).
-        logit_adjustment: by how many times the log shares of a client's classes logits are raised in its training, >= 0
-            (Menon et al., "Long-tail learning via logit adjustment", ICLR 2021: 1; at clients as Zhang et al., "FedLC",
-            ICML 2022): a client whose classes are uneven does not teach the model that they are so everywhere.
-        label_smoothing: share of a label spread in training over classes as the client has them, in [0, 1) (Pereyra et
-            al., 2017; Szegedy et al., CVPR 2016: 0.1, over all alike).
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
-        class_weights: what the loss of an example of each class is multiplied by: "" for 1, "balanced" so that all
-            classes of all clients count alike (examples / (classes x examples of the class)), for which each client
-            publishes how many it has, or a table {class = weight}, others having 1.
-        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
-            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
-        scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
         classes: how many there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
-        propagate: hops over which features are averaged inside each client before training, >= 0: the model reads X,
-            R X .. R^hops X, R the mean over a node and its neighbours (SGC, Wu et al., ICML 2019; SIGN, Frasca et
-            al., 2020); 0 = features as they are.
-        joined: how the model reads features after these hops: "concatenate", side by side (SIGN); "last", those of the
-            last hop alone (SGC); "mean", their mean (SSGC, Zhu and Koniusz, ICLR 2021); or "attention", each node's
-            weighted by a learnt vector (as GAMLP, Zhang et al., KDD 2022).
-        smoothing: hops over which answers are smoothed after training, >= 0; 0 = none, 2 is best on our data.
-        class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
-            gains by it; with `smoothing`, fewer ways of that are then chosen from.
-        refit: what a linear layer is fitted to after that, in closed form, behind all hops: "" for none, "answers", or
-            "hidden", for which the last hidden layer is smoothed beside them; validation chooses whether it answers.
-        local_fit: whether what answers then lack of a client's own labels may be fitted there, by ridge regression on
-            inputs and on what is smoothed; nothing is sent for it, and validation chooses whether it counts.
-        share_labels: whether errors on training nodes, and so their labels, leave their clients in that.
     """
 
     profile: ClassVar[frozenset[str]] = PROFILE
 
+    inputs: Inputs = Propagated()
+    objective: ClassObjective = CrossEntropy()
+    exchange: ExchangeOfNodes | SilentExchange = Halo()
+    answering: Answers = Smoothed()
     generator: bool = False
     mask: bool = False
     refinement: bool = False
     generated: PositiveInt = 5
     hidden: Annotated[float, Interval(gt=0, lt=1)] = 0.5
     elsewhere: NonNegativeInt = 64
-    logit_adjustment: Annotated[float, Ge(0), "0 = none"] = 0.0
-    label_smoothing: ProperFraction = 0.0
     judged: str = ""
     rare: str = ""
-    class_weights: str | dict[str, float] = ""
-    focal: Annotated[float, Ge(0), "0 = off"] = 0.0
     classes: NonNegativeInt = 0
     class_names: tuple[str, ...] = ()
-    smoothing: NonNegativeInt = 0
-    class_prior: bool = False
-    refit: Literal["", "answers", "hidden"] = ""
-    local_fit: bool = False
-    share_labels: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_options(self)
-        class_weights.check_weights("Node", self.class_weights)
 
     @cached_property
     def labels(self) -> CountedClasses | JudgedClasses:
@@ -161,17 +126,12 @@ class Node(NodeTask):
             return JudgedClasses(names, count, judged=self.judged, rare=self.rare)
         return CountedClasses(names, count)
 
-    @property
-    def objective(self) -> Objective:
-        """What losses of training are."""
-        return objective_of(self.logit_adjustment, self.label_smoothing, self.focal)
-
     @cached_property
     def extensions(self) -> tuple[NodeExtension, ...]:
         """Those whose options are set."""
         found: list[NodeExtension] = [Masked()] * self.mask
         if self.refinement and isinstance(self.encoder, LayeredEncoder):
-            found.append(Refined(self.input_width or 1, self.encoder.width, self.classes, self.dropout))
+            found.append(Refined(self.input_width or 1, self.encoder.width, self.classes, self.objective.dropout))
         if self.generator and isinstance(self.encoder, LayeredEncoder):
             mending = Mending(self.generated, self.hidden, self.elsewhere)
             found.append(Generated(mending, self.encoder, self.features or 1))
@@ -184,11 +144,7 @@ class Node(NodeTask):
             self.labels,
             self.scored,
             _around,
-            self.class_prior,
-            self.smoothing,
-            self.share_labels,
-            self.refit,
-            self.local_fit,
+            self.answering,
             self.classes,
             self.embeddings,
             self.encoder.width if isinstance(self.encoder, LayeredEncoder) else 0,
@@ -202,7 +158,7 @@ class Node(NodeTask):
     @property
     def published(self) -> tuple[Published, ...]:
         """How many nodes each class has, where classes are to count alike."""
-        return (Published(PublishedCounts(self.classes)),) if self.class_weights == BALANCED else ()
+        return (Published(PublishedCounts(self.classes)),) if self.objective.class_weights == BALANCED else ()
 
     @part
     def audited(self) -> AuditedClasses:
@@ -212,14 +168,13 @@ class Node(NodeTask):
     @part
     def clipping(self) -> ClippedNodes:
         """The gradient of each training node by itself."""
-        connected = self.share_features or self.share_states or self.aggregates
-        options = self.propagate, connected, self.dropout, self.objective, self.class_weights
-        return ClippedNodes(self.encoder, *options)
+        connected = self.exchange.features or self.exchange.states or self.inputs.sums_neighbours
+        return ClippedNodes(self.encoder, self.inputs.hops, connected, self.objective)
 
     @part
     def views(self) -> NodeViews:
         """What a model makes of nodes."""
-        given = (self.propagate + 1) * self.features if self.inputs.attends else self.input_width
+        given = (self.inputs.hops + 1) * self.features if self.inputs.attends else self.input_width
         options = self.draws, self.objective, self.scored, self.classes, self._hidden_width, given
         return NodeViews(self.encoder, self.edge_features, *options)
 
@@ -257,8 +212,8 @@ class Node(NodeTask):
         """
         if not isinstance(self.encoder, LayeredEncoder):
             return frozenset()
-        alone = not (self.share_features or self.share_states or self.propagate)
-        refines = not (self.share_states or self.aggregates)
+        alone = not (self.exchange.features or self.exchange.states or self.inputs.hops)
+        refines = not (self.exchange.states or self.inputs.sums_neighbours)
         return frozenset({"mask"} | ({"refinement"} if refines else set()) | ({"generator"} if alone else set()))
 
     def with_parts(self, parts: frozenset[str]) -> Self:
@@ -284,9 +239,10 @@ class Node(NodeTask):
         """Neighbourhoods, features of own nodes and of the halo, no states yet; what extensions read."""
         told = {name: array for name, array in shared.items() if name != WEIGHTS}
         data = super().prepare(shard, told)
-        data.weights = weights_of(self.class_weights, shard, shared, self.class_names, self.classes)
+        data.shares = shares_of(self.objective, shard, self.classes)
+        data.weights = weights_of(self.objective.class_weights, shard, shared, self.class_names, self.classes)
         if self.smoothed.hops:
-            data.neighbours = Neighbours(shard, data.features.first(data.own) if self.local_fit else None)
+            data.neighbours = Neighbours(shard, data.features.first(data.own) if self.answering.local_fit else None)
         for each in self.extensions:
             each.prepare(data, shard, self.seen(shard), told)
         return data

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, ClassVar, cast
+from typing import ClassVar, cast
 
-from annotated_types import Ge
 from torch import nn
 
 from fedgraft.contracts.abilities.plain import PlainModel
+from fedgraft.contracts.exchange import ExchangeOfNodes, SilentExchange
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.loss import NumberObjective
 from fedgraft.contracts.parts import part
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.labels.shared_unit import UNIT, PublishedMoments, unit_in, unit_of
@@ -19,6 +21,9 @@ from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.publications import Published
+from fedgraft.methods.exchanges.halo import Halo
+from fedgraft.methods.inputs.propagated import Propagated
+from fedgraft.methods.losses.squared_error import SquaredError
 from fedgraft.wire.layouts import Arrays
 
 
@@ -34,43 +39,34 @@ class NodeRegression(NodeTask):
     `edges` with "source" and "target", and perhaps whose these are, "source_client" and "target_client". One client's
     own tables: `data`, its nodes with features, and `data-edges`.
 
-    Source: as of the task `node`; Huber, "Robust Estimation of a Location Parameter", 1964 (`huber`).
+    Source: as of the task `node`.
     Differs: no generator of neighbours, no smoothing of answers, and gradients are autograd's.
 
     Args:
+        inputs: what is read of features; the recipe's [inputs].
         encoder: the convolutions; the recipe's [model].
-        huber: error, in standard deviations, above which a loss is linear and no longer squared, >= 0; 0 = none.
+        objective: what training makes small; the recipe's [loss].
+        exchange: what clients tell each other of nodes; the recipe's [exchange].
         judged: what a model is chosen by and told as, "rmse", "mae" or "r2"; taken from evaluation.metric.
         head: "linear", a linear layer behind the encoder's convolutions, or "convolution", one more of these.
-        neighbours: most neighbours of a node that take part in training, per layer, drawn anew for every batch; 0 =
-            all.
-        halo: most neighbours elsewhere of a node, chosen once for the whole run; 0 = all.
-        share_features: whether clients publish the features of nodes with neighbours elsewhere, once.
-        share_states: whether clients tell each other hidden states of such nodes.
-        sealed: whether the server hands these on unread, each row encrypted by itself.
-        aggregates: whether every node gets, once, the sum of all its neighbours' features; states are not shared then.
-        fresh: whether own neighbours outside a batch are computed anew; always where states are not shared.
-        pull: what a client that asks to refresh is sent: what "changed", or what it "asked" for.
-        dropout: share of each hidden layer dropped in training, in [0, 1).
-        scale: length to which every node's features are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
         sparse: whether features are sparse; taken from the data where `features` is 0.
-        propagate: hops over which features are averaged inside each client before training, >= 0; 0 = none.
-        joined: how they are read after these hops: "concatenate", "last", "mean" or "attention".
     """
 
     classes: ClassVar[int] = 0
     class_names: ClassVar[tuple[str, ...]] = ()
 
-    huber: Annotated[float, Ge(0), "0 = squared errors"] = 0.0
+    inputs: Inputs = Propagated()
+    objective: NumberObjective = SquaredError()
+    exchange: ExchangeOfNodes | SilentExchange = Halo()
     judged: str = ""
 
     @cached_property
     def labels(self) -> Labels:
         """One number."""
-        return Numbers(self.huber, self.judged or "rmse")
+        return Numbers(self.objective, self.judged or "rmse")
 
     @part
     def asked(self) -> NodeAnswers:

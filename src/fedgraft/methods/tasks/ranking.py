@@ -2,18 +2,18 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import pandas as pd
 import torch
-from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Questions, Sums, Task
 from fedgraft.contracts.abilities import PooledTask, PredictingTask
 from fedgraft.contracts.data import telling
-from fedgraft.contracts.ranges import NonNegativeFloat, OneOf, PositiveFloat, PositiveInt, ProperFraction, Proportion
+from fedgraft.contracts.loss import RankingObjective
+from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt, Proportion
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.task import Chance, Loss
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
@@ -24,9 +24,9 @@ from fedgraft.domains.ranking.ranker_data import RankingData, lists_of
 from fedgraft.domains.ranking.ranker_queries import asked_users, best_items, tables_of
 from fedgraft.domains.ranking.shards import ItemLists, RankingShard, merge_shards
 from fedgraft.errors import InputError, require
+from fedgraft.methods.losses.sampled_softmax import SampledSoftmax
 from fedgraft.wire.layouts import Array, Arrays
 
-OBJECTIVES = ("softmax", "margin")
 SCORED = 1 << 22
 """Most scores that are held at a time while a model is scored: 16 MiB."""
 
@@ -64,10 +64,7 @@ class Ranking(
         tied: whether users are sums of the items' own vectors (the default: half the bytes, as good), not of a second
             table.
         power: of the number of items that a user's sum is divided by, in [0, 1]: 0 a sum, 1 a mean.
-        objective: "softmax" over the taken item and those drawn, or "margin" between it and each of them (the paper's).
-        margin: that an item drawn is to be below the taken one, > 0; for the objective "margin".
-        negatives: items drawn in a step, the same for all its examples, >= 1; 0 takes all items.
-        dropout: share of a user's vector and of the perceptrons' states dropped in training, in [0, 1).
+        objective: what training makes small; the recipe's [loss] (the paper's: "margin").
         decorrelation: weight of the factors' distance correlation over items drawn, >= 0.
         k: length of the list that NDCG@k and Recall@k look at, >= 1.
         items: number of items; the data's, set by `fitted`.
@@ -91,10 +88,7 @@ class Ranking(
     attention: PositiveInt = 2
     tied: bool = True
     power: Proportion = 0.5
-    objective: Annotated[str, OneOf(OBJECTIVES)] = "softmax"
-    margin: PositiveFloat = 1.0
-    negatives: Annotated[int, Ge(0), "0 = all items"] = 128
-    dropout: ProperFraction = 0.2
+    objective: RankingObjective = SampledSoftmax()
     decorrelation: NonNegativeFloat = 0.0
     k: PositiveInt = 50
     items: int = 0
@@ -145,7 +139,7 @@ class Ranking(
         """Return the ranker; at the start no item is preferred."""
         widths = dict(zip(self.modalities, self.features, strict=True))
         sizes = (self.width, self.factors, self.hidden, self.attention)
-        return Ranker(self.items, widths, *sizes, self.tied, self.dropout, g)
+        return Ranker(self.items, widths, *sizes, self.tied, self.objective.dropout, g)
 
     def loss(self, model: nn.Module, data: RankingData, draw: Draw, encoded: Tensor | None) -> Loss:
         """Return the loss of each interaction of the draw, float32 [n]; with `decorrelation`, beside what all share."""
@@ -163,10 +157,7 @@ class Ranking(
         others = items if len(drawn) == self.items else items.of(data.tensor(drawn))
         had = data.tensor(data.had(users, drawn)).index_select(0, row)
         scores = ranker.paired(seen, items.of(taken)), ranker.crossed(seen, others), had
-        if self.objective == "margin":
-            each = ranker_losses.margin(*scores, self.margin)
-        else:
-            each = ranker_losses.sampled_softmax(*scores, self.items)
+        each = self.objective.losses(*scores, self.items)
         if self.decorrelation == 0:
             return each
         return Losses(each, self.decorrelation * ranker_losses.dependence(others.channels))
@@ -234,9 +225,9 @@ class Ranking(
 
     def _drawn(self, seed: int) -> Array:
         """Items drawn for a step, int64, distinct; all of them, in order, where that many are asked for."""
-        if not 0 < self.negatives < self.items:
+        if not 0 < self.objective.negatives < self.items:
             return np.arange(self.items)
-        return np.random.default_rng(seed).choice(self.items, self.negatives, replace=False)
+        return np.random.default_rng(seed).choice(self.items, self.objective.negatives, replace=False)
 
     def _scores(self, model: nn.Module, data: RankingData, users: Array) -> Array:
         """Scores of all items for some users, float32 [users, items]; what they have taken is theirs."""

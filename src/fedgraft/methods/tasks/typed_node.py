@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import pandas as pd
 import torch
-from annotated_types import Ge
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
@@ -15,14 +14,17 @@ from fedgraft.contracts import Draw, LocalGraph, Observations, Questions, Sums, 
 from fedgraft.contracts.abilities import Classified, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.tasks import ObservedTask
+from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.encoder import MetapathEncoder
+from fedgraft.contracts.exchange import SilentExchange
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.labels import Labels, Unit
-from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, ProperFraction
+from fedgraft.contracts.loss import ClassObjective
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
-from fedgraft.domains.labels import class_weights
-from fedgraft.domains.labels.class_weights import BALANCED, PublishedCounts, weighted, weights_of
+from fedgraft.domains.labels.class_weights import BALANCED, PublishedCounts, shares_of, weighted, weights_of
 from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
@@ -35,8 +37,12 @@ from fedgraft.domains.typed.metapath_graphs import carried_paths, joined_targets
 from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import Asked, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import JOIN, TypedGraph, apart, merge_graphs, metapath_types, shortest_metapaths
-from fedgraft.domains.typed.smoothed_features import blocks, smoothed
-from fedgraft.errors import InputError
+from fedgraft.domains.typed.smoothed_features import smoothed
+from fedgraft.errors import InputError, require
+from fedgraft.methods.answers.smoothed import Smoothed
+from fedgraft.methods.exchanges.no_exchange import NoExchange
+from fedgraft.methods.inputs.propagated import Propagated
+from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
 
@@ -66,30 +72,19 @@ class TypedNode(
     Differs: HAN reads features of every type that a metapath begins with; here there is one such type, the target.
 
     Args:
+        inputs: what is read of features; the recipe's [inputs].
         encoder: reads metapaths; the recipe's [model].
+        objective: what training makes small; the recipe's [loss].
+        exchange: which neighbours take part; the recipe's [exchange].
+        answering: what is made of answers; the recipe's [answers].
         metapaths: names of node types joined by "-", each from the target type to the target type; the target type
             alone stands for a node by itself. () = as the data suggest.
-        neighbours: most nodes that a metapath joins to a node, those that most paths lead to; 0 = all.
-        dropout: share of the embedding dropped in training, in [0, 1).
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
         rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
-        class_weights: what the loss of an example of each class is multiplied by: "" for 1, "balanced" so that all
-            classes of all clients count alike (examples / (classes x examples of the class)), for which each client
-            publishes how many it has, or a table {class = weight}, others having 1.
-        focal: the exponent of 1 - p by which losses of what is told with a large probability p shrink, >= 0 (Lin et
-            al., "Focal Loss for Dense Object Detection", ICCV 2017: 2); 0 = off.
-        scale: root mean square of every node's features once they are scaled, >= 0; 0 leaves them as they are.
         features: their width; 0 = as the data have.
         classes: how many there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
-        propagate: hops over which features are averaged along each metapath inside each client before training, >= 0:
-            the encoder reads X and, of every metapath p, R_p X .. R_p^hops X, R_p the mean over a node and those that p
-            joins to it (SeHGNN, Yang et al., AAAI 2023); 0 = features as they are.
-        smoothing: hops over which answers are smoothed after training along the metapaths inside each client, >= 0; 0 =
-            none. Nothing leaves a client for that.
-        class_prior: whether answers are shifted after training to the client's own shares of the classes, if validation
-            gains by it.
-        edge_features: numbers that an edge carries; 0 = as the data have. `propagate` and `smoothing` read none.
+        edge_features: numbers that an edge carries; 0 = as the data have. Inputs and answers read none.
         edge_weights: whether edges have weights; taken from the data. Likewise.
     """
 
@@ -98,26 +93,27 @@ class TypedNode(
     profile: ClassVar[frozenset[str]] = PROFILE
 
     encoder: MetapathEncoder
+    inputs: Inputs = Propagated()
+    objective: ClassObjective = CrossEntropy()
+    exchange: SilentExchange = NoExchange()
+    answering: Answers = Smoothed()
     metapaths: tuple[str, ...] = ()
-    neighbours: NonNegativeInt = 0
-    dropout: ProperFraction = 0.0
-    scale: NonNegativeFloat = 0.0
     judged: str = ""
     rare: str = ""
-    class_weights: str | dict[str, float] = ""
-    focal: Annotated[float, Ge(0), "0 = off"] = 0.0
     features: NonNegativeInt = 0
     classes: NonNegativeInt = 0
     class_names: tuple[str, ...] = ()
-    propagate: NonNegativeInt = 0
-    smoothing: NonNegativeInt = 0
-    class_prior: bool = False
     edge_features: NonNegativeInt = 0
     edge_weights: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        class_weights.check_weights("TypedNode", self.class_weights)
+        fits = not (self.inputs.attends or self.inputs.sums_neighbours)
+        require(fits, "inputs", "without attention and sums of neighbours, for nodes of several types", self.inputs)
+        plain = not (self.answering.refit or self.answering.local_fit or self.answering.share_labels)
+        require(
+            plain, "answers", "without refit, local_fit and share_labels, for nodes of several types", self.answering
+        )
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
             raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
 
@@ -125,24 +121,25 @@ class TypedNode(
     def labels(self) -> Labels:
         """One class."""
         if self.judged:
-            return JudgedClasses(self.class_names, self.classes, self.focal, self.judged, self.rare)
-        return Classes(self.class_names, self.classes, self.focal)
+            return JudgedClasses(self.class_names, self.classes, self.objective, self.judged, self.rare)
+        return Classes(self.class_names, self.classes, self.objective)
 
     @part
     def smoothed(self) -> SmoothedAnswers:
         """How answers are bettered after training."""
-        options = self.class_prior, self.smoothing
-        return SmoothedAnswers(self.labels, self.scored, self._answered, *options, classes=self.classes)
+        return SmoothedAnswers(self.labels, self.scored, self._answered, self.answering, self.classes)
 
     @part
     def publications(self) -> Publications:
         """How many nodes each class has, where classes are to count alike."""
-        return Publications((Published(PublishedCounts(self.classes)),) if self.class_weights == BALANCED else ())
+        return Publications(
+            (Published(PublishedCounts(self.classes)),) if self.objective.class_weights == BALANCED else ()
+        )
 
     @property
     def stochastic(self) -> bool:
         """True where there is dropout."""
-        return self.dropout > 0
+        return self.objective.dropout > 0
 
     @property
     def hidden_width(self) -> int:
@@ -172,20 +169,24 @@ class TypedNode(
 
     def prepare(self, shard: TypedGraph, shared: Arrays) -> TypedData:
         """Features, and one graph for each metapath."""
-        joins = {metapath: metapath_matrix(shard, metapath, self.neighbours) for metapath in self.metapaths}
+        joins = {metapath: metapath_matrix(shard, metapath, self.exchange.neighbours) for metapath in self.metapaths}
         graphs = [self._graph(shard, *each) for each in joins.items()]
         rows = {split: shard.rows(split) for split in SPLITS}
-        scale = self.scale if shard.scale_rows else 0.0
-        if self.propagate:
+        scale = self.inputs.scale if shard.scale_rows else 0.0
+        if self.inputs.hops:
             length = scale * shard.width**0.5
             own = scaled(shard.features, length) if scale else shard.features
-            features = feature_states(smoothed(own, [joins[each] for each in self._joining], self.propagate), 0.0)
+            made = smoothed(self.inputs, own, [joins[each] for each in self._joining])
+            features = feature_states(made, 0.0)
         else:
             features = feature_states(shard.features, scale)
-        joined = [joins[each] for each in self._joining] if self.smoothing else []
+        joined = [joins[each] for each in self._joining] if self.answering.smoothing else []
         around = JoinedTargets(shard, rows, joined) if self.smoothed.hops else None
-        data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, around=around)
-        return replace(data, weights=weights_of(self.class_weights, shard, shared, self.class_names, self.classes))
+        shares = shares_of(self.objective, shard, self.classes)
+        data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, shares=shares, around=around)
+        return replace(
+            data, weights=weights_of(self.objective.class_weights, shard, shared, self.class_names, self.classes)
+        )
 
     def examples(self, data: TypedData) -> int:
         """Return how many training nodes the client has."""
@@ -206,8 +207,8 @@ class TypedNode(
     def model(self, g: torch.Generator, variant: object = None) -> nn.Module:
         """Return a model, the same for all clients."""
         path_widths = [metapath.count(JOIN) * self.edge_features for metapath in self.metapaths] or [0]
-        width = (self.features or 1) * blocks(len(self._joining), self.propagate)
-        return TypedModel(self.encoder, width, path_widths, self.labels.width, self.dropout, g)
+        width = self.inputs.width(self.features or 1, len(self._joining))
+        return TypedModel(self.encoder, width, path_widths, self.labels.width, self.objective.dropout, g)
 
     def loss(self, model: nn.Module, data: TypedData, draw: Draw, encoded: Tensor | None) -> Losses:
         """Return the cross-entropy of each node of the draw, [n], and their embeddings, [n, width]."""
@@ -216,7 +217,7 @@ class TypedNode(
         hidden = model.represent(data.features, data.graphs)[nodes]  # type: ignore[operator]
         logits = model.classify(hidden)  # type: ignore[operator]
         label = data.label[nodes]
-        return Losses(weighted(self.labels.losses(logits, label), label, data.weights), hidden=hidden)
+        return Losses(weighted(self.labels.losses(logits, label, data.shares), label, data.weights), hidden=hidden)
 
     def observe(self, model: nn.Module, data: TypedData) -> Observations:
         """What the model makes of all training nodes, and their PageRank."""
@@ -225,7 +226,7 @@ class TypedNode(
         logits = model.classify(hidden)  # type: ignore[operator]
         label = there.label[nodes]
         return Observations(
-            losses=self.labels.losses(logits, label).numpy(force=True),
+            losses=self.labels.losses(logits, label, data.shares).numpy(force=True),
             probabilities=logits.softmax(1).numpy(force=True),
             hidden=hidden.numpy(force=True),
             correct=(logits.argmax(1) == label).numpy(force=True),
@@ -236,7 +237,7 @@ class TypedNode(
     def local_graph(self, model: nn.Module, data: TypedData) -> LocalGraph:
         """Target nodes, joined where a metapath joins them."""
         if data.joined is None:
-            data.joined = joined_targets(data.part, self._joining, self.neighbours)
+            data.joined = joined_targets(data.part, self._joining, self.exchange.neighbours)
         shares, train = self._logits(model, data).softmax(1).numpy(), data.rows["train"]
         return LocalGraph(shares, data.part.features, data.joined, train, data.part.label[train])
 
@@ -303,7 +304,8 @@ class TypedNode(
     def _alike(self, shard: TypedGraph) -> list[str]:
         """A note on options that count neighbours alike though edges have weights."""
         weighs = "edge_weights" in carried_by(shard.carried)
-        alike = [f"task.{name}" for name in ("propagate", "smoothing") if getattr(self, name)] if weighs else []
+        options = {"inputs.propagate": self.inputs.hops, "answers.smoothing": self.answering.smoothing}
+        alike = [name for name, value in options.items() if value and weighs]
         return [f"{' and '.join(alike)}: each node that a metapath joins counts alike, whatever edges weigh."] * bool(
             alike
         )

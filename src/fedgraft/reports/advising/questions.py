@@ -13,7 +13,7 @@ from fedgraft.experiment.experiment import Experiment, build
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.recipe import Recipe
-from fedgraft.experiment.recipes.sections import Section
+from fedgraft.experiment.recipes.sections import STAGES, Section
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.reports.advising.candidates import LOCAL, Candidate, Choice, choice_of
@@ -23,7 +23,7 @@ TOGETHER, ALONE, ONE_PLACE = "together", "alone", "one place"
 """Kinds of rows: federated, by each client alone, with all data in one place."""
 UNUSED = ("description", "runtime", "checkpoint")
 """Sections that no score depends on."""
-TRAINED = ("data", "task", "model", "sampler", "sharing", "training", "rounds", "evaluation")
+TRAINED = ("data", "task", *STAGES, "sampler", "sharing", "training", "rounds", "evaluation")
 """Sections that a model which clients train alone depends on."""
 FORMAT = 2
 """Of what a finished cell holds; those of another are run again."""

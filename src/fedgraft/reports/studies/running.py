@@ -21,6 +21,7 @@ from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import renamed
+from fedgraft.experiment.recipes.upgrading import upgraded_content
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.processes import Call, Write, in_processes, on_cluster
@@ -161,7 +162,7 @@ def _checked_root(study: Study, data_root: Path, data: str) -> Path | None:
 def _result(study: Study, stored: StoredResults, cell: Cell) -> dict[str, Any] | None:
     """Return a cell's result if it is one of its present settings; a result without settings counts as one."""
     result, now = stored.read(cell.file), study.settings(cell)
-    return result if result is not None and renamed(result.get("settings", now)) == now else None
+    return result if result is not None and upgraded_content(renamed(result.get("settings", now))) == now else None
 
 
 def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:

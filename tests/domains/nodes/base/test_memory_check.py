@@ -1,7 +1,5 @@
 """Halos that are larger than the machine's memory are refused before anything is computed."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from fedgraft.domains.nodes.base.memory_check import check_matrices, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
+from helpers.stages import restaged
 from helpers.toy_nodes import whole
 
 STAR = [(0, v) for v in range(1, 6)] + [(1, 2), (1, 3)]
@@ -23,7 +22,9 @@ def halves(is_sparse: bool = False) -> list[NodeShard]:
 def test_every_copy_of_a_node_elsewhere_is_counted() -> None:
     # Six own nodes and 4 + 2 of others, two features of four bytes each.
     check_room(halves(), 0, memory_bytes=96)
-    with pytest.raises(InputError, match=r"task\.halo = 0 \(all\) has 2 clients keep features of 6 nodes of others"):
+    with pytest.raises(
+        InputError, match=r"exchange\.halo = 0 \(all\) has 2 clients keep features of 6 nodes of others"
+    ):
         check_room(halves(), 0, memory_bytes=95)
 
 
@@ -42,9 +43,9 @@ def test_sparse_rows_are_counted_by_their_numbers() -> None:
 
 
 def test_the_error_proposes_what_fits_better() -> None:
-    with pytest.raises(InputError, match=r"machine has 0\.0 GB of memory\. task\.halo = 10 needs"):
+    with pytest.raises(InputError, match=r"machine has 0\.0 GB of memory\. exchange\.halo = 10 needs"):
         check_room(halves(), 0, memory_bytes=1)
-    with pytest.raises(InputError, match=r"task\.halo = 4 needs"):
+    with pytest.raises(InputError, match=r"exchange\.halo = 4 needs"):
         check_room(halves(), 8, memory_bytes=1)
 
 
@@ -69,16 +70,16 @@ def test_this_machine_has_memory() -> None:
 
 @pytest.mark.parametrize(
     ("task", "is_refused"),
-    [({}, True), ({"share_features": False}, False), ({"aggregates": True, "share_states": False}, False)],
+    [({}, True), ({"exchange.features": False}, False), ({"inputs.aggregates": True, "exchange.states": False}, False)],
 )
 def test_a_task_that_keeps_no_features_of_others_needs_no_room(
     task: dict[str, bool], is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_check, "physical_bytes", lambda: 1)
     built = experiment.load("fedlocal", {"data.name": "blocks"}).plan.task
-    node = replace(built, **{"share_features": True, "share_states": True, **task})
+    node = restaged(built, {"exchange.features": True, "exchange.states": True, **task})
     if is_refused:
-        with pytest.raises(InputError, match=r"task\.halo"):
+        with pytest.raises(InputError, match=r"exchange\.halo"):
             node.fitted(halves())
     else:
         assert node.fitted(halves()).features == 2

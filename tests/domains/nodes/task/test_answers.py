@@ -18,18 +18,20 @@ from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, addresses, cut
 from fedgraft.domains.nodes.task.answers import SUMS_ALONE, UNREAD
 from fedgraft.domains.nodes.training.halo_setup import thinned
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.mlp import MLP
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
+from helpers.stages import staged
 from helpers.toy_nodes import whole
 
 NAMES = ("a", "b", "c")
 WAYS: dict[str, dict[str, Any]] = {
-    "features": {"share_states": False},
-    "features, at most one": {"share_states": False, "halo": 1},
-    "sealed features": {"share_states": False, "sealed": True},
-    "averaged features": {"share_states": False, "propagate": 1},
-    "sums": {"share_states": False, "aggregates": True},
+    "features": {"exchange.states": False},
+    "features, at most one": {"exchange.states": False, "exchange.halo": 1},
+    "sealed features": {"exchange.states": False, "exchange.encrypted_rows": True},
+    "averaged features": {"exchange.states": False, "inputs.propagate": 1},
+    "sums": {"exchange.states": False, "inputs.aggregates": True},
 }
 
 
@@ -75,14 +77,14 @@ def everybody(rest: Sequence[NodeShard], memories: Mapping[int, Mapping[str, Any
 @given(seed=st.integers(0, 10**6), way=st.sampled_from(sorted(WAYS)), is_sparse=st.booleans())
 def test_new_nodes_know_what_they_would_had_they_always_been_there(seed: int, way: str, is_sparse: bool) -> None:
     full, rest, added, new = graphs(seed, is_sparse)
-    how = Node(encoder=SAGE(hidden=(4,)), **WAYS[way]).fitted(full)
+    how = Node(**staged("node", {"encoder": SAGE(hidden=(4,)), **WAYS[way]})).fitted(full)
     told, wanted = told_of(how, rest), how.prepare(full[0], told_of(how, full)[0])
     memories = {client: {"shared": each} for client, each in told.items()}
     asked = how.asked.informed(asking(how, rest, added, new), everybody(rest, memories))
     found = how.asked.with_asked(rest[0], memories[0], asked)
     begin, behind = rest[0].own, np.arange(rest[0].own, full[0].own)
     np.testing.assert_array_equal(found.around.edges, wanted.around.edges)
-    if how.aggregates:
+    if how.inputs.aggregates:
         np.testing.assert_allclose(rows_of(found.sums, behind), rows_of(wanted.sums, behind), rtol=1e-6)
     elif way != "averaged features":  # where the new ones add to rows of others
         nodes = np.arange(wanted.own + wanted.halo)
@@ -94,7 +96,7 @@ def test_new_nodes_know_what_they_would_had_they_always_been_there(seed: int, wa
 
 def test_states_of_nodes_elsewhere_are_those_told_and_else_their_owners() -> None:
     shards = cut(whole([(0, 2), (1, 2), (2, 3), (3, 4)], [0] * 6), np.array([0, 0, 1, 1, 2, 2]), NAMES)
-    how = Node(encoder=SAGE(hidden=(4, 3)), halo=1).fitted(shards)
+    how = Node(encoder=SAGE(hidden=(4, 3)), exchange=Halo(halo=1)).fitted(shards)
     told = told_of(how, shards)
     memories: dict[int, dict[str, Any]] = {}
     for client, shard in enumerate(shards):
@@ -123,8 +125,8 @@ def test_states_of_nodes_elsewhere_are_those_told_and_else_their_owners() -> Non
 
 def test_smoothed_answers_of_neighbours_elsewhere_are_their_owners() -> None:
     shards = cut(whole([(0, 2), (1, 3), (2, 3), (4, 2)], [0, 1, 0, 1, 0, 1]), np.array([0, 0, 1, 1, 2, 2]), NAMES)
-    options = {"share_features": False, "share_states": False, "smoothing": 2}
-    how = Node(encoder=MLP(hidden=4), **options).fitted(shards)
+    options = {"exchange.features": False, "exchange.states": False, "answers.smoothing": 2}
+    how = Node(**staged("node", {"encoder": MLP(hidden=4), **options})).fitted(shards)
     shares = np.array([[0.9, 0.1], [0.2, 0.8]], np.float32)
     means = {"rows": [coded(np.full((b, 1), 0.5, np.float32)) for b in (2, 2)], "known": [np.packbits([1, 1])] * 2}
     alone = {"rows": [np.zeros((1, 1), np.int8)] * 2, "known": [np.packbits([1])] * 2}
@@ -152,16 +154,16 @@ def test_smoothed_answers_of_neighbours_elsewhere_are_their_owners() -> None:
         ({}, True, ""),
         (WAYS["sums"], False, ""),
         (WAYS["sums"], True, SUMS_ALONE),
-        ({"share_features": False, "share_states": False}, False, UNREAD),
-        ({"share_features": False, "share_states": False, "smoothing": 1}, False, ""),
-        ({"share_features": False, "share_states": False, "smoothing": 1}, True, SUMS_ALONE),
+        ({"exchange.features": False, "exchange.states": False}, False, UNREAD),
+        ({"exchange.features": False, "exchange.states": False, "answers.smoothing": 1}, False, ""),
+        ({"exchange.features": False, "exchange.states": False, "answers.smoothing": 1}, True, SUMS_ALONE),
     ],
 )
 def test_edges_that_have_no_part_are_named(
     options: dict[str, Any], is_site: bool, note: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     shards = cut(whole([(0, 2)], [0] * 4), np.array([0, 0, 1, 1]), ("a", "b"))
-    how = Node(encoder=SAGE(hidden=(4, 4)), **options).fitted(shards)
+    how = Node(**staged("node", {"encoder": SAGE(hidden=(4, 4)), **options})).fitted(shards)
     tables = {
         "nodes": pd.DataFrame([("x", 6, 1), ("y", 7, 1)], columns=["node", "0", "1"]).assign(client="a"),
         "edges": pd.DataFrame([("x", "2"), ("x", "0"), ("x", "y")], columns=["source", "target"]),

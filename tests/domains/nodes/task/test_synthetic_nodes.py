@@ -17,12 +17,13 @@ from fedgraft.methods.models.mlp import MLP
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn.layers import unmask
+from helpers.stages import staged
 
 ENCODERS = [GCN(hidden=(5, 4)), SAGE(hidden=4), GIN(hidden=4), MLP(hidden=4)]
 
 
 def task(encoder, **options):
-    return Node(encoder=encoder, features=6, classes=3, **options)
+    return Node(**staged("node", {"encoder": encoder, "features": 6, "classes": 3, **options}))
 
 
 def test_blocks_of_nodes_that_are_linked_by_chance():
@@ -39,7 +40,9 @@ def test_blocks_of_nodes_that_are_linked_by_chance():
 
 
 @pytest.mark.parametrize("encoder", ENCODERS, ids=lambda each: type(each).__name__)
-@pytest.mark.parametrize("options", [{}, {"sparse": True, "propagate": 1}, {"aggregates": True, "share_states": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"sparse": True, "inputs.propagate": 1}, {"inputs.aggregates": True, "exchange.states": False}]
+)
 def test_a_response_is_as_wide_as_the_last_hidden_layer(encoder, options):
     node = task(encoder, **options)
     model = node.model(torch.Generator().manual_seed(1)).eval()
@@ -93,6 +96,6 @@ def test_an_exported_model_has_its_masks_in_its_weights():
 
 
 def test_networks_that_refine_answers_are_not_exported():
-    refined = task(GCN(hidden=(5,)), refinement=True, share_states=False)
+    refined = task(GCN(hidden=(5,)), refinement=True, **{"exchange.states": False})
     with pytest.raises(InputError, match=r"task\.refinement must be false for a model that is exported"):
         refined.plain(refined.model(torch.Generator()), None, {})

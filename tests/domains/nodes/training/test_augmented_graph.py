@@ -7,6 +7,7 @@ import torch
 from fedgraft.contracts import Augmentation
 from fedgraft.domains.nodes.training.augmented_graph import augmented, masked
 from fedgraft.methods.data.blocks import Blocks
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn.propagate import Sparse, Stacked
@@ -15,7 +16,7 @@ from fedgraft.nn.propagate import Sparse, Stacked
 @pytest.fixture(scope="module")
 def prepared():
     shards = Blocks(nodes=120, classes=3, clients=2, features=40).load(1)
-    task = Node(GCN(hidden=8), share_states=False, share_features=False, head="convolution").fitted(shards)
+    task = Node(GCN(hidden=8), head="convolution", exchange=Halo(states=False, features=False)).fitted(shards)
     return task, task.prepare(shards[0], {})
 
 

@@ -24,6 +24,7 @@ from fedgraft.domains.nodes.training.surroundings import Surroundings
 from fedgraft.engine import border_codec
 from fedgraft.engine.server.smoothing.joined import Joined
 from fedgraft.errors import InputError, WireError
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gat import GAT
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gin import GIN
@@ -37,6 +38,7 @@ from fedgraft.nn.edge_modules import EdgeModule
 from fedgraft.nn.propagate import Block
 from helpers.edge_shards import exported
 from helpers.node_runs import model_of, relayed, set_up
+from helpers.stages import staged
 from helpers.toy_nodes import whole
 
 ENDS = np.array([[0, 1, 2, 3, 4, 0, 0], [1, 2, 3, 4, 0, 2, 1]])
@@ -103,8 +105,13 @@ def test_gcn_is_that_of_pyg_with_weights() -> None:
 @pytest.mark.parametrize("encoder", [*ENCODERS, GAT(hidden=4, embedding=4), MLP(hidden=4)])
 def test_a_trained_model_is_exported_with_weights(encoder: LayeredEncoder, propagate: int) -> None:
     shards = shards_of(WEIGHT)
-    options = {"neighbours": 0, "share_features": False, "share_states": False, "propagate": propagate}
-    task = Node(encoder, **options).fitted(shards)
+    options = {
+        "exchange.neighbours": 0,
+        "exchange.features": False,
+        "exchange.states": False,
+        "inputs.propagate": propagate,
+    }
+    task = Node(encoder, **staged("node", options)).fitted(shards)
     model, block = model_of(task), read(shards[0])
     (data,) = set_up(task, shards)
     plain = task.plain(model, None, {})
@@ -156,16 +163,18 @@ def test_a_share_of_edges_takes_its_weights_along() -> None:
     assert 0 < len(hop.block.edge_weight) < 14
 
 
-@pytest.mark.parametrize("options", [{}, {"share_states": False}, {"share_states": False, "aggregates": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"exchange.states": False}, {"exchange.states": False, "inputs.aggregates": True}], ids=str
+)
 @pytest.mark.parametrize("encoder", ENCODERS[:3], ids=lambda each: type(each).__name__)
 def test_two_clients_compute_what_one_with_the_whole_graph_does(
     encoder: LayeredEncoder, options: dict[str, bool]
 ) -> None:
     if options:
         encoder = replace(encoder, layers=1)  # nobody knows what lies behind the halo
-    given = {"neighbours": 0, **options}
+    given = {"exchange.neighbours": 0, **options}
     shards = shards_of(WEIGHT, owner=OWNER)
-    task = Node(encoder, **given).fitted(shards)
+    task = Node(encoder, **staged("node", given)).fitted(shards)
     assert task.edge_weights
     model = model_of(task)
     for arrays in (task.publications.statistics(shard) for shard in shards):
@@ -175,7 +184,7 @@ def test_two_clients_compute_what_one_with_the_whole_graph_does(
     (data,) = set_up(task, [together])
     torch.testing.assert_close(parts, data.scored(model), rtol=1e-4, atol=1e-5)
     none = [replace(shard, edge_rows=replace(shard.edge_rows, weight=None)) for shard in shards]
-    plain = Node(encoder, **given).fitted(none)
+    plain = Node(encoder, **staged("node", given)).fitted(none)
     assert not plain.edge_weights
     other = torch.cat([data.scored(model)[: data.own] for data in relayed(plain, none, model)])
     assert (other - parts).abs().max() > 1e-2
@@ -304,7 +313,7 @@ def test_generated_neighbours_weigh_one() -> None:
 
 def test_another_view_of_the_nodes_is_weighted() -> None:
     shards = shards_of(WEIGHT)
-    task = Node(GCN(layers=1), share_features=False, share_states=False, neighbours=0).fitted(shards)
+    task = Node(GCN(layers=1), exchange=Halo(features=False, states=False, neighbours=0)).fitted(shards)
     (data,) = set_up(task, shards)
     block = augmented(data, Augmentation(edges=0.4, features=0.0), 1).hops[0].block
     sums = torch.zeros(6).index_add(0, block.edge_index[1], block.edge_weight)

@@ -6,6 +6,7 @@ import torch
 
 from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.blocks import Blocks
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.tasks.node import Node
 from laws import tasks
 
@@ -22,7 +23,7 @@ LAW = "a_model_makes_of_a_given_graph_what_it_makes_of_a_clients"
 def test_a_given_graph_is_told_as_a_clients_is(name):
     encoder = discovery.build("models", "model", ENCODERS[name])
     data = Blocks(nodes=60, classes=3, clients=3, features=8)
-    made = tasks.laws(Node, data, encoder=encoder, share_states=False)
+    made = tasks.laws(Node, data, encoder=encoder, exchange=Halo(states=False))
     laws = {str(each): each for each in made}
     laws[LAW]()
 
@@ -30,7 +31,7 @@ def test_a_given_graph_is_told_as_a_clients_is(name):
 def test_a_worked_example():
     """Two nodes that are joined, and one alone, under a convolution that is the identity."""
     encoder = discovery.build("models", "model", {"name": "gcn", "hidden": [2]})
-    task = Node(encoder=encoder, share_states=False, features=2, classes=2)
+    task = Node(encoder=encoder, features=2, classes=2, exchange=Halo(states=False))
     model = task.model(torch.Generator())
     for parameter in model.parameters():
         parameter.data = torch.eye(2) if parameter.dim() == 2 else torch.zeros(2)

@@ -18,19 +18,22 @@ from fedgraft.domains.nodes.training.mended_graph import Mending, _joined, _near
 from fedgraft.domains.nodes.training.neighbour_sampling import Reach
 from fedgraft.domains.nodes.training.neighgen import WIDTHS
 from fedgraft.errors import ClientError, InputError, WireError
+from fedgraft.methods.exchanges.halo import Halo
+from fedgraft.methods.inputs.propagated import Propagated
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn import flops
 from helpers.node_runs import model_of, set_up, small, store_of
+from helpers.stages import staged
 from helpers.toy_nodes import whole
 
-ALONE = {"share_features": False, "share_states": False}
+ALONE = {"exchange.features": False, "exchange.states": False}
 
 
 def one(is_sparse=False, **options):
     """(task, model, data) of one client with the ring 0-1-2-3-4 and a node 5 without edges; features (v, 1)."""
     (shard,) = cut(whole(is_sparse=is_sparse), np.zeros(6, np.int64), ["here"])
-    task = Node(SAGE(hidden=(4, 3)), generator=True, **ALONE, **options).fitted([shard])
+    task = Node(SAGE(hidden=(4, 3)), **staged("node", {"generator": True, **ALONE, **options})).fitted([shard])
     model = model_of(task)
     with torch.no_grad():
         for parameter in [*model.generator.parameters(), *model.head.parameters()]:
@@ -141,7 +144,7 @@ def test_a_part_is_mended_anew_only_for_another_generator():
 
 def test_a_generator_that_makes_nothing_and_hides_nothing_leaves_plain_graphsage():
     (shard,) = cut(whole(), np.zeros(6, np.int64), ["here"])
-    plain = Node(SAGE(hidden=(4, 3)), **ALONE).fitted([shard])
+    plain = Node(SAGE(hidden=(4, 3)), **staged("node", ALONE)).fitted([shard])
     task, model, data = one(hidden=1e-9)
     with torch.no_grad():
         model.head.weight.normal_(generator=torch.Generator().manual_seed(2))
@@ -273,7 +276,7 @@ def test_more_than_a_client_can_offer_is_refused():
             {"generator": True},
             r"Node\.generator must be false where features or states are shared; got True",
         ),
-        ({"generator": True, "share_states": False, "aggregates": True}, r"Node\.generator must be false"),
+        ({"generator": True, "exchange.states": False, "inputs.aggregates": True}, r"Node\.generator must be false"),
         ({"generated": 0}, r"Node\.generated must be >= 1; got 0\."),
         ({"hidden": 0.0}, r"Node\.hidden must be in \(0, 1\); got 0\.0\."),
         ({"hidden": 1.0}, r"Node\.hidden must be in \(0, 1\); got 1\.0\."),
@@ -282,12 +285,16 @@ def test_more_than_a_client_can_offer_is_refused():
 )
 def test_impossible_options_are_refused(options, message):
     with pytest.raises(InputError, match=message):
-        Node(SAGE(), **options)
+        Node(SAGE(), **staged("node", options))
 
 
 def test_a_generator_is_offered_where_nothing_else_is_shared():
-    assert Node(SAGE()).offers == Node(SAGE(), share_states=False, aggregates=True).offers == {"mask"}
-    alone = Node(SAGE(), **ALONE)
+    assert (
+        Node(SAGE()).offers
+        == Node(SAGE(), inputs=Propagated(aggregates=True), exchange=Halo(states=False)).offers
+        == {"mask"}
+    )
+    alone = Node(SAGE(), **staged("node", ALONE))
     assert alone.offers == {"generator", "mask", "refinement"}
     assert alone.with_parts(frozenset({"generator"})) == replace(alone, generator=True)
     assert alone.with_parts(frozenset()) == alone

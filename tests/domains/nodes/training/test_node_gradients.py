@@ -22,8 +22,8 @@ ENCODERS = [
 ]
 WAYS = [
     {},
-    {"task__fresh": True, "task__neighbours": 2},
-    {"task__head": "convolution", "task__logit_adjustment": 0.0, "task__label_smoothing": 0.2},
+    {"exchange__fresh": True, "exchange__neighbours": 2},
+    {"task__head": "convolution", "loss__logit_adjustment": 0.0, "loss__label_smoothing": 0.2},
     {"recipe": "fedlocal"},
     {"recipe": "fedlocal", "task__head": "convolution"},
 ]
@@ -89,7 +89,7 @@ def test_they_are_those_of_autograd_and_take_as_many_operations(encoder, way, sp
     [
         {"model__name": "gin"},
         {"model__name": "mlp"},
-        {"task__dropout": 0.5},
+        {"loss__dropout": 0.5},
         {"recipe": "fedgcn"},
         {"recipe": "fedsage_plus"},
     ],
@@ -100,7 +100,7 @@ def test_what_has_none_is_left_to_autograd(changes):
 
 
 def test_a_model_that_drops_nothing_now_has_them():
-    plan, flat, data = made(task__dropout=0.5)
+    plan, flat, data = made(loss__dropout=0.5)
     flat.module.eval()
     with torch.no_grad():
         assert plan.task.loss_and_backward(flat.module, data, Draw(np.arange(2))) is not None
@@ -134,13 +134,13 @@ def test_a_round_is_the_same_with_and_without(penalised, unbiased, monkeypatch):
     assert report == expected_report
 
 
-FOCAL = {"task__focal": 2.0, "task__label_smoothing": 0.0, "task__class_weights": "balanced"}
+FOCAL = {"loss__focal": 2.0, "loss__label_smoothing": 0.0, "loss__class_weights": "balanced"}
 
 
-@pytest.mark.parametrize("way", [FOCAL, {"task__class_weights": "balanced"}])
+@pytest.mark.parametrize("way", [FOCAL, {"loss__class_weights": "balanced"}])
 def test_weighed_and_focal_losses_have_autograds_gradient(way):
     plan, flat, data = made(data__nodes=200, data__features=20, model__name="sage", **way)
-    assert ("task__class_weights" in way) == (data.weights is not None)
+    assert ("loss__class_weights" in way) == (data.weights is not None)
     task, nodes = plan.task, np.arange(plan.task.examples(data))
     weights = torch.linspace(0.5, 1.5, len(nodes))
     expected, found = (how(task, flat, data, Draw(nodes, seed=5), weights) for how in (by_autograd, by_hand))

@@ -10,9 +10,11 @@ from fedgraft.contracts import Draw
 from fedgraft.domains.nodes.task.synthetic_nodes import block_graph
 from fedgraft.domains.nodes.training.refinement import Perceptron, Said, losses, refined, signed
 from fedgraft.domains.nodes.training.topology import Topology
+from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.tasks.node import Node
 from fedgraft.nn.layers import RowLinear
+from helpers.stages import staged
 
 
 def test_to_map_and_then_to_smooth_is_to_smooth_features_side_by_side():
@@ -50,7 +52,9 @@ def test_losses_and_answers_by_hand():
 
 
 def client():
-    task = Node(encoder=GCN(hidden=(5,)), head="convolution", features=6, classes=3, share_states=False, neighbours=0)
+    task = Node(
+        encoder=GCN(hidden=(5,)), head="convolution", features=6, classes=3, exchange=Halo(states=False, neighbours=0)
+    )
     assert "refinement" in task.offers
     task = task.with_parts(frozenset({"refinement"}))
     graph = block_graph(np.random.default_rng(1), 6, ("a", "b", "c"))
@@ -111,6 +115,6 @@ def test_the_topology_is_made_anew_once_the_model_has_changed():
     assert data.view.topology is not first
 
 
-@pytest.mark.parametrize("options", [{"share_states": True}, {"aggregates": True, "share_states": False}])
+@pytest.mark.parametrize("options", [{"exchange.states": True}, {"inputs.aggregates": True, "exchange.states": False}])
 def test_it_is_not_on_offer_where_answers_depend_on_what_is_remembered(options):
-    assert "refinement" not in Node(encoder=GCN(), features=6, classes=3, **options).offers
+    assert "refinement" not in Node(**staged("node", {"encoder": GCN(), "features": 6, "classes": 3, **options})).offers

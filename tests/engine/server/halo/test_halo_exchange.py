@@ -79,7 +79,7 @@ def test_only_what_changed_is_sent_again():
 
 
 def test_rows_that_are_asked_for_are_sent_whether_they_changed_or_not():
-    experiment, shards = small("fedall", rounds=2, task__neighbours=2, sampler__batches=2, training__epochs=2)
+    experiment, shards = small("fedall", rounds=2, exchange__neighbours=2, sampler__batches=2, training__epochs=2)
     plan = experiment.plan
     halos = [list(zip(shard.halo_owner, shard.halo_place, strict=True)) for shard in shards]
     _, _, runtime = run(everywhere(experiment), shards=shards)
@@ -106,7 +106,7 @@ def test_rows_that_are_asked_for_are_sent_whether_they_changed_or_not():
 
 @pytest.mark.parametrize("recipe", ["fedais", "fedall", "fedpns"])
 def test_a_round_that_is_lost_is_served_anew_to_the_same_bits(recipe):
-    changes = OFTEN if recipe == "fedais" else {"task__neighbours": 2, "training__epochs": 3}
+    changes = OFTEN if recipe == "fedais" else {"exchange__neighbours": 2, "training__epochs": 3}
     experiment, shards = small(recipe, rounds=2, training__optimizer="adam", **changes)
     rounds = {}
     with looped(everywhere(experiment), shards=shards) as (loop, runtime):

@@ -19,7 +19,7 @@ GB = 1e9
 
 
 def check_inputs(shards: Sequence[NodeShard], hops: int, dense: bool, memory_bytes: int | None = None) -> None:
-    """Raise `InputError` where features averaged over `hops`, `task.propagate`, are larger than a machine's memory.
+    """Raise `InputError` where features averaged over `hops`, `inputs.propagate`, are larger than a machine's memory.
 
     The shards are simulated here; `dense` says whether sparse ones are kept with their zeros, and `memory_bytes` are as
     of `check_room`.
@@ -27,8 +27,8 @@ def check_inputs(shards: Sequence[NodeShard], hops: int, dense: bool, memory_byt
     memory, needed = physical_bytes() if memory_bytes is None else memory_bytes, _own_bytes(shards, hops, dense)
     if hops and memory is not None and needed > memory:
         raise InputError(
-            f"task.propagate = {hops} has {len(shards)} clients keep {hops + 1} times {shards[0].width:,} features of "
-            f"{sum(shard.own for shard in shards):,} nodes: up to {needed / GB:.1f} GB, and this machine has "
+            f"inputs.propagate = {hops} has {len(shards)} clients keep {hops + 1} times {shards[0].width:,} features "
+            f"of {sum(shard.own for shard in shards):,} nodes: up to {needed / GB:.1f} GB, and this machine has "
             f"{memory / GB:.1f} GB of memory. Fewer hops need less, as do fewer features (data.features)."
         )
 
@@ -36,9 +36,9 @@ def check_inputs(shards: Sequence[NodeShard], hops: int, dense: bool, memory_byt
 def check_room(shards: Sequence[NodeShard], most: int, hops: int = 0, memory_bytes: int | None = None) -> None:
     """Raise `InputError` where features of own nodes and of halos are larger than a machine's whole memory.
 
-    The shards are simulated here. A node keeps `most` neighbours elsewhere, `task.halo`; 0 = all. Features are averaged
-    over `hops`. `memory_bytes` is the machine's memory, by default this one's; nothing is checked where that is not
-    known.
+    The shards are simulated here. A node keeps `most` neighbours elsewhere, `exchange.halo`; 0 = all. Features are
+    averaged over `hops`. `memory_bytes` is the machine's memory, by default this one's; nothing is checked where that
+    is not known.
     """
     memory = physical_bytes() if memory_bytes is None else memory_bytes
     kept, needed = _halo_nodes(shards, most), _feature_bytes(shards, most, hops)
@@ -47,9 +47,9 @@ def check_room(shards: Sequence[NodeShard], most: int, hops: int = 0, memory_byt
     fewer = SUGGESTED if most == 0 or most > SUGGESTED else max(1, most // 2)
     then = _feature_bytes(shards, fewer, hops)
     raise InputError(
-        f"task.halo = {most}{' (all)' if not most else ''} has {len(shards)} clients keep features of {kept:,} nodes "
-        f"of others: {needed / GB:.1f} GB with their own, and this machine has {memory / GB:.1f} GB of memory. "
-        f"task.halo = {fewer} needs {then / GB:.1f} GB at most; so do fewer clients need less."
+        f"exchange.halo = {most}{' (all)' if not most else ''} has {len(shards)} clients keep features of {kept:,} "
+        f"nodes of others: {needed / GB:.1f} GB with their own, and this machine has {memory / GB:.1f} GB of memory. "
+        f"exchange.halo = {fewer} needs {then / GB:.1f} GB at most; so do fewer clients need less."
     )
 
 

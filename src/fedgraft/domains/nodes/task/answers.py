@@ -32,6 +32,7 @@ from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.halo_setup import ToldRows
 from fedgraft.domains.nodes.training.neighbour_sums import added
+from fedgraft.domains.nodes.training.smoothed_inputs import prepared
 from fedgraft.wire.layouts import Array, Arrays
 
 UNREAD: Final = "the run's model reads nothing of nodes elsewhere"
@@ -88,12 +89,14 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
 
     @property
     def _smooths(self) -> bool:
-        return self.smoothed is not None and self.smoothed.smoothing > 0
+        return self.smoothed is not None and self.smoothed.answering.smoothing > 0
 
     def questions(self, shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Nodes that clients have, by id, and new ones with features and edges, each with the client that answers."""
         unread = "" if self.task.connected else UNREAD
-        if unread and (self.task.aggregates or self._smooths):  # a client knows sums alone of nodes of others
+        if unread and (
+            self.task.inputs.sums_neighbours or self._smooths
+        ):  # a client knows sums alone of nodes of others
             unread = SUMS_ALONE if CLIENTS in tables else ""
         return split_nodes_asked(shards, tables, unread)
 
@@ -157,7 +160,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
             rows = ToldRows(at, told.degree, told.features) if told else None
             shared = self.task.halo_setup.widened(shared, slots, after.halo, rows)
         data = self.task.prepare(wide, self._with_sums(shared, wide, shard.own, questions))
-        if self.task.share_states:
+        if self.task.exchange.states:
             known = remembered_halo(remembered.get("states"), shard.own, before.halo, self.task.exchanged.halo_widths)
             if told:
                 data.states.receive([HaloRows(at[rows.slot], rows.rows) for rows in told.states])
@@ -183,12 +186,12 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
         """What one client knows of nodes of its own."""
         shard, memory = everybody.shards[who], everybody.memory(who)
         seen = self.task.seen(shard)
-        published = self.task.inputs.of(seen) if self.task.share_features else None
-        sums = self.task.aggregated.scaled(published) if self.task.aggregates and published else None
+        published = prepared(self.task.inputs, seen) if self.task.exchange.features else None
+        sums = self.task.aggregated.scaled(published) if self.task.inputs.sums_neighbours and published else None
         states = States(seen.own, seen.halo, self.task.exchanged.halo_widths, memory.get("states"))
         known = [np.flatnonzero(each[places]) for each in states.known]
         return Told(
-            published.features[places] if published and not self.task.aggregates else None,
+            published.features[places] if published and not self.task.inputs.sums_neighbours else None,
             (seen.weighted_degree if self.task.edge_weights else seen.degree.astype(np.uint32))[places],
             None if sums is None else sums[places],
             [HaloRows(slot, rows[places[slot]]) for slot, rows in zip(known, states.rows, strict=True)],
@@ -198,7 +201,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
     def _answers_of(self, who: int, places: Indices, everybody: Everybody[NodeShard]) -> Sequence[Array]:
         """Return what a client tells of nodes of its own in every hop of smoothing, [nodes, width]."""
         kept, smoothed = everybody.memory(who).get("smoothing", {}), self.smoothed
-        if smoothed is None or not smoothed.smoothing or "choice" not in kept:
+        if smoothed is None or not smoothed.answering.smoothing or "choice" not in kept:
             return ()
         remembered = everybody.memory(who)
         data = self.task.prepare(everybody.shards[who], remembered.get("shared", {}))
@@ -208,7 +211,9 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
             with torch.no_grad():
                 answers = smoothed.answers(everybody.model(who), data.opened(remembered.get("states")))
         told = kept.get("told", answers)
-        return [smoothed.told_of(data, told, means_in(kept), hop, places) for hop in range(smoothed.smoothing)]
+        return [
+            smoothed.told_of(data, told, means_in(kept), hop, places) for hop in range(smoothed.answering.smoothing)
+        ]
 
     @staticmethod
     def _with_means(
@@ -226,7 +231,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
         shape = len(border.nodes) - before, len(asked.others)
         mean = sparse.csr_matrix((weight / border.totals[row[new]], (row[new] - before, at)), shape=shape)
         nothing = Means(np.zeros((before, smoothed.row_width), np.float32), np.zeros(before, bool))
-        means = [*means_in(kept), *[nothing] * smoothed.smoothing][: smoothed.smoothing]
+        means = [*means_in(kept), *[nothing] * smoothed.answering.smoothing][: smoothed.answering.smoothing]
         scale = np.float32(kept.get("scale", 1.0))
         rows = [
             coded(scale * np.concatenate([each.rows, mean @ told]))

@@ -9,10 +9,10 @@ from torch import nn
 from fedgraft.contracts import Indices
 from fedgraft.contracts.abilities.clipping import ClippedGradientTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.loss import ClassObjective
 from fedgraft.domains.labels.entropies import entropies_of
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
-from fedgraft.domains.nodes.training.losses import Objective
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.nn.clipped_gradients import LossesOf, RowLayer, clipped_gradients, each_gradient
 from fedgraft.wire.layouts import Array, Arrays
@@ -27,9 +27,7 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
     encoder: LayeredEncoder | NetworkEncoder
     propagate: int
     connected: bool
-    dropout: float
-    objective: Objective
-    class_weights: str | dict[str, float]
+    objective: ClassObjective
 
     @property
     def unclipped(self) -> tuple[str, str]:
@@ -37,16 +35,16 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
         if isinstance(self.encoder, NetworkEncoder) or self.encoder.reads_neighbours:
             return "the model reads a node's neighbours", "model.name = 'mlp'"
         if self.propagate:
-            return "features are averaged over neighbours", "task.propagate = 0"
+            return "features are averaged over neighbours", "inputs.propagate = 0"
         if self.connected:
             told = "clients tell each other of nodes"
-            return told, "task.share_features, task.share_states and task.aggregates = false"
-        if self.objective.smoothing or self.objective.adjustment:
+            return told, "exchange.features, exchange.states and inputs.aggregates = false"
+        if self.objective.reads_shares:
             shares = "losses depend on the client's shares of classes"
-            return shares, "task.label_smoothing and task.logit_adjustment = 0"
-        if self.class_weights and not isinstance(self.class_weights, dict):
-            return "weights of classes depend on how many nodes each has", "task.class_weights = '' or a table"
-        return ("units are dropped at random", "task.dropout = 0") if self.dropout else ("", "")
+            return shares, "loss.label_smoothing and loss.logit_adjustment = 0"
+        if isinstance(self.objective.class_weights, str) and self.objective.class_weights:
+            return "weights of classes depend on how many nodes each has", "loss.class_weights = '' or a table"
+        return ("units are dropped at random", "loss.dropout = 0") if self.objective.dropout else ("", "")
 
     def clipped(self, model: nn.Module, data: NodeData, examples: Indices, longest: float) -> Arrays:
         """Cross-entropies of nodes, by their features alone."""
@@ -62,5 +60,5 @@ class ClippedNodes(ClippedGradientTask[NodeShard, NodeData]):
         """The layers, what the first one reads, and losses of what the last one gives."""
         assert isinstance(model, NodeModel), "nodes have no other"
         nodes = data.rows["train"][examples]
-        losses_of = entropies_of(data.label[nodes], data.weights, self.objective.focal)
+        losses_of = entropies_of(data.label[nodes], data.weights, self.objective)
         return model.by_row, data.features.filled(nodes), losses_of

@@ -7,12 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts.abilities.plain import USAGE, USAGE_OF_NUMBERS, PlainModel, network_text
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.labels import Unit
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import Hop
-from fedgraft.domains.nodes.training.smoothed_inputs import Joined
+from fedgraft.errors import InputError
 from fedgraft.nn.listed_graphs import Given, GraphReader, block_of
 from fedgraft.nn.propagate import Block
 
@@ -27,7 +28,14 @@ class ReadFeatures:
     features: int
     scale: float
     hops: int = 0
-    joined: Joined = "concatenate"
+    joined: str = "concatenate"
+
+    @classmethod
+    def of(cls, features: int, inputs: Inputs) -> "ReadFeatures":
+        """Return how these inputs are read. Raises `InputError` where a model that is exported cannot."""
+        if inputs.hops and not inputs.pooling:
+            raise InputError(f"inputs {type(inputs).__name__} put hops together as no exported model does.")
+        return cls(features, inputs.scale, inputs.hops, inputs.pooling)
 
     def prepared(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Return what the first convolution reads, float32 [nodes, any], of features and edges."""
@@ -79,8 +87,8 @@ def hops_over(convolutions: nn.ModuleList, block: Block) -> list[Hop]:
 
 def plain_nodes(task: NodeTask, model: NodeModel, classes: Sequence[str], unit: Unit | None = None) -> PlainModel:
     """Return the plain model of a trained one of a task; of numbers with their unit."""
-    read = ReadFeatures(task.features, task.scale, task.propagate, task.joined)
-    edges = ReadEdges.of(task.encoder, task.input_width, task.edge_features, task.edge_weights, task.propagate > 0)
+    read = ReadFeatures.of(task.features, task.inputs)
+    edges = ReadEdges.of(task.encoder, task.input_width, task.edge_features, task.edge_weights, task.inputs.hops > 0)
     inputs = (
         f"- `x`: float32 [nodes, {read.features}], the nodes' features, columns in the order of the training data, as "
         f"they are there.{read.told}\n- `edge_index`: int64 [2, edges], source over target; an undirected edge both "

@@ -3,18 +3,20 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, Sums, part
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.ranges import NonNegativeInt, ProperFraction
+from fedgraft.contracts.exchange import ExchangeOfNodes, SilentExchange
+from fedgraft.contracts.inputs import Inputs
+from fedgraft.contracts.loss import Objective
+from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
@@ -34,7 +36,7 @@ from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourDraws
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
-from fedgraft.domains.nodes.training.smoothed_inputs import Joined, SmoothedInputs
+from fedgraft.domains.nodes.training.smoothed_inputs import prepared, rows_of
 from fedgraft.domains.notes import tell
 from fedgraft.domains.publications import Publications, Published
 from fedgraft.errors import InputError, require
@@ -46,44 +48,42 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
     """Answer something of nodes of one graph that is cut over clients; options as of `Node`."""
 
     encoder: LayeredEncoder | NetworkEncoder
+    inputs: Inputs
+    objective: Objective
+    exchange: ExchangeOfNodes | SilentExchange
     head: Literal["linear", "convolution"] = "linear"
-    neighbours: NonNegativeInt = 10
-    halo: NonNegativeInt = 0
-    share_features: bool = True
-    share_states: bool = True
-    sealed: bool = False
-    aggregates: bool = False
-    fresh: bool = False
-    pull: Literal["changed", "asked"] = "changed"
-    dropout: ProperFraction = 0.0
-    scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
     features: NonNegativeInt = 0
     edge_features: NonNegativeInt = 0
     edge_weights: bool = False
     sparse: bool = False
-    propagate: Annotated[int, Ge(0), "0 = none"] = 0
-    joined: Joined = "concatenate"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         name = type(self).__name__
-        fits = not self.aggregates or (self.share_features and not self.share_states)
-        require(fits, f"{name}.aggregates", "false where states are shared, or features are not", self.aggregates)
-        require(self.connected or not self.sealed, f"{name}.sealed", "false where no rows are shared", self.sealed)
+        fits = not self.inputs.sums_neighbours or (self.exchange.features and not self.exchange.states)
+        require(
+            fits, "inputs.aggregates", "false where states are shared, or features are not", self.inputs.sums_neighbours
+        )
+        require(
+            self.connected or not self.exchange.encrypted_rows,
+            "exchange.encrypted_rows",
+            "false where no rows are shared",
+            self.exchange.encrypted_rows,
+        )
         if isinstance(self.encoder, NetworkEncoder):
             whole = "with a whole network, whose layers nobody else sees"
             require(self.head == "linear", f"{name}.head", f"'linear' {whole}", self.head)
-            require(not self.aggregates, f"{name}.aggregates", f"false {whole}", self.aggregates)
+            require(not self.inputs.sums_neighbours, "inputs.aggregates", f"false {whole}", self.inputs.sums_neighbours)
 
     @property
     def seeds_draws(self) -> bool:
         """True where neighbours are drawn."""
-        return self.neighbours > 0
+        return self.exchange.neighbours > 0
 
     @property
     def stochastic(self) -> bool:
         """True where there is dropout, or a stochastic convolution."""
-        return self.dropout > 0 or self.encoder.stochastic
+        return self.objective.dropout > 0 or self.encoder.stochastic
 
     @property
     def extensions(self) -> tuple[NodeExtension, ...]:
@@ -94,14 +94,14 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
     def exchanged(self) -> NodeExchange:
         """What clients tell each other of nodes."""
         exchange = NodeExchange(
-            self.aggregated if self.aggregates else self.halo_setup if self.connected else None,
+            self.aggregated if self.inputs.sums_neighbours else self.halo_setup if self.connected else None,
             self.draws,
             self.labels.losses,
-            halo=self.halo,
+            halo=self.exchange.halo,
             hands_on=self.connected,
-            seals=self.sealed,
+            seals=self.exchange.encrypted_rows,
             halo_widths=self._state_widths,
-            pull=self.pull,
+            pull=self.exchange.pull,
         )
         for each in self.extensions:
             exchange = each.exchange(exchange)
@@ -121,7 +121,7 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
     @property
     def draws(self) -> NeighbourDraws:
         """Neighbours that take part in a step."""
-        return NeighbourDraws(self.layers, self.neighbours, self.fresh or not self.share_states)
+        return NeighbourDraws(self.layers, self.exchange.neighbours, self.exchange.fresh or not self.exchange.states)
 
     @property
     def _state_widths(self) -> tuple[int, ...]:
@@ -129,7 +129,7 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         if isinstance(self.encoder, NetworkEncoder):
             return ()
         widths = self.encoder.widths
-        return (widths if self.head == "convolution" else widths[:-1]) if self.share_states else ()
+        return (widths if self.head == "convolution" else widths[:-1]) if self.exchange.states else ()
 
     @cached_property
     def layers(self) -> int:
@@ -137,11 +137,6 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         if isinstance(self.encoder, NetworkEncoder):
             return 1
         return self.encoder.depth + (self.head == "convolution" or not self.encoder.depth)
-
-    @cached_property
-    def inputs(self) -> SmoothedInputs:
-        """How the model's inputs are made of features."""
-        return SmoothedInputs(self.propagate, self.joined)
 
     @property
     def input_width(self) -> int:
@@ -151,13 +146,13 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
     @property
     def coding(self) -> FeatureCoding:
         """The code of prepared rows."""
-        return FeatureCoding(self.inputs.blocks * self.features, self.sparse)
+        return FeatureCoding(self.inputs.blocks() * self.features, self.sparse)
 
     def scaled(self, shard: NodeShard) -> NodeShard:
         """Return the shard with features of the length that they are to have."""
-        if not (self.scale and shard.scale_rows):
+        if not (self.inputs.scale and shard.scale_rows):
             return shard
-        return replace(shard, features=scaled(shard.features, self.scale))
+        return replace(shard, features=scaled(shard.features, self.inputs.scale))
 
     def known_of(self, shard: NodeShard) -> dict[str, Any]:
         """Return {option: value} of what the model must know of the data; a client's tell."""
@@ -165,9 +160,9 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
         """With what the model must know of the data; raises for halos that no memory of this machine holds."""
-        check_inputs(shards, self.propagate, self.inputs.attends)
-        if self.share_features and not self.aggregates:
-            check_room(shards, self.halo, self.propagate)
+        check_inputs(shards, self.inputs.hops, self.inputs.attends)
+        if self.exchange.features and not self.inputs.sums_neighbours:
+            check_room(shards, self.exchange.halo, self.inputs.hops)
         first = shards[0]
         known = self.known_of(first)
         for name, value in known.items():
@@ -179,17 +174,17 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
 
     def sealing(self) -> Self:
         """Return this task with sealed rows."""
-        return replace(self, sealed=True)
+        return replace(self, exchange=replace(self.exchange, encrypted_rows=True))  # type: ignore[type-var]
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
-        seen = self.inputs.of(self.seen(shard))
-        sums, full = self.aggregated.sums(seen, shared) if self.aggregates else None, seen.weighted_degree
-        seen = inside(seen) if self.aggregates else seen
+        seen = prepared(self.inputs, self.seen(shard))
+        sums, full = self.aggregated.sums(seen, shared) if self.inputs.sums_neighbours else None, seen.weighted_degree
+        seen = inside(seen) if self.inputs.sums_neighbours else seen
         features, known, degree, needed = self.halo_setup.received(seen, shared if self.connected else {})
         all_known = np.concatenate([np.ones(seen.own, bool), known])
         return NodeData(
-            features=self.inputs.rows(seen.features, features),
+            features=rows_of(self.inputs, seen.features, features),
             around=around_of(seen, degree, all_known, self.encoder, self.input_width, self.edge_features),
             own=seen.own,
             halo=seen.halo,
@@ -198,11 +193,10 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
             known=all_known,
             needed=needed,
             states=States(seen.own, seen.halo, self._state_widths),
-            class_counts=_class_counts(seen),
             sums=None if sums is None else FeatureRows(sums, features),
             degree=full,
             layers=self.layers,
-            exchanges=self.share_states,
+            exchanges=self.exchange.states,
             alone=not isinstance(self.encoder, NetworkEncoder) and not self.encoder.reads_neighbours,
         )
 
@@ -223,7 +217,7 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         attention = attention_of(self.inputs, self.features)
         width = self.input_width or 1
         classes, edges = self.labels.width, self.edge_features
-        return NodeModel(self.encoder, width, classes, self.head, self.dropout, g, attention, edges)
+        return NodeModel(self.encoder, width, classes, self.head, self.objective.dropout, g, attention, edges)
 
     @cached_property
     def linear(self) -> Linear | None:
@@ -231,7 +225,12 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
 
         None where hops are weighted by what is learnt.
         """
-        if isinstance(self.encoder, NetworkEncoder) or self.encoder.depth or self.aggregates or self.inputs.attends:
+        if (
+            isinstance(self.encoder, NetworkEncoder)
+            or self.encoder.depth
+            or self.inputs.sums_neighbours
+            or self.inputs.attends
+        ):
             return None
         return linear_of(self.input_width, self.labels)
 
@@ -258,12 +257,12 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
     @property
     def connected(self) -> bool:
         """Whether features or states of nodes elsewhere are known."""
-        return self.share_states or (self.share_features and not self.aggregates)
+        return self.exchange.states or (self.exchange.features and not self.inputs.sums_neighbours)
 
     @property
     def halo_setup(self) -> HaloSetup:
         """The exchange of rows before training."""
-        return HaloSetup(self.coding, self.share_features, self.edge_weights, self.sealed)
+        return HaloSetup(self.coding, self.exchange.features, self.edge_weights, self.exchange.encrypted_rows)
 
     @property
     def aggregated(self) -> Aggregates:
@@ -277,21 +276,20 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
 
     def linked(self, shard: NodeShard) -> NodeShard:
         """Return the part of the graph that takes part, features as they are."""
-        return shard if self.aggregates else thinned(shard, self.halo) if self.connected else inside(shard)
+        return (
+            shard
+            if self.inputs.sums_neighbours
+            else thinned(shard, self.exchange.halo)
+            if self.connected
+            else inside(shard)
+        )
 
     def _told(self, shard: NodeShard) -> tuple[NodeShard]:
         """The part of the graph of which features or sums are published."""
         seen = self.seen(shard)
-        return (self.inputs.of(seen) if self.share_features else seen,)
+        return (prepared(self.inputs, seen) if self.exchange.features else seen,)
 
     def _computed(self, data: NodeData, draw: Draw) -> Computed:
         """Return what a draw is computed from."""
         draws = self.draws
         return data.of_training(draw.examples, draws.most(draw), draws.deep, draw.seed)
-
-
-def _class_counts(shard: NodeShard) -> Indices:
-    """How many training nodes each class has, int64 [classes]; none where labels are numbers."""
-    if not shard.classes:
-        return np.zeros(0, np.int64)
-    return np.bincount(shard.label[shard.rows("train")], minlength=len(shard.classes))

@@ -8,13 +8,14 @@ from torch import Tensor, nn
 from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts.loss import ClassObjective
 from fedgraft.contracts.structure import WHOLE, Augmentation, LocalGraph
 from fedgraft.contracts.values import Indices, Observations
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.augmented_graph import augmented
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.given_graphs import logits_on
-from fedgraft.domains.nodes.training.losses import Objective, example_losses_of
+from fedgraft.domains.nodes.training.losses import example_losses_of
 from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourDraws
 from fedgraft.wire.layouts import Array
 
@@ -37,7 +38,7 @@ class NodeViews(
     encoder: LayeredEncoder | NetworkEncoder
     columns: int
     draws: NeighbourDraws
-    objective: Objective
+    objective: ClassObjective
     scored: Callable[[nn.Module, NodeData], Array]
     classes: int = 0
     hidden_width: int = 0

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import Encoder, NetworkEncoder
 from fedgraft.contracts.labels import Unit
+from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.values import HaloRows, Indices
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
@@ -46,7 +46,6 @@ class NodeData:
         known: bool [own + halo], whose features are known.
         needed: int64 [needed], own nodes that others need.
         states: hidden states.
-        class_counts: int64 [classes], how many training nodes each class has.
         sums: of the features of all neighbours of own nodes, where these were told; else None.
         degree: float32 [own], how many neighbours own nodes have, those elsewhere included, or their edges' weights.
         layers: how many convolutions.
@@ -59,6 +58,7 @@ class NodeData:
         part: what neighbours are generated from, where they are; else None.
         unit: in which labels are that are numbers.
         weights: float32 [classes], by which losses of training nodes are multiplied; None for 1.
+        shares: of classes among training nodes, where losses depend on them.
     """
 
     features: FeatureRows
@@ -70,7 +70,6 @@ class NodeData:
     known: NDArray[np.bool_]
     needed: Indices
     states: States
-    class_counts: Indices
     sums: FeatureRows | None
     degree: NDArray[np.float32]
     layers: int
@@ -81,6 +80,7 @@ class NodeData:
     part: Part | None = None
     unit: Unit = field(default_factory=Unit)
     weights: Tensor | None = None
+    shares: ClassShares | None = None
     kept: dict[str, tuple[list[bytes], "Computed"]] = field(default_factory=dict)
     latest: dict[tuple[int, ...], tuple[Indices, "Computed"]] = field(default_factory=dict)
     relayed: list[Tensor] = field(default_factory=list)
@@ -135,17 +135,6 @@ class NodeData:
     def _same(self, most: Sequence[int]) -> bool:
         """Return whether all neighbours take part, so that no draw decides."""
         return not any(each and each < self.around.most for each in most)
-
-    @cached_property
-    def shares(self) -> Tensor:
-        """Float32 [classes]: share that each class has of the training nodes, `RAREST` at least."""
-        shares = self.class_counts / max(1, self.class_counts.sum())
-        return torch.from_numpy(np.maximum(shares, RAREST).astype(np.float32))
-
-    @cached_property
-    def log_shares(self) -> Tensor:
-        """Float32 [classes]: logs of `shares`."""
-        return self.shares.log()
 
     def whole(self, received: int | None = None) -> "Computed":
         """Return what all own nodes are computed from, with all their neighbours.

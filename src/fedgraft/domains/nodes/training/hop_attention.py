@@ -8,7 +8,7 @@ Differs: a hop's score is the inner product of its row with one vector; GAMLP's 
 import torch
 from torch import Tensor, nn
 
-from fedgraft.domains.nodes.training.smoothed_inputs import SmoothedInputs
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.nn import flops
 from fedgraft.nn.propagate import Sparse, Stacked, States
 
@@ -31,6 +31,6 @@ class HopAttention(nn.Module):
         return torch.bmm(weights[:, None], blocks)[:, 0]
 
 
-def attention_of(inputs: SmoothedInputs, features: int) -> HopAttention | None:
+def attention_of(inputs: Inputs, features: int) -> HopAttention | None:
     """Return the attention of a model with these inputs, of so many features; None for one that has none."""
     return HopAttention(features or 1, inputs.hops) if inputs.attends else None

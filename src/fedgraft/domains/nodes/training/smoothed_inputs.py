@@ -1,78 +1,44 @@
 """Features averaged over neighbours before training: the model reads X, R X, R^2 X ... in place of X.
 
-R is the mean over a node and its neighbours, (D + I)^-1 (A + I). Sources: Wu et al., "Simplifying Graph Convolutional
-Networks", ICML 2019 (SGC), for averages in place of layers; Frasca et al., "SIGN", 2020, for all hops side by side; Zhu
-and Koniusz, "Simple Spectral Graph Convolution", ICLR 2021 (SSGC), for their mean.
-Differs: they have the symmetric D^-1/2 (A + I) D^-1/2; a mean keeps the scale of features at nodes of any degree.
+R is the mean over a node and its neighbours, (D + I)^-1 (A + I).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.shards import NodeShard, each_once
 
-Joined = Literal["concatenate", "last", "mean", "attention"]
 
+def prepared(inputs: Inputs, shard: NodeShard) -> NodeShard:
+    """Return the shard with what a model reads in place of its features, of the same kind.
 
-@dataclass(frozen=True)
-class SmoothedInputs:
-    """The inputs of a model that reads features after 0, 1 .. `hops` averages over neighbours.
-
-    `joined` says how: "concatenate", side by side; "last", those of the last hop alone; "mean", the mean of all hops;
-    "attention", weighted by what the model learns, of rows that are kept side by side.
+    Edges to nodes of others have no part in it.
     """
-
-    hops: int
-    joined: Joined = "concatenate"
-
-    @property
-    def blocks(self) -> int:
-        """How many times as wide as features prepared rows are."""
-        return 1 if self.joined in ("last", "mean") else self.hops + 1
-
-    @property
-    def attends(self) -> bool:
-        """True where the model weighs hops."""
-        return self.hops > 0 and self.joined == "attention"
-
-    def width(self, features: int) -> int:
-        """Return the number of columns that the first layer reads, of so many features."""
-        return features if self.attends else self.blocks * features
-
-    def of(self, shard: NodeShard) -> NodeShard:
-        """Return the shard with prepared rows in place of its features, of the same kind.
-
-        Edges to nodes of others have no part in it.
-        """
-        if not self.hops:
-            return shard
-        within, made = Within.of(shard), [shard.features]
-        for _ in range(self.hops):
-            made.append(within.mean(made[-1]))
-        joined = mean_of(made) if self.joined == "mean" else side_by_side(made[-self.blocks :])
-        return replace(shard, features=joined)
-
-    def rows(self, own: Features, halo: Features) -> FeatureRows:
-        """Return prepared rows of own nodes and of the halo, to be multiplied.
-
-        Sparse ones are made dense where averages have left few zeros, and where hops are weighed.
-        """
-        if self.hops and isinstance(own, sparse.csr_matrix):
-            own = own.toarray() if self.attends else compact(own)
-            if isinstance(own, np.ndarray) and isinstance(halo, sparse.csr_matrix):
-                halo = halo.toarray()
-        return FeatureRows(own, halo)
+    if not inputs.hops:
+        return shard
+    within, made = Within.of(shard), [shard.features]
+    for _ in range(inputs.hops):
+        made.append(within.mean(made[-1]))
+    return replace(shard, features=inputs.together(made[0], [made[1:]]))
 
 
-PLAIN: Final = SmoothedInputs(0)
-"""Features as they are."""
+def rows_of(inputs: Inputs, own: Features, halo: Features) -> FeatureRows:
+    """Return prepared rows of own nodes and of the halo, to be multiplied.
+
+    Sparse ones are made dense where averages have left few zeros, and where hops are weighed.
+    """
+    if inputs.hops and isinstance(own, sparse.csr_matrix):
+        own = own.toarray() if inputs.attends else compact(own)
+        if isinstance(own, np.ndarray) and isinstance(halo, sparse.csr_matrix):
+            halo = halo.toarray()
+    return FeatureRows(own, halo)
 
 
 @dataclass(frozen=True, eq=False)

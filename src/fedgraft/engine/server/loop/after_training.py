@@ -56,8 +56,8 @@ class AfterTraining:
             return self._stopping
         if (kept := self.kept_bytes(state)) >= self._stopping.bytes:
             raise BudgetError(
-                f"budget.bytes = {self._stopping.bytes} does not pay for smoothing answers (task.smoothing), which can "
-                f"take {kept}."
+                f"budget.bytes = {self._stopping.bytes} does not pay for smoothing answers (answers.smoothing), which "
+                f"can take {kept}."
             )
         return replace(self._stopping, bytes=self._stopping.bytes - kept)
 

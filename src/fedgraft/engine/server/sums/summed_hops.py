@@ -40,7 +40,9 @@ class SummedHops(Hops):
         self._most_counts = int((joined.whole @ np.ones(len(self._rows), np.int64)).max(initial=0))
         self._bits = bits_of(self._most_counts)
         if self._bits > MOST_BITS:
-            raise InputError(f"task.smoothing: sums over the neighbours of one node take {self._bits} bits a number.")
+            raise InputError(
+                f"answers.smoothing: sums over the neighbours of one node take {self._bits} bits a number."
+            )
         self._codes = self._rows.size if len(joined.senders) else 0
 
     def means(self, kind: str, orders: Mapping[int, Arrays]) -> Means:

@@ -1,0 +1,1 @@
+"""Answers: what is made of a trained model's answers."""

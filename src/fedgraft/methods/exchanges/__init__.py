@@ -1,0 +1,1 @@
+"""Exchanges: what clients tell each other of nodes."""
