@@ -18,8 +18,20 @@ engine's plan checks once who has which. What a method must know of the task com
 from fedgraft.contracts.abilities.graph_network import GraphNetwork, GraphNetworkTask
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.aggregation import Aggregation
+from fedgraft.contracts.answers import Answers, OwnAnswers
 from fedgraft.contracts.codec import Codec, RowCodec
+from fedgraft.contracts.exchange import Exchange, ExchangeOfEdges, ExchangeOfNodes, SilentExchange
 from fedgraft.contracts.facts import TaskFacts
+from fedgraft.contracts.inputs import Inputs, OwnInputs
+from fedgraft.contracts.loss import (
+    ClassObjective,
+    ClassShares,
+    ClassWeights,
+    NumberObjective,
+    Objective,
+    PairObjective,
+    RankingObjective,
+)
 from fedgraft.contracts.parts import part
 from fedgraft.contracts.runtime import Runtime, RuntimeOptions
 from fedgraft.contracts.sampler import (
@@ -66,11 +78,18 @@ from fedgraft.contracts.values import (
 __all__ = [
     "ActiveSampler",
     "Aggregation",
+    "Answers",
     "Augmentation",
+    "ClassObjective",
+    "ClassShares",
+    "ClassWeights",
     "ClientFailed",
     "Codec",
     "Correction",
     "Draw",
+    "Exchange",
+    "ExchangeOfEdges",
+    "ExchangeOfNodes",
     "GraphNetwork",
     "GraphNetworkTask",
     "GuidedSampler",
@@ -78,12 +97,18 @@ __all__ = [
     "HaloRows",
     "HiddenPenalty",
     "Indices",
+    "Inputs",
     "Linear",
     "LinearTask",
     "LocalGraph",
     "MovableSharing",
+    "NumberObjective",
+    "Objective",
     "Observations",
     "Outcome",
+    "OwnAnswers",
+    "OwnInputs",
+    "PairObjective",
     "Penalty",
     "PersonalSharing",
     "PoissonSelector",
@@ -92,6 +117,7 @@ __all__ = [
     "ProbingSelector",
     "Projection",
     "Questions",
+    "RankingObjective",
     "RefiningSharing",
     "Regression",
     "RowCodec",
@@ -103,6 +129,7 @@ __all__ = [
     "ServerOptimizer",
     "Shard",
     "Sharing",
+    "SilentExchange",
     "SilentSharing",
     "Stage",
     "State",

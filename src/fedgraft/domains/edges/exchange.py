@@ -9,10 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fedgraft.contracts import Draw, Halo, HaloRows, Indices
+from fedgraft.contracts import Draw, Exchange, Halo, HaloRows, Indices
 from fedgraft.contracts.abilities import HaloTask, NamingTask, SealedTask
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.contracts.exchange import Exchange
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of
 from fedgraft.domains.edges.model import EdgeModel

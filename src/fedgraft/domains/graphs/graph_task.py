@@ -9,12 +9,11 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Questions, Sums
+from fedgraft.contracts import ClassShares, Draw, Indices, Objective, Questions, Sums
 from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.tasks import VariantTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
-from fedgraft.contracts.loss import ClassShares, Objective
 from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread

@@ -10,12 +10,19 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Questions, Sums, part
+from fedgraft.contracts import (
+    ClassObjective,
+    Draw,
+    ExchangeOfEdges,
+    NumberObjective,
+    OwnInputs,
+    Questions,
+    SilentExchange,
+    Sums,
+    part,
+)
 from fedgraft.contracts.abilities import Classified, PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.contracts.exchange import ExchangeOfEdges, SilentExchange
-from fedgraft.contracts.inputs import OwnInputs
-from fedgraft.contracts.loss import ClassObjective, NumberObjective
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.edges.client_edges import EdgeData

@@ -9,11 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedgraft.contracts import Observations, part
+from fedgraft.contracts import ClassObjective, ClassShares, Observations, OwnAnswers, part
 from fedgraft.contracts.abilities import Classified, ObservedTask, PlainModel
-from fedgraft.contracts.answers import OwnAnswers
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.loss import ClassObjective, ClassShares
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask

@@ -11,12 +11,9 @@ import torch
 from annotated_types import Interval
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Questions, Sums, Task
+from fedgraft.contracts import Draw, Inputs, PairObjective, Questions, SilentExchange, Sums, Task
 from fedgraft.contracts.abilities import DerivingTask, PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.exchange import SilentExchange
-from fedgraft.contracts.inputs import Inputs
-from fedgraft.contracts.loss import PairObjective
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import SCORED_SPLITS

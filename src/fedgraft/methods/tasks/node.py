@@ -9,14 +9,10 @@ import torch
 from annotated_types import Interval
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Sums, part
+from fedgraft.contracts import Answers, ClassObjective, Draw, ExchangeOfNodes, Inputs, SilentExchange, Sums, part
 from fedgraft.contracts.abilities import PlainModel
 from fedgraft.contracts.abilities.linear import Linear
-from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.exchange import ExchangeOfNodes, SilentExchange
-from fedgraft.contracts.inputs import Inputs
-from fedgraft.contracts.loss import ClassObjective
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.task import Loss, LossesAndBackward
 from fedgraft.contracts.values import SCORED_SPLITS

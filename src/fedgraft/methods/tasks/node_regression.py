@@ -6,11 +6,9 @@ from typing import ClassVar, cast
 
 from torch import nn
 
+from fedgraft.contracts import ExchangeOfNodes, Inputs, NumberObjective, SilentExchange
 from fedgraft.contracts.abilities.plain import PlainModel
-from fedgraft.contracts.exchange import ExchangeOfNodes, SilentExchange
-from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.loss import NumberObjective
 from fedgraft.contracts.parts import part
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.labels.shared_unit import UNIT, PublishedMoments, unit_in, unit_of

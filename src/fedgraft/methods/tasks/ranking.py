@@ -9,10 +9,9 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Questions, Sums, Task
+from fedgraft.contracts import Draw, Questions, RankingObjective, Sums, Task
 from fedgraft.contracts.abilities import PooledTask, PredictingTask
 from fedgraft.contracts.data import telling
-from fedgraft.contracts.loss import RankingObjective
 from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt, Proportion
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.contracts.task import Chance, Loss

@@ -10,16 +10,23 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, LocalGraph, Observations, Questions, Sums, part
+from fedgraft.contracts import (
+    Answers,
+    ClassObjective,
+    Draw,
+    Inputs,
+    LocalGraph,
+    Observations,
+    Questions,
+    SilentExchange,
+    Sums,
+    part,
+)
 from fedgraft.contracts.abilities import Classified, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.abilities.tasks import ObservedTask
-from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.encoder import MetapathEncoder
-from fedgraft.contracts.exchange import SilentExchange
-from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.labels import Labels, Unit
-from fedgraft.contracts.loss import ClassObjective
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread

@@ -9,13 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Sums, part
+from fedgraft.contracts import Draw, ExchangeOfNodes, Indices, Inputs, Objective, SilentExchange, Sums, part
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.exchange import ExchangeOfNodes, SilentExchange
-from fedgraft.contracts.inputs import Inputs
-from fedgraft.contracts.loss import Objective
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
