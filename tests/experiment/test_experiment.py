@@ -284,7 +284,7 @@ def test_whatever_is_wrong_is_named(changes, message):
 
 
 def test_a_misspelt_option_is_told_before_data_that_are_not_given():
-    with pytest.raises(InputError, match=r"No task option named 'neighbors'\. Did you mean 'neighbours'\?"):
+    with pytest.raises(InputError, match=r"No task option named 'neighbors'\. Did you mean exchange\.neighbours\?"):
         experiment.load("fedlocal", {"data.name": "pubmed", "task.neighbors": 5})
     with pytest.raises(InputError, match=r"^data\.root must be given"):
         experiment.load("fedlocal", {"data.name": "pubmed", "exchange.neighbours": 5})

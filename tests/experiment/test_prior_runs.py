@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from fedgraft.contracts.abilities.predicting import PredictingTask
+from fedgraft.contracts.abilities.smoothing import SmoothingTask
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
@@ -33,7 +35,9 @@ def test_the_way_is_told_and_predictions_are_those_that_were_scored(whole_run, n
     run = open_run(whole.folder)
     right = []
     for client, shard in enumerate(run.shards):
-        told = run.plan.task.classified(run.client_model(client), shard, run.prepared(client), run.memory(client))
+        told = run.plan.task.ability(PredictingTask).classified(
+            run.client_model(client), shard, run.prepared(client), run.memory(client)
+        )
         right += (told.answer == told.label).tolist()
     assert np.mean(right) == pytest.approx(summary["test_at_best_validation"])
 
@@ -49,8 +53,8 @@ def test_two_workers_give_the_same(whole_run, name):
 def test_graphs_that_are_asked_for_have_the_prior_of_the_client(whole_run):
     """The same graphs twice, once as the client's own and once as new ones: the answers are the same."""
     run = open_run(whole_run(load(*RUNS["graph"])).folder)
-    task, shard, memory = run.plan.task, run.shards[0], run.memory(0)
-    kept = {**memory["smoothing"], "choice": task.choices - 1}
+    task, shard, memory = run.plan.task.ability(PredictingTask), run.shards[0], run.memory(0)
+    kept = {**memory["smoothing"], "choice": run.plan.task.ability(SmoothingTask).choices - 1}
     new = task.predict(run.client_model(0), shard, {**memory, "smoothing": kept}, shard)
     plain = task.predict(run.client_model(0), shard, {}, shard)
     counts = np.bincount(shard.label[shard.rows("train")], minlength=len(shard.classes))

@@ -9,6 +9,7 @@ import pytest
 
 import fedgraft
 from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.running.runner import execute, resume
 
 QUICK = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "answers.smoothing": 0, "training.schedule": "constant"}
@@ -72,7 +73,7 @@ def test_a_run_that_begins_with_anothers_model_reads_columns_as_it_did(tmp_path:
     options = {**written(tmp_path / "later", changed), **QUICK}
     fedgraft.run("graft_node", overrides=options, out=tmp_path / "second", start=tmp_path / "first")
     one, two = (
-        experiments.contents((tmp_path / name / "experiment.toml").read_text(), name) for name in ("first", "second")
+        Recipe.parsed((tmp_path / name / "experiment.toml").read_text(), name).sections for name in ("first", "second")
     )
     assert one["data"]["transforms"] == two["data"]["transforms"]
 

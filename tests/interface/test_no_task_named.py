@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import fedgraft
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.data import ClientTables
+from fedgraft.contracts.parts import answering
 from fedgraft.experiment.recipes import discovery
 from fedgraft.interface.cli import COMMANDS
 
@@ -34,7 +36,7 @@ PLAIN = {"data", "table"}
 
 def names_of_tasks_data_sets_and_tables() -> set[str]:
     sets = {*discovery.names("data")} - {*discovery.presets("data")}
-    tasks = [discovery.find("tasks", name) for name in discovery.names("tasks")]
+    tasks = [answering(discovery.find("tasks", name), PredictingTask) for name in discovery.names("tasks")]
     classes = [cls for cls in (discovery.find("data", name) for name in sets) if issubclass(cls, ClientTables)]
     tables = {table for cls in classes for table in cls.own_tables} | {table for task in tasks for table in task.asks}
     return ({*discovery.names("tasks")} | sets | tables) - PLAIN

@@ -74,5 +74,5 @@ def test_a_switch_masks_updates_at_nodes(folder, recipe):
 def test_a_switch_changes_nothing_of_the_federations_task(tmp_path):
     own = load("graft_node", {"data.name": "blocks"})
     folder = make(tmp_path / "fed", ["north"], own.to_toml(), insecure=True)
-    with pytest.raises(InputError, match=r"answers\.refit = ''.* Set by you, and so not changed: task\.$"):
+    with pytest.raises(InputError, match=r"answers\.refit = ''.* Set by you, and so not changed: answers\.$"):
         on_federation("graft_node", {}, folder, "--secure")

@@ -3,7 +3,9 @@
 import re
 from typing import Any
 
+from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.data import ClientTables, Data
+from fedgraft.contracts.parts import answering
 from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import data as public
 from fedgraft.testing.laws import Laws, expect
@@ -22,7 +24,7 @@ def laws(cls, /, **options):
 def every_table_of_an_own_shard_has_a_name_of_its_own(data: Data[Any]) -> None:
     """Name tables as no question, and no option of `fedgraft predict`, is named."""
     own = data.own_tables
-    tables = [*discovery.find("tasks", data.task).asks, *own]
+    tables = [*answering(discovery.find("tasks", data.task), PredictingTask).asks, *own]
     expect(own, "there must be a table", own)
     expect(len({*tables}) == len(tables), "tables and questions must have different names", tables)
     expect(not {*tables} & PREDICT_OPTIONS, f"no table may be named as one of {sorted(PREDICT_OPTIONS)}", tables)

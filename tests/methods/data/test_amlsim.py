@@ -11,7 +11,6 @@ from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.reading.transfers import read_transfers
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.recipes.suiting import judged_by_data
 from fedgraft.methods.data.amlsim import Amlsim
 from fedgraft.testing.data import node_shards_are_sound
 from helpers.toy_transfers import write_transfers
@@ -74,7 +73,7 @@ def test_a_rare_class_is_what_a_model_is_judged_by(tmp_path: Path) -> None:
     write_transfers(tmp_path / SET)
     made = load("graft_node", {"data.name": "amlsim", "data.root": str(tmp_path)})
     assert made.data == Amlsim(tmp_path)
-    task = judged_by_data(made.plan.task, made.data, made.data.load(1))
+    task = made.plan.task.judged_by(made.data.load(1), made.data.judged_by_data)
     assert (task.metric, task.rare) == ("average_precision", "fraud")
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fedgraft import wire
 from fedgraft.contracts import Draw, Outcome, Stage, Timing, View
+from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment
@@ -267,7 +268,7 @@ def test_the_task_refuses_another_number_of_layers():
     shards = built.data.load(1)
     task = built.fitted(shards).plan.task
     data, model = task.prepare(shards[0], {}), built.fitted(shards).plan.build_model().module
-    for call in (lambda draw: task.loss(model, data, draw, None), lambda draw: task.read(data, draw)):
+    for call in (lambda draw: task.loss(model, data, draw, None), lambda draw: task.ability(HaloTask).read(data, draw)):
         with pytest.raises(InputError, match=r"^The sampler's layers must be 2, the model's convolutions; got 3\.$"):
             call(Draw(np.arange(2), neighbours=(1, 2, 3)))
 

@@ -1,5 +1,6 @@
 """Options of tasks that have moved to sections of their own: the one table of old and new names."""
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, Final
@@ -41,6 +42,10 @@ def value_of(option: str, value: Any) -> Any:
 
 def check_moved(options: Iterable[str], task: type[Any]) -> None:
     """Raise `InputError` for an option that has moved, unless the task has one of that name that is no stage."""
-    for option in sorted({*options} - {each.name for each in fields(task) if each.name not in STAGES.values()}):
+    own = {each.name for each in fields(task) if each.name not in STAGES.values()}
+    for option in sorted({*options} - own):
+        meant = difflib.get_close_matches(option, [*own, *MOVED], n=1)
+        if option not in MOVED and meant and meant[0] in MOVED:
+            raise InputError(f"No task option named {option!r}. Did you mean {where(meant[0])}?")
         if option in MOVED:
             raise InputError(f"task.{option} is {where(option)} now; `fedgraft recipe upgrade FILE` rewrites a recipe.")
