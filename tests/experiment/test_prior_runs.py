@@ -35,9 +35,8 @@ def test_the_way_is_told_and_predictions_are_those_that_were_scored(whole_run, n
     run = open_run(whole.folder)
     right = []
     for client, shard in enumerate(run.shards):
-        told = run.plan.task.ability(PredictingTask).classified(
-            run.client_model(client), shard, run.prepared(client), run.memory(client)
-        )
+        answers = run.plan.task.ability(PredictingTask)
+        told = answers.classified(run.client_model(client), shard, run.prepared(client), run.memory(client))
         right += (told.answer == told.label).tolist()
     assert np.mean(right) == pytest.approx(summary["test_at_best_validation"])
 

@@ -109,9 +109,8 @@ def test_what_is_chosen_by_the_data_is_said(tmp_path, caplog):
 @pytest.mark.parametrize("recipe", ["links", "node_regression"])
 def test_weights_of_a_task_without_classes_are_one_line(tmp_path, recipe, option):
     (key,) = option
-    with pytest.raises(
-        InputError, match=rf"No loss option named '{key[5:]}' with loss.name = .*'cross_entropy' has it\.$"
-    ):
+    only = rf"No loss option named '{key[5:]}' with loss.name = .*'cross_entropy' has it\.$"
+    with pytest.raises(InputError, match=only):
         load(recipe, {**bank(tmp_path), **option})
 
 

@@ -200,11 +200,8 @@ def own_nodes(
         raise InputError(f"--{OWN_NODES} needs --{OWN_EDGES}, the edges of these nodes; a table without rows for none.")
     form = replace(form, borders="", names={**form.names, "edge_label": ""})
     rows = own_rows(tables[OWN_NODES], form.names, f"--{OWN_NODES}")
-    for name in (
-        names_of_classes(rows["label"], form.unknown)
-        if check and getattr(task, "classes", 0) and "label" in rows
-        else ()
-    ):
+    labels = rows["label"] if check and "label" in rows and getattr(task, "classes", None) else None
+    for name in () if labels is None else names_of_classes(labels, form.unknown):
         if name not in task.class_names:
             of = f"class of the run, as column {rows.names['label']!r} of {rows.where} has it,"
             raise unlike(of, name, task.class_names)
