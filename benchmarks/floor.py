@@ -47,7 +47,7 @@ class Floor(Bare):
 
     def __init__(self, plan: Plan, shards: Sequence[Any]) -> None:
         super().__init__(plan, shards)
-        self._blocks = [plan.blocks(data) for data in self._data]
+        self._blocks = [plan.task.blocks(data) for data in self._data]
 
     def _train(self, client: int, number: int) -> None:
         task, training, module = self._plan.task, self._plan.training, self.flat.module
@@ -56,7 +56,7 @@ class Floor(Bare):
         g = randomness.generator(self._plan.seed, "train", number, client)
         for index in g.permutation(len(blocks))[: training.blocks or None]:
             draws = self._plan.sampler.draw(None, blocks[index], Stage(), g)
-            nodes = self._plan.blocked.encode(module, data, blocks[index]) if self._plan.blocked else None
+            nodes = task.encode(module, data, blocks[index])
             shared = None if nodes is None else nodes.detach().requires_grad_()
             for draw in draws:
                 self.flat.gradient.zero_()

@@ -35,7 +35,7 @@ class Training:
     def draws(self, client: int, number: int) -> Sequence[Draw]:
         """A client's batches of a round."""
         g = randomness.generator(self.plan.seed, "train", number, client)
-        blocks = self.plan.blocks(self.data[client])
+        blocks = self.plan.task.blocks(self.data[client])
         return [
             draw
             for index in g.permutation(len(blocks))

@@ -50,7 +50,7 @@ class Floor(Bare):
         self._optimizer.reset(self._plan.training.learning_rate)
         self.flat.module.train()
         g = randomness.generator(self._plan.seed, "train", number, client)
-        for draw in self._plan.sampler.draw(None, self._plan.blocks(data)[0], Stage(), g):
+        for draw in self._plan.sampler.draw(None, self._plan.task.blocks(data)[0], Stage(), g):
             draw = replace(draw, seed=int(g.integers(SEEDS)))
             self.flat.gradient.zero_()
             _objective(task.loss(self.flat.module, data, draw, None)).backward()  # type: ignore[no-untyped-call]

@@ -71,7 +71,7 @@ class Floor:
         for client in drawn:
             self.flat.vector.copy_(self.model)
             self._optimizer.reset(self.plan.training.learning_rate)
-            blocks = self.plan.blocks(self._data[client])
+            blocks = self.plan.task.blocks(self._data[client])
             for _ in range(self.plan.training.epochs):
                 step(self.plan, self.flat, self._optimizer, self._data[client], Draw(blocks[0]))
             total.add_(self.flat.vector, alpha=self._examples[client] / every)

@@ -65,7 +65,7 @@ class Usual:
     def __init__(self, plan: Plan, shards: Sequence[Any]) -> None:
         self._plan = plan
         self._data = prepare(plan, shards)
-        self._blocks = [plan.blocks(data) for data in self._data]
+        self._blocks = [plan.task.blocks(data) for data in self._data]
         examples = [plan.task.examples(data) for data in self._data]
         self._shares = [count / sum(examples) for count in examples]
         self._graphs: dict[tuple[int, int], Data] = {}

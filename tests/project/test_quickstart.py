@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.recipes.recipe import override
 from fedgraft.interface.cli import app
 from helpers.tiny import TINY
 
@@ -19,9 +18,9 @@ BLOCK = re.compile(r"^(<!-- not run -->\n)?```(python|sh)\n(.*?)^```$", re.MULTI
 def smaller(load):
     """Whatever the page runs, on fewer and for two rounds."""
 
-    def build(recipe, content):
-        shops = {key: value for key, value in TINY.items() if content["data"]["name"] == "shops" or key[:5] != "data."}
-        return load(recipe, override(content, shops))
+    def build(recipe):
+        of_shops = recipe.section("data")["name"] == "shops"
+        return load(recipe.changed({key: value for key, value in TINY.items() if of_shops or key[:5] != "data."}))
 
     return build
 

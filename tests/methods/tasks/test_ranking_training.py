@@ -48,7 +48,7 @@ def made():
 
 @pytest.mark.parametrize(
     "options",
-    [{}, pytest.param({"objective": "margin", "tied": False}, marks=pytest.mark.slow)],
+    [{}, pytest.param({"loss.name": "margin", "tied": False}, marks=pytest.mark.slow)],
     ids=["softmax", "margin"],
 )
 def test_it_learns_tastes_and_knows_nothing_at_the_start(made, options):
