@@ -79,6 +79,28 @@ def test_a_request_is_good_once_and_in_its_session_alone(hub):
     refused(409, hub.join, asks(hub, other))
 
 
+def test_a_request_to_join_is_good_once_whether_it_was_let_in_or_not(hub, monkeypatch):
+    """Whoever has recorded a request to join, and sends it when the node has gone, is refused."""
+    signer, other = Signer(NORTH.private), Signer(SOUTH.private)
+    signer.session = other.session = hub.nonce
+    recorded, late = claim_in(signer.headers("/join", b"")), claim_in(other.headers("/join", b""))
+    hub.join(hub.check(recorded, "/join"))
+    hub.seats[node_id(NORTH.public)].gone()
+    refused(409, hub.join, hub.check(recorded, "/join"))
+    hub.join(hub.check(late, "/join"))
+    second = Signer(SOUTH.private)
+    second.session = hub.nonce
+    turned_away = claim_in(second.headers("/join", b""))
+    refused(423, hub.join, turned_away)
+    hub.seats[node_id(SOUTH.public)].gone()
+    refused(409, hub.join, turned_away)
+    monkeypatch.setattr(hubs, "MOST_NONCES", 1)
+    old = hub.nonce
+    joined(hub)
+    second.session = old
+    refused(409, hub.join, claim_in(second.headers("/join", b"")))
+
+
 def test_a_key_has_one_process_at_a_time(hub):
     _, seat = joined(hub)
     second = Signer(NORTH.private)

@@ -18,6 +18,8 @@ ALIVE_SECONDS: Final = 15.0
 """How long a node counts as connected after its last request; one that is at work asks every few seconds."""
 MOST_STRANGERS: Final = 1000
 """How many unknown keys are told of, each once: whoever asks with more fills no disk."""
+MOST_NONCES: Final = 1000
+"""How many of the last nonces a node may still sign to join: many ask for one at once."""
 MOST_RUNS: Final = 100
 """How many runs that have ended are shown."""
 
@@ -122,12 +124,22 @@ class Hub:
     def __init__(self, keys: Callable[[], Mapping[str, str] | None]) -> None:
         self._read_keys = keys
         self._keys = keys()
-        self.nonce = secrets.token_hex(16)
-        """str, what a node signs to join."""
+        self._nonces: dict[str, set[str]] = {}  # {nonce: keys that have used it}
+        self._draw_nonce()
         self.seats: dict[int, Seat] = {}
         self.runs: dict[str, Run] = {}
         self._strangers: dict[str, None] = {}
         self._told, self._is_closed = 0, False
+
+    @property
+    def nonce(self) -> str:
+        """The nonce that a node signs to join, which is good once for each key."""
+        return next(reversed(self._nonces))
+
+    def _draw_nonce(self) -> None:
+        self._nonces[secrets.token_hex(16)] = set()
+        while len(self._nonces) > MOST_NONCES:
+            del self._nonces[next(iter(self._nonces))]
 
     def read_keys(self) -> None:
         """Read again who may join; a node that may not any more is refused from now on."""
@@ -165,8 +177,11 @@ class Hub:
         """Give a node a session. Raises `Refused` where another process with its key is connected."""
         if self._is_closed:
             raise Refused(503, "it is being stopped")
-        if claim.session != self.nonce:
+        used = self._nonces.get(claim.session)
+        if used is None or claim.key in used:
             raise Refused(409, "sign what the server says")
+        used.add(claim.key)  # whether it is let in or not: the same request is never good later
+        self._draw_nonce()
         node = node_id(claim.key)
         before = self.seats.get(node)
         if before is not None and before.is_here:
