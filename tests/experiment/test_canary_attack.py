@@ -9,7 +9,7 @@ import pytest
 
 from fedgraft.contracts.abilities.clipping import ClippedGradientTask
 from fedgraft.domains.ratings import telling_users
-from fedgraft.engine.client import local_round, noisy_addend
+from fedgraft.engine.client import local_round, addend
 from fedgraft.engine.privacy import private_sums
 from fedgraft.engine.server.sums import secure_sums
 from fedgraft.errors import ClientError, InputError
@@ -58,7 +58,7 @@ CLIENTS = {
     "privacy.clip": 1.0,
     "evaluation.every": 3,
 }
-DISCRETE, DESCENT, SHORTENED = private_sums.discrete_gaussian, local_round.descent, noisy_addend.shortened
+DISCRETE, DESCENT, SHORTENED = private_sums.discrete_gaussian, local_round.descent, addend.shortened
 
 
 def ran(recipe, changes, folder, seed=0):
@@ -224,7 +224,7 @@ def test_clients_are_canaries_where_they_are_the_unit(clients, monkeypatch):
 
 
 def whole(monkeypatch):
-    monkeypatch.setattr(noisy_addend, "shortened", lambda upload, longest: SHORTENED(upload, 1000 * longest))
+    monkeypatch.setattr(addend, "shortened", lambda upload, longest: SHORTENED(upload, 1000 * longest))
 
 
 def test_clients_that_send_their_whole_updates_refute_the_claim(clients, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
-from fedgraft.engine.client.contributing import contribution_of
+from fedgraft.engine.client.contribution import contribution_of
 from fedgraft.engine.client.smoothing import Smoothing
 from fedgraft.engine.privacy.secure_sum import CODES
 from fedgraft.engine.protocol import smoothing_kinds

@@ -7,7 +7,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.engine.client.client import Client
-from fedgraft.engine.client.failure_codes import code_of
+from fedgraft.engine.client.served import code_of
 from fedgraft.engine.protocol.codes import CLASSES, CODES
 from fedgraft.errors import BeyondLimitError, ClientError, DivergedError, UnknownRequestError, WireError
 from fedgraft.testing.runs import Around, here, play

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft.engine.client.contributing import masking_of
+from fedgraft.engine.client.contribution import masking_of
 from fedgraft.engine.privacy.secure_sum import (
     ALIVE,
     BOXES,

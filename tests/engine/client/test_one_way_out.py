@@ -21,7 +21,7 @@ def places(pattern: str) -> list[str]:
 
 def test_updates_are_made_encoded_and_decoded_once_each() -> None:
     assert places(r"\.local_update\(") == ["local_round.py"]
-    assert places(r"uplink\.encode\(") == ["own_update.py"]
+    assert places(r"uplink\.encode\(") == ["contribution.py"]
     assert places(r"uplink\.decode\(") == ["each_reply.py"]
 
 

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fedgraft.engine.client.addend import Addend
-from fedgraft.engine.client.contributing import contribution_of
-from fedgraft.engine.client.noisy_addend import NoisyAddend
-from fedgraft.engine.client.own_update import OwnUpdate
+from fedgraft.engine.client.addend import Addend, NoisyAddend
+from fedgraft.engine.client.contribution import OwnUpdate, contribution_of
 from fedgraft.engine.privacy.collection import EachUpdate, NoisySums, Sums, TrustedServer, collection_of
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.secure_sum import Assurance, SecureSum

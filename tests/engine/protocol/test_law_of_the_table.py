@@ -214,7 +214,7 @@ def test_a_journal_that_does_not_count_rounds_is_caught(tmp_path, pads, monkeypa
     monkeypatch.setattr(Places, "outside", lambda self, kind, round: "")
     monkeypatch.setattr(Places, "most_noised", lambda self, kind: 0)
     monkeypatch.setattr(Protocol, "check", lambda self, kind, round: None)
-    monkeypatch.setattr("fedgraft.engine.client.noisy_addend.NoisyAddend._count", lambda self, memory: None)
+    monkeypatch.setattr("fedgraft.engine.client.addend.NoisyAddend._count", lambda self, memory: None)
     monkeypatch.setattr(Spending, "refusal", lambda self, part: "")
     assert "replies of kind 'train' hold noise" in caught("graft_node_private", "masked", tmp_path, pads)
 
@@ -244,7 +244,7 @@ def test_a_sum_that_takes_two_orders_is_caught(tmp_path, pads, monkeypatch):
     monkeypatch.setattr(Places, "most", lambda self, place: 9)
     monkeypatch.setattr(Places, "most_noised", lambda self, kind: 0)
     monkeypatch.setattr(Spending, "refusal", lambda self, part: "")
-    monkeypatch.setattr("fedgraft.engine.client.noisy_addend.NoisyAddend._count", lambda self, memory: None)
+    monkeypatch.setattr("fedgraft.engine.client.addend.NoisyAddend._count", lambda self, memory: None)
     assert "hides 2 contents" in caught("graft_node_private", "signed", tmp_path, pads)
 
 
@@ -298,7 +298,7 @@ def test_a_model_that_is_not_finite_and_is_taken_is_caught(tmp_path, monkeypatch
         return [[line[3] for line in server.transcript] for server in asked]
 
     monkeypatch.setattr(clipped_nodes, "clipped_gradients", failing)
-    monkeypatch.setattr("fedgraft.engine.client.noisy_addend.NoisyPart.ran", lambda self, train, memory: train())
+    monkeypatch.setattr("fedgraft.engine.client.addend.NoisyPart.ran", lambda self, train, memory: train())
     assert outcomes("refused") == [[codes.REFUSED] * 2] * 2, "the model is refused before data are looked at"
     monkeypatch.setattr("fedgraft.engine.client.client.sound", lambda model: model)
     assert outcomes("taken") == [["train"] * 2, [codes.UNABLE] * 2]

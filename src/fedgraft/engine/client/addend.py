@@ -1,34 +1,90 @@
 """What a client adds to a round's sum of updates: whole numbers, by scales that all clients have in common."""
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgraft.contracts import randomness
 from fedgraft.contracts.abilities.summing import Words
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.client.client_memory import Memory
-from fedgraft.engine.client.contribution import Contribution, Part
-from fedgraft.engine.client.smoothed_sums import smoothed_part
-from fedgraft.engine.client.sum_codes import Mask, numbers_added, packed, wrapped
+from fedgraft.engine.client.clipped_gradients import shortened
+from fedgraft.engine.client.own_secrets import noise_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.privacy.secure_sum import MOST_BITS, SCALES, SCORE_BITS, TOTAL, WEIGHT
-from fedgraft.engine.protocol.sums import SCORES, STATISTICS, UPDATES
+from fedgraft.engine.privacy.halo_sums import MOST, PLACED, ROWS, at_places, bits_of, check_places
+from fedgraft.engine.privacy.secure_sum import CODES, MOST_BITS, SCALES, SCORE_BITS, TOTAL, WEIGHT, whole
+from fedgraft.engine.protocol.sums import SCORES, STATISTICS, UPDATES, segment_of
 from fedgraft.engine.protocol.table import TABLE
-from fedgraft.errors import BeyondLimitError, UnknownRequestError
-from fedgraft.wire import Message
+from fedgraft.errors import BeyondLimitError, UnknownRequestError, memory_shortage, printable
+from fedgraft.wire import Message, packing
 from fedgraft.wire.layouts import Array, Arrays
+from fedgraft.wire.packing import Codes
 
 if TYPE_CHECKING:
     from fedgraft.engine.client.masking import Masking
+
+
+Mask: TypeAlias = Callable[[Codes], Codes]
+"""Puts masks on codes."""
+
+
+def numbers_added(numbers: Array, mask: Mask | None) -> Arrays:
+    """Return numbers in a message as they are added to those of others, `SCORE_BITS` each."""
+    codes = whole(numbers)
+    codes = mask(codes) if mask else codes
+    return {CODES: codes.astype("<u8").view(np.uint8)}
+
+
+def wrapped(made: NDArray[np.integer[Any]], bits: int, mask: Mask | None) -> Codes:
+    """Return codes modulo 2**bits, masked where there is a mask."""
+    codes: Codes = (made.astype(np.int64) & (2**bits - 1)).astype(packing.code_type(bits))
+    return mask(codes) if mask else codes
+
+
+def packed(codes: Codes, bits: int) -> Arrays:
+    """Return codes of so many bits as a message holds them."""
+    padded = np.zeros(-(-codes.size // 8) * 8, packing.code_type(bits))
+    padded[: codes.size] = codes
+    return {CODES: packing.pack(padded, codes.size, bits)}
+
+
+_HALO: Final = "halo"
+"""Key of what a client remembers of sums of rows: where its own go, and how many rows there are."""
+
+
+def smoothed_part(masking: "Masking | None", client: int, message: Message, memory: Memory, told: Arrays) -> Arrays:
+    """Return what is told, as it is added to what others tell; `memory` is changed.
+
+    Raises `BeyondLimitError` for a sum that is none, and where another one is asked for than follows.
+    """
+    kept = memory["smoothing"]
+    done = len(kept["rows"])
+    if message.kind == "hop" and message.segment != done:
+        raise BeyondLimitError(f"asked for the rows after hop {message.segment}, where {done} are known")
+    segment = segment_of(message.kind, done)
+    if "rows" not in told:
+        mask = masking.taken_up(client, message, memory, SCORE_BITS, segment) if masking else None
+        return numbers_added(np.concatenate([array.ravel() for array in told.values()]), mask)
+    if message.kind == "smooth":
+        places, report = {spec.name: (message.arrays or {})[spec.name] for spec in PLACED}, message.report
+        check_places(places, report[ROWS], report[MOST], *told["rows"].shape)
+        kept = {**kept, _HALO: {**places, ROWS: int(report[ROWS]), MOST: int(report[MOST])}}
+        memory["smoothing"] = kept
+    halo = kept[_HALO]
+    codes, bits = at_places(halo, halo[ROWS], told["rows"]).ravel(), bits_of(halo[MOST])
+    mask = masking.taken_up(client, message, memory, bits, segment) if masking and len(codes) else None
+    return packed(wrapped(codes, bits, mask), bits)
+
 
 NO_SCALES: Final = np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True)
-class AddedPart(Part):
+class AddedPart:
     """A client's part in a sum.
 
     Args:
@@ -57,6 +113,10 @@ class AddedPart(Part):
         made = plan.sum_coding.coded(upload, self.scales, g, self.weight, self._secret(upload))
         return packed(wrapped(made, self.bits, self.mask), self.bits)
 
+    def ran(self, train: Callable[[], Message], memory: Memory) -> Message:
+        """Train, and return the reply."""
+        return train()
+
     def _secret(self, upload: Arrays) -> Words | None:
         plan, arrays = self.addend.plan, self.message.arrays or {}
         told = [arrays[spec.name] for spec in plan.coded_download_layout]
@@ -64,7 +124,7 @@ class AddedPart(Part):
         return self.addend.secret(self.client, self.message.round, hidden)
 
 
-class Addend(Contribution):
+class Addend:
     """Add what a client makes to what others make.
 
     Args:
@@ -82,7 +142,7 @@ class Addend(Contribution):
         """Return the source of a part's noise, a function of what it hides; None where there is none."""
         return None
 
-    def ordered(self, client: int, message: Message, memory: Memory, examples: int) -> Part:
+    def ordered(self, client: int, message: Message, memory: Memory, examples: int) -> AddedPart:
         """Return a part in the round's sum.
 
         Raises `BeyondLimitError` for an order without a sum, for scales that are none, and for weights that are none or
@@ -140,3 +200,54 @@ class Addend(Contribution):
         if TABLE[message.kind].added is None:
             return told
         return smoothed_part(self.masking, client, message, memory, told)
+
+
+LOG = logging.getLogger("fedgraft.client")
+
+
+class NoisyPart(AddedPart):
+    """A part that is clipped, with noise; a client that cannot train adds noise alone."""
+
+    def sent(self, upload: Arrays, memory: Memory) -> Arrays:
+        """Return an update as it is added; gradients of examples are clipped already (docs/adr/0016)."""
+        privacy = self.addend.plan.privacy
+        return super().sent(upload if privacy.of_examples else shortened(upload, privacy.clip), memory)
+
+    def ran(self, train: Callable[[], Message], memory: Memory) -> Message:
+        """Train; whatever goes wrong, return noise: an error would tell for nothing what noise hides."""
+        try:
+            return train()
+        except Exception as error:
+            if memory_shortage(error):
+                raise
+            who, round = self.client, self.message.round
+            LOG.info("Client %s, round %s adds noise alone: %s", who, round, printable(str(error)))
+            nothing = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in self.addend.plan.upload_layout}
+            return Message("train", round, arrays=self.sent(nothing, memory))
+
+
+class NoisyAddend(Addend):
+    """Add what a client makes to what others make, with noise.
+
+    Args:
+        plan: what both ends agreed on.
+        masking: puts masks on codes; None leaves them as they are.
+        root: of the client's secrets, see `own_secrets.root_of`.
+    """
+
+    parts: ClassVar[type[AddedPart]] = NoisyPart
+
+    def __init__(self, plan: Plan, masking: "Masking | None", root: bytes) -> None:
+        super().__init__(plan, masking)
+        self._root = root
+
+    def secret(self, client: int, round: int, hidden: Iterable[Array]) -> Words:
+        """Return the source of the noise."""
+        return noise_of(self.plan, self._root, client, round, hidden)
+
+    def _count(self, memory: Memory) -> None:
+        """Note another round with noise. Raises `BeyondLimitError` where there were as many as noise lasts for."""
+        rounds, done = self.plan.rounds, int(memory.get("noised", 0))
+        if done >= rounds:
+            raise BeyondLimitError(f"noise lasts for {rounds} rounds, of which the client has taken part in all")
+        memory["noised"] = done + 1

@@ -22,14 +22,11 @@ from fedgraft.engine import unchanged
 from fedgraft.engine.client import own_scores
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
 from fedgraft.engine.client.client_rows import OPEN, ClientRows
-from fedgraft.engine.client.contributing import contribution_of
+from fedgraft.engine.client.contribution import contribution_of
 from fedgraft.engine.client.ensemble import ensemble_of
-from fedgraft.engine.client.failure_codes import code_of
-from fedgraft.engine.client.latest import Latest
 from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
 from fedgraft.engine.client.own_secrets import RegisteredKeys
-from fedgraft.engine.client.received import sound
-from fedgraft.engine.client.served import Served
+from fedgraft.engine.client.served import Latest, Served, code_of, sound
 from fedgraft.engine.client.smoothing import Smoothing
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
