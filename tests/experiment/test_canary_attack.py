@@ -9,7 +9,7 @@ import pytest
 
 from fedgraft.contracts.abilities.clipping import ClippedGradientTask
 from fedgraft.domains.ratings import telling_users
-from fedgraft.engine.client import local_round, addend
+from fedgraft.engine.client import addend, local_round
 from fedgraft.engine.privacy import private_sums
 from fedgraft.engine.server.sums import secure_sums
 from fedgraft.errors import ClientError, InputError

@@ -13,8 +13,7 @@ from fedgraft.contracts import Correction, Draw, HiddenPenalty, Indices, Penalty
 from fedgraft.contracts.structure import WHOLE, StructurePenalty
 from fedgraft.contracts.task import Loss, example_losses
 from fedgraft.contracts.values import Losses, Regression
-from fedgraft.engine.client.model_views import ModelViews
-from fedgraft.engine.client.training_run import Done, Hooks, Walk, clip
+from fedgraft.engine.client.model_views import Done, Hooks, ModelViews, Walk, clip
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.training import Moments, Optimizer
 from fedgraft.errors import FedgraftError
@@ -22,8 +21,6 @@ from fedgraft.nn.flat_model import FlatModel
 from fedgraft.nn.proximal import pull_towards
 from fedgraft.wire.layouts import Arrays
 
-SEEDS = 2**31
-"""Number of different seeds of a draw."""
 PART = 1024
 """Examples of a part of `LocalTrainer.regression`: some megabytes of features."""
 
@@ -72,12 +69,11 @@ class LocalTrainer(ModelViews):
         moments: Sequence[Moments] = (),
         waits: bool = True,
     ) -> None:
-        super().__init__(plan, flat, data)
+        super().__init__(plan, flat, data, g)
         self._task, self._sampler, self._training = plan.task, plan.sampler, plan.training
-        self._optimizer, self._g = optimizer, g
+        self._optimizer = optimizer
         self.learning_rate, self.client, self.collects = learning_rate, client, collects
         self.sampler_state = sampler_state
-        self.steps = 0
         self.examples = 0
         self._loss = 0.0
         self._loss_sq = 0.0
@@ -97,7 +93,6 @@ class LocalTrainer(ModelViews):
         self._blocks = plan.task.blocks(data)
         self._parked, self._view = parked, int(parked["view"]) if parked else 0
         self._untouched = parked is None
-        self._meanwhile: Arrays = {}
         self._replays: list[Done] = list(parked["done"]) if parked else []
 
     def load(self, arrays: Arrays) -> None:
@@ -108,16 +103,6 @@ class LocalTrainer(ModelViews):
             return
         there, self._untouched = self._flat.loaded if self._untouched else {}, False
         self._flat.load({name: array for name, array in arrays.items() if there.get(name) is not array})
-
-    def read(self, names: Sequence[str] | None = None) -> Arrays:
-        """Copies of the named parameters, all by default."""
-        self._catch_up()
-        return self._flat.read(names)
-
-    def difference(self, start: Arrays) -> Arrays:
-        """The named parameters as they are, less what is given for each."""
-        self._catch_up()
-        return self._flat.difference(start)
 
     def run(
         self,
@@ -183,11 +168,6 @@ class LocalTrainer(ModelViews):
             return {"loss": math.nan, "loss_sq": math.nan}
         return {"loss": self._loss / self.examples, "loss_sq": self._loss_sq / self.examples}
 
-    def _catch_up(self) -> None:
-        if self._meanwhile:
-            self._flat.load(self._meanwhile)
-            self._meanwhile = {}
-
     def _next_block(self) -> bool:
         """Draw the steps of another block, of another pass if need be; whether there was one."""
         walk, blocks = self._walk, self._blocks
@@ -235,9 +215,6 @@ class LocalTrainer(ModelViews):
             found = self._task.loss(module, self._data, Draw(block, seed=seed), self._encoded(module, block))
             losses[block] = example_losses(found).numpy(force=True)
         return losses
-
-    def _seed(self) -> int:
-        return int(self._g.integers(SEEDS))
 
     def _must_wait(self) -> bool:
         """Return whether a refresh before the next step takes another message."""
